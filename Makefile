@@ -1,0 +1,46 @@
+# Everything fencepost can do from a clone. `make help` lists it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+
+help: ## list these commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-10s %s\n", $$1, $$2}'
+
+$(VENV)/dev: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(f"fencepost needs Python 3.11 or newer, got {sys.version.split()[0]}; set PYTHON=...") if sys.version_info < (3, 11) else 0'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+$(VENV)/bench: $(VENV)/dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,bench]'
+	@touch $@
+
+setup: $(VENV)/dev ## create .venv and install fencepost with its tools (the others do this themselves)
+
+check: $(VENV)/dev ## lint, format, types, direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/dev ## format the code and apply safe fixes
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: $(VENV)/dev ## all tests, doctests and the README's code
+	$(BIN)/pytest -n 2
+
+bench: $(VENV)/bench ## peers side by side, as ratios (BENCH="--full" for the large sizes)
+	$(BIN)/python -m benchmarks $(BENCH)
+
+demo: $(VENV)/dev ## the catalogue at work on a seeded workload
+	@$(BIN)/python -m fencepost.demo
+
+clean: ## remove the virtual environment and everything generated
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: help setup check format test bench demo clean

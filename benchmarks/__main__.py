@@ -1,0 +1,33 @@
+"""Runs every benchmark and prints a table per subject, goals and misses marked."""
+
+import argparse
+import importlib.metadata
+import platform
+
+from benchmarks import catalogue
+from benchmarks.harness import console
+
+PACKAGES = ("fencepost", "numpy", "numba", "superintervals", "ncls", "polars", "duckdb", "intervaltree")
+SUBJECTS = {"catalogue": catalogue.run}
+
+
+def main() -> None:
+    """Run the subjects named on the command line, or all of them."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("subjects", nargs="*", choices=[*SUBJECTS, []], help="default: all")
+    parser.add_argument("--full", action="store_true", help="the large sizes")
+    arguments = parser.parse_args()
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+    console.print(f"[dim]{platform.processor() or platform.machine()}, Python {platform.python_version()}, {versions}[/]")
+    missed = 0
+    for subject in arguments.subjects or SUBJECTS:
+        with console.status(f"measuring {subject}"):
+            reports = SUBJECTS[subject](arguments.full)
+        for report in reports:
+            report.show()
+            missed += report.missed
+    console.print(f"{missed} goals missed. Ratios decide; absolute times only inform.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""How fencepost compiles: one decorator, and a cache that can never serve stale machine code.
+
+Numba stamps a cached function with its own source file only, so an edit in a helper that was compiled into
+it would go unnoticed. Here the stamp is a digest of every source that a kernel can reach: this file and all
+of ``fencepost.indexes``. Kernels elsewhere are refused, so the digest is complete by construction.
+"""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba.core.caching import (
+    FunctionCache,
+    InTreeCacheLocator,
+    UserProvidedCacheLocator,
+    UserWideCacheLocator,
+)
+
+__all__ = ["kernel", "source_digest"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PACKAGE = Path(__file__).parent
+_KERNEL_PACKAGE = "fencepost.indexes"
+
+
+def source_digest(package: Path = _PACKAGE) -> str:
+    """Digest of all sources whose text can end up in compiled code."""
+    sources = [package / "compiled.py", *sorted((package / "indexes").rglob("*.py"))]
+    digest = hashlib.blake2b(digest_size=16)
+    for source in sources:
+        digest.update(str(source.relative_to(package)).encode())
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+_STAMP = source_digest()
+
+
+class _DigestStamp:
+    """Replaces a locator's stamp (time and size of one file) by the digest of all of them."""
+
+    def get_source_stamp(self) -> str:
+        return _STAMP
+
+
+class _UserProvided(_DigestStamp, UserProvidedCacheLocator):  # type: ignore[misc]
+    pass
+
+
+class _InTree(_DigestStamp, InTreeCacheLocator):  # type: ignore[misc]
+    pass
+
+
+class _UserWide(_DigestStamp, UserWideCacheLocator):  # type: ignore[misc]
+    pass
+
+
+class _DigestCacheImpl(FunctionCache._impl_class):  # type: ignore[misc]
+    _locator_classes = [_UserProvided, _InTree, _UserWide]  # noqa: RUF012
+
+
+class _DigestCache(FunctionCache):  # type: ignore[misc]
+    _impl_class = _DigestCacheImpl
+
+
+def kernel(function: F) -> F:
+    """Compile `function` without the interpreter: cached on disk, the interpreter lock released."""
+    if not function.__module__.startswith(_KERNEL_PACKAGE):
+        raise ImportError(
+            f"kernel {function.__module__}.{function.__qualname__} lives outside {_KERNEL_PACKAGE}; "
+            "its edits would not reach the cache stamp. Move it there."
+        )
+    dispatcher = numba.njit(nogil=True, boundscheck=False, error_model="numpy")(function)
+    dispatcher._cache = _DigestCache(function)
+    return dispatcher  # type: ignore[no-any-return]

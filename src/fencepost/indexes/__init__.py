@@ -1,0 +1,15 @@
+"""The catalogue: every index structure, one class each.
+
+Intervals answer "which intervals contain this value?" (`stab`). All of them share one contract, in
+`fencepost.indexes.intervals.contract`, and one conformance suite, which tests every class listed here.
+"""
+
+from fencepost.indexes.intervals.acei import ACEI
+from fencepost.indexes.intervals.cei import CEI
+from fencepost.indexes.intervals.lci import LCI
+from fencepost.indexes.intervals.linear import Linear
+from fencepost.indexes.intervals.sci import SCI
+from fencepost.indexes.intervals.ui import UI
+from fencepost.indexes.matches import Matches, Storage
+
+__all__ = ["ACEI", "CEI", "LCI", "SCI", "UI", "Linear", "Matches", "Storage"]

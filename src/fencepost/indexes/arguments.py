@@ -1,0 +1,102 @@
+"""What callers pass in, checked and turned into flat arrays."""
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fencepost.errors import FencepostError
+
+__all__ = ["Column", "bound_column", "exact_float", "id_column", "same_length", "value_column", "whole_id"]
+
+Column = npt.ArrayLike | Sequence[Any]
+
+_EXACT = 2**53
+_INT64 = np.iinfo(np.int64)
+
+
+def whole_id(value: Any) -> int:
+    """One id as an int that fits int64."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool | np.bool_) or not _INT64.min <= number <= _INT64.max:
+        raise FencepostError(
+            f"id {value!r} ({type(value).__name__})",
+            "a whole number that fits int64",
+            "Number your intervals, and keep their names in a table of your own.",
+        )
+    return number
+
+
+def id_column(ids: Any) -> npt.NDArray[np.int64]:
+    """Ids as an int64 array, refused by name if one is not a whole number."""
+    column = np.asarray(ids)
+    if column.ndim != 1:
+        raise FencepostError(f"ids with {column.ndim} dimensions", "a flat sequence", "Pass one id per interval.")
+    if column.dtype == np.int64:
+        return np.ascontiguousarray(column)
+    if column.dtype.kind in "iu" and column.dtype != np.uint64:
+        return column.astype(np.int64)
+    return np.array([whole_id(value) for value in _items(ids)], np.int64)
+
+
+def exact_float(value: Any, what: str) -> float:
+    """`value` as a float64, refused unless that is exactly the same number."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is None or isinstance(value, str | bytes) or (isinstance(value, int) and number != value):
+        raise FencepostError(
+            f"{what} {value!r} ({type(value).__name__})",
+            "a number that float64 holds exactly",
+            "Integers beyond 2**53 belong in a SliceList with values='int64'.",
+        )
+    return number
+
+
+def _float_column(values: Any, what: str) -> npt.NDArray[np.float64]:
+    column = np.asarray(values)
+    if column.dtype == np.float64 and column.ndim == 1:
+        return np.ascontiguousarray(column)
+    if column.ndim != 1:
+        raise FencepostError(f"{what}s with {column.ndim} dimensions", "a flat sequence", "Pass one per row.")
+    small = column.dtype.kind == "f" or (column.dtype.kind in "iu" and column.dtype.itemsize <= 4)
+    if small or (
+        column.dtype.kind in "iu" and (not column.size or max(-int(column.min()), int(column.max())) <= _EXACT)
+    ):
+        return column.astype(np.float64)
+    return np.array([np.nan if value is None else exact_float(value, what) for value in _items(values)], np.float64)
+
+
+def _items(values: Any) -> Any:
+    """The items as the caller wrote them: NumPy may have turned them all into one type."""
+    return values if isinstance(values, list | tuple | range) else np.asarray(values).tolist()
+
+
+def value_column(values: Any) -> npt.NDArray[np.float64]:
+    """Data values as float64; a missing one (None) becomes NaN, which lies in no range."""
+    return _float_column([values] if np.ndim(values) == 0 else values, "value")
+
+
+def bound_column(bounds: Any, unbounded: float, what: str) -> npt.NDArray[np.float64]:
+    """Range bounds as float64; a missing one (None) means unbounded on that side."""
+    column = np.asarray(bounds)
+    if column.dtype != object:
+        return _float_column(column, what)
+    return np.array([unbounded if value is None else exact_float(value, what) for value in _items(bounds)], np.float64)
+
+
+def same_length(ids: npt.NDArray[Any], **columns: npt.NDArray[Any] | None) -> None:
+    """Refuse columns that do not have one item per id."""
+    for name, column in columns.items():
+        if column is not None and len(column) != len(ids):
+            raise FencepostError(
+                f"{len(ids)} ids and {len(column)} {name}",
+                "columns of the same length",
+                "Pass one of each per interval.",
+            )

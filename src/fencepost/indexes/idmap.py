@@ -1,0 +1,110 @@
+"""A compiled hash map from int64 keys to small non-negative integers, open addressing with linear probing."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fencepost.compiled import kernel
+
+__all__ = ["ABSENT", "IdMap", "drop", "empty_map", "find", "grown", "put"]
+
+ABSENT = -1
+_KEY, _PLACE = 0, 1
+
+
+class IdMap(NamedTuple):
+    """The map's arrays: a (key, place) pair per slot, and the number of keys.
+
+    Invariants: (1) the number of slots is a power of two and at least twice `size[0]`; (2) a place is
+    `ABSENT` exactly where a slot is free; (3) between a key's home slot and its slot no slot is free.
+    """
+
+    slots: npt.NDArray[np.int64]
+    size: npt.NDArray[np.int64]
+
+    def places(self) -> npt.NDArray[np.int64]:
+        """The places of all keys, in no set order."""
+        column = self.slots[:, _PLACE]
+        return column[column != ABSENT]
+
+
+def empty_map(capacity: int = 8) -> IdMap:
+    """A map with room for `capacity` keys."""
+    count = 8
+    while count < 2 * capacity:
+        count *= 2
+    return IdMap(np.full((count, 2), ABSENT, np.int64), np.zeros(1, np.int64))
+
+
+def grown(table: IdMap, additional: int) -> IdMap:
+    """The same map with room for `additional` more keys; itself if it has the room already."""
+    needed = int(table.size[0]) + additional
+    if 2 * needed <= len(table.slots):
+        return table
+    larger = empty_map(max(needed, len(table.slots)))
+    rehash(table, larger)
+    return larger
+
+
+@kernel
+def home(key: int, count: int) -> Any:
+    """Where the search for a key starts."""
+    h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+    h ^= h >> np.uint64(29)
+    h *= np.uint64(0xBF58476D1CE4E5B9)
+    h ^= h >> np.uint64(32)
+    return np.int64(h & np.uint64(count - 1))
+
+
+@kernel
+def find(table: IdMap, key: int) -> Any:
+    """The place of `key`, or `ABSENT`."""
+    count = len(table.slots)
+    at = home(key, count)
+    while table.slots[at, _PLACE] != ABSENT:
+        if table.slots[at, _KEY] == key:
+            return table.slots[at, _PLACE]
+        at = (at + 1) & (count - 1)
+    return ABSENT
+
+
+@kernel
+def put(table: IdMap, key: int, place: int) -> None:
+    """Add a key that is not there; the caller has made room with `grown`."""
+    count = len(table.slots)
+    at = home(key, count)
+    while table.slots[at, _PLACE] != ABSENT:
+        at = (at + 1) & (count - 1)
+    table.slots[at, _KEY] = key
+    table.slots[at, _PLACE] = place
+    table.size[0] += 1
+
+
+@kernel
+def drop(table: IdMap, key: int) -> None:
+    """Remove a key that is there, closing the gap so that no tombstones are left."""
+    count = len(table.slots)
+    at = home(key, count)
+    while table.slots[at, _KEY] != key or table.slots[at, _PLACE] == ABSENT:
+        at = (at + 1) & (count - 1)
+    gap = at
+    while True:
+        at = (at + 1) & (count - 1)
+        if table.slots[at, _PLACE] == ABSENT:
+            break
+        from_home = (at - home(table.slots[at, _KEY], count)) & (count - 1)
+        if from_home >= ((at - gap) & (count - 1)):
+            table.slots[gap, _KEY] = table.slots[at, _KEY]
+            table.slots[gap, _PLACE] = table.slots[at, _PLACE]
+            gap = at
+    table.slots[gap, _PLACE] = ABSENT
+    table.size[0] -= 1
+
+
+@kernel
+def rehash(old: IdMap, new: IdMap) -> None:
+    """Put every key of one map into another."""
+    for at in range(len(old.slots)):
+        if old.slots[at, _PLACE] != ABSENT:
+            put(new, old.slots[at, _KEY], old.slots[at, _PLACE])

@@ -1,0 +1,1 @@
+"""Structures that find the intervals containing a value; one file each."""

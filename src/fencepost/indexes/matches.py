@@ -1,0 +1,111 @@
+"""The answer of every index: which ids each value, point or row concerns."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from fencepost.errors import FencepostError
+from fencepost.indexes.vectors import PADDING, aligned_empty
+
+__all__ = ["Ids", "Matches", "Storage", "answer_buffers", "widened"]
+
+Ids = npt.NDArray[np.int64]
+
+
+class Matches:
+    """Ids per row, as two flat arrays: row i holds ``ids[offsets[i]:offsets[i + 1]]``, in no set order.
+
+    >>> m = Matches(np.array([0, 2, 2]), np.array([7, 9]))
+    >>> m[0].tolist(), m[1].tolist(), len(m)
+    ([7, 9], [], 2)
+    """
+
+    __slots__ = ("ids", "offsets")
+
+    def __init__(self, offsets: npt.NDArray[Any], ids: npt.NDArray[Any]) -> None:
+        self.offsets = offsets
+        self.ids = ids
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, row: int) -> npt.NDArray[Any]: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[npt.NDArray[Any]]: ...
+    def __getitem__(self, row: int | slice) -> npt.NDArray[Any] | list[npt.NDArray[Any]]:
+        if isinstance(row, slice):
+            return [self[i] for i in range(*row.indices(len(self)))]
+        size = len(self)
+        if not -size <= row < size:
+            raise IndexError(f"row {row} of an answer with {size} rows")
+        row %= size
+        return self.ids[self.offsets[row] : self.offsets[row + 1]]
+
+    def __iter__(self) -> Iterator[npt.NDArray[Any]]:
+        return (self[row] for row in range(len(self)))
+
+    @property
+    def counts(self) -> Ids:
+        """How many ids each row has."""
+        return np.diff(self.offsets)
+
+    def sets(self) -> list[set[int]]:
+        """The rows as Python sets, for small answers and comparisons."""
+        return [set(row.tolist()) for row in self]
+
+    def to_arrow(self) -> Any:
+        """The answer as an Arrow large list, sharing the arrays."""
+        import pyarrow as pa
+
+        return pa.LargeListArray.from_arrays(self.offsets, self.ids)
+
+    def __repr__(self) -> str:
+        return f"Matches(rows={len(self)}, ids={int(self.offsets[-1] - self.offsets[0])})"
+
+
+class Storage(NamedTuple):
+    """What an index holds, in the paper's units and in real bytes."""
+
+    constructs: int
+    """Lists or nodes that exist (the papers' N)."""
+    entries: int
+    """List entries over all constructs (the papers' n * gamma)."""
+    model_bytes: int
+    """Bytes by the paper's storage model."""
+    nbytes: int
+    """Bytes of the arrays that are really allocated."""
+
+
+def answer_buffers(rows: int, expected: int, dtype: npt.DTypeLike, out: Matches | None) -> tuple[Ids, npt.NDArray[Any]]:
+    """The offsets and ids to write an answer into: the caller's own, or new ones for `expected` ids."""
+    if out is None:
+        return np.empty(rows + 1, np.int64), aligned_empty(expected, dtype)
+    if out.offsets.dtype != np.int64 or len(out.offsets) < rows + 1:
+        raise FencepostError(
+            f"an `out` with {len(out.offsets)} offsets of {out.offsets.dtype} for {rows} values",
+            f"at least {rows + 1} of int64",
+            "Pass Matches(np.empty(rows + 1, np.int64), np.empty(room, np.int64)).",
+        )
+    if out.ids.dtype != dtype or not out.ids.flags.c_contiguous or not out.ids.flags.writeable:
+        raise FencepostError(
+            f"an `out` whose ids are {out.ids.dtype}",
+            f"a writable, contiguous array of {np.dtype(dtype)}",
+            "Allocate it with that dtype.",
+        )
+    return out.offsets[: rows + 1], out.ids
+
+
+def widened(ids: npt.NDArray[Any], filled: int, needed: int, out: Matches | None) -> npt.NDArray[Any]:
+    """A larger ids buffer with the first `filled` items kept; the caller's own buffers are never replaced."""
+    if out is not None:
+        raise FencepostError(
+            f"an `out` with room for {len(out.ids)} ids",
+            f"room for at least {needed + PADDING} (the answer and {PADDING} items of slack)",
+            "Pass a larger buffer, or ask in smaller batches.",
+        )
+    larger = aligned_empty(needed, ids.dtype)
+    larger[:filled] = ids[:filled]
+    return larger

@@ -1,0 +1,63 @@
+"""The cache of compiled code never serves what was compiled from other sources."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fencepost.compiled import kernel, source_digest
+
+PROGRAM = """
+from fencepost.indexes.helper_user import answer
+print(answer(), sum(answer.stats.cache_hits.values()))
+"""
+
+
+def run_in(package_parent: Path) -> list[str]:
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", PROGRAM],
+        cwd=package_parent,
+        env={"PYTHONPATH": str(package_parent), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+def test_an_edit_in_another_module_invalidates_the_cache(tmp_path: Path) -> None:
+    package = tmp_path / "fencepost"
+    indexes = package / "indexes"
+    indexes.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (indexes / "__init__.py").write_text("")
+    original = Path(kernel.__globals__["__file__"])
+    (package / "compiled.py").write_text(original.read_text())
+    helper = indexes / "helper.py"
+    helper.write_text("from fencepost.compiled import kernel\n@kernel\ndef constant():\n    return 1\n")
+    (indexes / "helper_user.py").write_text(
+        "from fencepost.compiled import kernel\nfrom fencepost.indexes.helper import constant\n"
+        "@kernel\ndef answer():\n    return constant()\n"
+    )
+    assert run_in(tmp_path) == ["1", "0"]
+    assert run_in(tmp_path) == ["1", "1"]
+    helper.write_text(helper.read_text().replace("return 1", "return 2"))
+    assert run_in(tmp_path) == ["2", "0"]
+    assert run_in(tmp_path) == ["2", "1"]
+
+
+def test_the_digest_covers_names_and_contents(tmp_path: Path) -> None:
+    (tmp_path / "indexes").mkdir()
+    (tmp_path / "compiled.py").write_text("x")
+    before = source_digest(tmp_path)
+    (tmp_path / "indexes" / "new.py").write_text("")
+    assert source_digest(tmp_path) != before
+
+
+def test_a_kernel_outside_the_stamped_sources_is_refused() -> None:
+    with pytest.raises(ImportError, match="lives outside fencepost"):
+
+        @kernel
+        def stray() -> int:
+            return 1
