@@ -15,7 +15,7 @@ from fencepost.workloads import IntervalWorkload
 
 __all__ = ["run"]
 
-CEI_LENGTH = 128
+CEI_LENGTH = 16
 GOALS = {"A": {"CEI": 3.0, "UI": 1.5}, "B": {"CEI": 4.0}}
 
 

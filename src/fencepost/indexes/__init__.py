@@ -9,7 +9,8 @@ from fencepost.indexes.intervals.cei import CEI
 from fencepost.indexes.intervals.lci import LCI
 from fencepost.indexes.intervals.linear import Linear
 from fencepost.indexes.intervals.sci import SCI
+from fencepost.indexes.intervals.slices import SliceList
 from fencepost.indexes.intervals.ui import UI
 from fencepost.indexes.matches import Matches, Storage
 
-__all__ = ["ACEI", "CEI", "LCI", "SCI", "UI", "Linear", "Matches", "Storage"]
+__all__ = ["ACEI", "CEI", "LCI", "SCI", "UI", "Linear", "Matches", "SliceList", "Storage"]

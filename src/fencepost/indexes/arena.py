@@ -1,26 +1,29 @@
 """Blocks of power-of-two sizes cut from one growing array, reused through a free list per size.
 
-`state[0]` is the number of items handed out so far; `state[1 + c]` is 1 + the first free block of 2**c items,
-or 0. Free blocks are chained through `links`, an array parallel to the items (a word of the block itself).
+Several arenas keep their bookkeeping in one array, a row each: item 0 is the number of items handed out so
+far; item ``1 + c`` is 1 + the first free block of 2**c items, or 0. Free blocks are chained through `links`, an
+array parallel to the items (a word of the block itself).
 """
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fencepost.compiled import kernel
 
-__all__ = ["new_state", "release", "size_class", "take"]
+__all__ = ["new_arenas", "release", "size_class", "take"]
 
 SIZE_CLASSES = 40
 
 
-def new_state() -> npt.NDArray[np.int64]:
-    """The bookkeeping of an empty arena."""
-    return np.zeros(1 + SIZE_CLASSES, np.int64)
+def new_arenas(count: int) -> npt.NDArray[np.int64]:
+    """The bookkeeping of `count` empty arenas."""
+    return np.zeros((count, 1 + SIZE_CLASSES), np.int64)
 
 
 @kernel
-def size_class(count: int) -> int:
+def size_class(count: int) -> Any:
     """The smallest c with 2**c >= count."""
     c = 0
     while (1 << c) < count:
@@ -29,20 +32,20 @@ def size_class(count: int) -> int:
 
 
 @kernel
-def take(state, links, c):  # type: ignore[no-untyped-def]
+def take(arenas: npt.NDArray[np.int64], arena: int, links: npt.NDArray[Any], c: int) -> Any:
     """A block of 2**c items; the caller has made sure that the array has room for a new one."""
-    head = state[1 + c]
+    head = arenas[arena, 1 + c]
     if head != 0:
         block = head - 1
-        state[1 + c] = np.int64(links[block])
+        arenas[arena, 1 + c] = np.int64(links[block])
         return block
-    block = state[0]
-    state[0] = block + (1 << c)
+    block = arenas[arena, 0]
+    arenas[arena, 0] = block + (1 << c)
     return block
 
 
 @kernel
-def release(state, links, c, block):  # type: ignore[no-untyped-def]
+def release(arenas: npt.NDArray[np.int64], arena: int, links: npt.NDArray[Any], c: int, block: int) -> None:
     """Give a block of 2**c items back."""
-    links[block] = state[1 + c]
-    state[1 + c] = block + 1
+    links[block] = arenas[arena, 1 + c]
+    arenas[arena, 1 + c] = block + 1

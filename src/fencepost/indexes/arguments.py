@@ -14,16 +14,18 @@ __all__ = ["Column", "bound_column", "exact_float", "id_column", "same_length", 
 Column = npt.ArrayLike | Sequence[Any]
 
 _EXACT = 2**53
-_INT64 = np.iinfo(np.int64)
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
 def whole_id(value: Any) -> int:
     """One id as an int that fits int64."""
+    if type(value) is int and _INT64_MIN <= value <= _INT64_MAX:
+        return value
     try:
         number = operator.index(value)
     except TypeError:
         number = None
-    if number is None or isinstance(value, bool | np.bool_) or not _INT64.min <= number <= _INT64.max:
+    if number is None or isinstance(value, bool | np.bool_) or not _INT64_MIN <= number <= _INT64_MAX:
         raise FencepostError(
             f"id {value!r} ({type(value).__name__})",
             "a whole number that fits int64",
@@ -46,6 +48,8 @@ def id_column(ids: Any) -> npt.NDArray[np.int64]:
 
 def exact_float(value: Any, what: str) -> float:
     """`value` as a float64, refused unless that is exactly the same number."""
+    if type(value) is float:
+        return value
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

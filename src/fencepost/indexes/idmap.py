@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from fencepost.compiled import kernel
 
-__all__ = ["ABSENT", "IdMap", "drop", "empty_map", "find", "grown", "put"]
+__all__ = ["ABSENT", "IdMap", "drop", "empty_map", "find", "grown", "put", "spread"]
 
 ABSENT = -1
 _KEY, _PLACE = 0, 1
@@ -48,13 +48,24 @@ def grown(table: IdMap, additional: int) -> IdMap:
 
 
 @kernel
-def home(key: int, count: int) -> Any:
-    """Where the search for a key starts."""
+def scrambled(key: int) -> Any:
+    """64 well-mixed bits of a key."""
     h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     h ^= h >> np.uint64(29)
     h *= np.uint64(0xBF58476D1CE4E5B9)
-    h ^= h >> np.uint64(32)
-    return np.int64(h & np.uint64(count - 1))
+    return h ^ (h >> np.uint64(32))
+
+
+@kernel
+def home(key: int, count: int) -> Any:
+    """Where the search for a key starts in a table of `count` slots, a power of two."""
+    return np.int64(scrambled(key) & np.uint64(count - 1))
+
+
+@kernel
+def spread(key: int, count: int) -> Any:
+    """Where the search for a key starts in a table of any size below 2**32."""
+    return np.int64(((scrambled(key) >> np.uint64(32)) * np.uint64(count)) >> np.uint64(32))
 
 
 @kernel

@@ -13,7 +13,17 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["PADDING", "aligned_empty", "copy_run", "fence", "items_until_aligned", "prefetch", "stream_run"]
+__all__ = [
+    "PADDING",
+    "aligned_empty",
+    "copy_run",
+    "count_above",
+    "count_below",
+    "fence",
+    "items_until_aligned",
+    "prefetch",
+    "stream_run",
+]
 
 VECTOR_BYTES = 64
 PADDING = 64
@@ -137,3 +147,64 @@ def items_until_aligned(typingctx, array):  # type: ignore[no-untyped-def]  # no
         return builder.udiv(lead, ir.Constant(word, item))
 
     return signature, generate
+
+
+def _count_loop(predicate: str) -> Any:
+    def typing(_context: Any, array: Any, start: Any, count: Any, value: Any) -> Any:  # noqa: ARG001
+        signature = types.int64(array, types.int64, types.int64, types.int64)
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            word = ir.IntType(64)
+            vector = ir.VectorType(word, 8)
+            data = builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]])
+            zero, eight = ir.Constant(word, 0), ir.Constant(word, 8)
+            spread = builder.shuffle_vector(
+                builder.insert_element(ir.Constant(vector, ir.Undefined), args[3], ir.Constant(ir.IntType(32), 0)),
+                ir.Constant(vector, ir.Undefined),
+                ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8),
+            )
+            lanes = ir.Constant(vector, list(range(8)))
+            position = cgutils.alloca_once_value(builder, zero)
+            total = cgutils.alloca_once_value(builder, zero)
+            check = builder.append_basic_block("count.check")
+            body = builder.append_basic_block("count.body")
+            done = builder.append_basic_block("count.done")
+            builder.branch(check)
+            builder.position_at_end(check)
+            step = builder.load(position)
+            builder.cbranch(builder.icmp_signed("<", step, args[2]), body, done)
+            builder.position_at_end(body)
+            loaded = builder.load(builder.bitcast(builder.gep(data, [step]), vector.as_pointer()), align=8, typ=vector)
+            left = builder.sub(args[2], step)
+            left_spread = builder.shuffle_vector(
+                builder.insert_element(ir.Constant(vector, ir.Undefined), left, ir.Constant(ir.IntType(32), 0)),
+                ir.Constant(vector, ir.Undefined),
+                ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8),
+            )
+            hit = builder.and_(
+                builder.icmp_signed(predicate, loaded, spread), builder.icmp_signed("<", lanes, left_spread)
+            )
+            bits = builder.bitcast(hit, ir.IntType(8))
+            popcount = builder.module.declare_intrinsic("llvm.ctpop", [ir.IntType(8)])
+            found = builder.zext(builder.call(popcount, [bits]), word)
+            builder.store(builder.add(builder.load(total), found), total)
+            builder.store(builder.add(step, eight), position)
+            builder.branch(check)
+            builder.position_at_end(done)
+            return builder.load(total)
+
+        return signature, generate
+
+    return typing
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def count_below(typingctx, array, start, count, value):  # type: ignore[no-untyped-def]
+    """How many of the `count` int64 items from `start` on are < value."""
+    return _count_loop("<")(typingctx, array, start, count, value)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def count_above(typingctx, array, start, count, value):  # type: ignore[no-untyped-def]
+    """How many of the `count` int64 items from `start` on are > value."""
+    return _count_loop(">")(typingctx, array, start, count, value)

@@ -14,6 +14,7 @@ from fencepost.indexes.intervals.constructs import (
     plan,
     power_of_two,
 )
+from fencepost.indexes.vectors import prefetch
 
 __all__ = ["CEI", "best_partition"]
 
@@ -98,9 +99,16 @@ def cover(
 ) -> None:
     """The path from the value's leaf to the root of its segment."""
     length = 1 << shape.bits
+    ahead = 8
     n = 0
     run_offsets[0] = 0
     for i in range(len(values)):
+        if i + ahead < len(values) and cells[i + ahead] >= 0:
+            base = (cells[i + ahead] >> shape.bits) << (shape.bits + 1)
+            node = (cells[i + ahead] & (length - 1)) + length
+            for _ in range(min(4, shape.bits)):
+                prefetch(heads, 2 * (base + node))
+                node >>= 1
         if cells[i] >= 0:
             base = (cells[i] >> shape.bits) << (shape.bits + 1)
             node = (cells[i] & (length - 1)) + length

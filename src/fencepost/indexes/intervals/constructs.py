@@ -22,9 +22,9 @@ import numpy.typing as npt
 from fencepost.compiled import kernel
 from fencepost.errors import FencepostError
 from fencepost.indexes import idmap
-from fencepost.indexes.arena import new_state, release, size_class, take
+from fencepost.indexes.arena import new_arenas, release, size_class, take
 from fencepost.indexes.idmap import ABSENT, IdMap
-from fencepost.indexes.intervals.contract import IntervalIndex, Queries, array_bytes, holds
+from fencepost.indexes.intervals.contract import Queries, TableIndex, array_bytes, holds
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
 from fencepost.indexes.vectors import PADDING, copy_run, prefetch
 
@@ -50,6 +50,8 @@ _MAX_LISTS = 2**31
 _VALUES_PER_ROUND = 4096
 _RUNS_PER_ROUND = 1 << 17
 _BULK = 4096
+_RUNS_AHEAD = 24
+_PREFETCHED_IDS = 128
 
 
 class Lists(NamedTuple):
@@ -94,7 +96,7 @@ class Plan(NamedTuple):
     above: bool
 
 
-class ConstructIndex(IntervalIndex):
+class ConstructIndex(TableIndex):
     """An interval index over virtual constructs.
 
     Args:
@@ -117,7 +119,7 @@ class ConstructIndex(IntervalIndex):
                 "Take a smaller domain, or ACEI with a larger length.",
             )
         fixed = dense + 2
-        arenas = np.stack([new_state(), new_state(), new_state()])
+        arenas = new_arenas(3)
         arenas[_LISTS, 0] = fixed
         start, end = self.domain
         self._lists = Lists(
@@ -350,8 +352,9 @@ def _enlarged(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
         raise FencepostError(
             f"an index of {size} list entries", "fewer than 2**32", "Take a larger length, or a SliceList."
         )
-    larger = np.zeros((size, *array.shape[1:]), array.dtype)
+    larger = np.empty((size, *array.shape[1:]), array.dtype)
     larger[: len(array)] = array
+    larger[len(array) :] = 0
     return larger
 
 
@@ -440,13 +443,13 @@ def created_list(lists: Lists, code: int) -> int:
     if code >= dense:
         unit_bits = lists.layout[1]
         segment = (code - dense) >> unit_bits
-        lists.units[segment, 0] = 1 + take(lists.arenas[_LISTS], lists.heads[:, 0], unit_bits)
+        lists.units[segment, 0] = 1 + take(lists.arenas, _LISTS, lists.heads[:, 0], unit_bits)
         block = np.int64(lists.units[segment, 0]) - 1
         for unit in range(block, block + (1 << unit_bits)):
             lists.heads[unit, 0] = 0
             lists.heads[unit, 1] = 0
         return existing_list(lists, code)
-    place = take(lists.arenas[_LISTS], lists.heads[:, 0], 0)
+    place = take(lists.arenas, _LISTS, lists.heads[:, 0], 0)
     lists.heads[place, 0] = 0
     lists.heads[place, 1] = 0
     idmap.put(lists.sparse, SPARSE - code, place)
@@ -457,21 +460,20 @@ def created_list(lists: Lists, code: int) -> int:
 def widen(lists: Lists, place: int, room: int) -> None:
     """Move a list to a block of ``2**(room-1)`` items."""
     start, count, old = np.int64(lists.heads[place, 0]), np.int64(lists.heads[place, 1]), lists.room[place]
-    block = take(lists.arenas[_ENTRIES], lists.owners, room - 1)
+    block = take(lists.arenas, _ENTRIES, lists.owners, room - 1)
     for j in range(count):
         lists.ids[block + j] = lists.ids[start + j]
         lists.owners[block + j] = lists.owners[start + j]
     if old:
-        release(lists.arenas[_ENTRIES], lists.owners, np.int64(old) - 1, start)
+        release(lists.arenas, _ENTRIES, lists.owners, np.int64(old) - 1, start)
     lists.heads[place, 0] = block
     lists.room[place] = room
 
 
 @kernel
-def shortage(lists: Lists, codes: npt.NDArray[np.int64], begin: int, end: int) -> int:
+def shortage(lists: Lists, codes: npt.NDArray[np.int64], begin: int, end: int) -> Any:
     """What must be enlarged before the pieces of one more interval are attached, or 0."""
-    pieces_top = lists.arenas[_PIECES, 0] + (1 << size_class(end - begin))
-    if pieces_top > len(lists.where):
+    if lists.arenas[_PIECES, 0] + (1 << size_class(end - begin)) > len(lists.where):
         return SHORT_OF_PIECES
     items = lists.arenas[_ENTRIES, 0]
     new_lists = lists.arenas[_LISTS, 0]
@@ -487,9 +489,7 @@ def shortage(lists: Lists, codes: npt.NDArray[np.int64], begin: int, end: int) -
                 new_sparse += 1
         else:
             room = np.int64(lists.room[place])
-            if room == 0:
-                items += 1
-            elif lists.heads[place, 1] == (1 << (room - 1)):
+            if room == 0 or np.int64(lists.heads[place, 1]) == (1 << (room - 1)):
                 items += 1 << room
     if items > len(lists.owners):
         return SHORT_OF_ENTRIES
@@ -509,31 +509,53 @@ def attach(
     offsets: npt.NDArray[np.int64],
     first: int,
 ) -> tuple[int, int]:
-    """Append each interval to the lists of its codes; the row it stopped at, and what it was short of."""
+    """Append each interval to the lists of its codes; the row it stopped at, and what it was short of.
+
+    A helper that takes all the lists costs a reference count per array and call, so dense lists with room,
+    the common case, are served without one.
+    """
+    heads, rooms, ids, owners, where = lists.heads, lists.room, lists.ids, lists.owners, lists.where
+    dense = lists.layout[0]
+    ahead = 12
     for row in range(first, len(slots)):
         begin, end = offsets[row], offsets[row + 1]
-        short = shortage(lists, codes, begin, end)
-        if short:
-            return row, short
+        simple = lists.arenas[_PIECES, 0] + 2 * (end - begin) <= len(where)
+        for j in range(begin, end):
+            code = codes[j]
+            if code < 0 or code >= dense:
+                simple = False
+            else:
+                room = np.int64(rooms[code])
+                simple = simple and room > 0 and np.int64(heads[code, 1]) < (1 << (room - 1))
+        if not simple:
+            short = shortage(lists, codes, begin, end)
+            if short:
+                return row, short
         slot = slots[row]
-        piece = take(lists.arenas[_PIECES], lists.where, size_class(end - begin))
+        piece = take(lists.arenas, _PIECES, where, size_class(end - begin))
         lists.pieces[slot, 0] = piece
         lists.pieces[slot, 1] = end - begin
         for j in range(begin, end):
             code = codes[j]
-            place = created_list(lists, code)
-            count = np.int64(lists.heads[place, 1])
-            room = np.int64(lists.room[place])
-            if room == 0 or count == (1 << (room - 1)):
-                widen(lists, place, room + 1)
-            at = np.int64(lists.heads[place, 0]) + count
+            if j + ahead < offsets[len(slots)]:
+                coming = codes[j + ahead]
+                if 0 <= coming < dense:
+                    prefetch(heads, 2 * coming)
+            place = code
+            if not simple:
+                place = created_list(lists, code)
+                room = np.int64(rooms[place])
+                if room == 0 or np.int64(heads[place, 1]) == (1 << (room - 1)):
+                    widen(lists, place, room + 1)
+            count = np.int64(heads[place, 1])
+            at = np.int64(heads[place, 0]) + count
             checked = code < 0 and (code > SPARSE or (SPARSE - code) & 1 == 0)
-            lists.ids[at] = slot if checked else query_ids[slot]
-            lists.owners[at] = piece
-            lists.where[piece] = count
-            lists.heads[place, 1] = count + 1
-            if code >= lists.layout[0]:
-                lists.units[(code - lists.layout[0]) >> lists.layout[1], 1] += 1
+            ids[at] = slot if checked else query_ids[slot]
+            owners[at] = piece
+            where[piece] = count
+            heads[place, 1] = count + 1
+            if code >= dense:
+                lists.units[(code - dense) >> lists.layout[1], 1] += 1
             piece += 1
     return len(slots), 0
 
@@ -546,45 +568,42 @@ def detach(
     offsets: npt.NDArray[np.int64],
 ) -> None:
     """Undo `attach`: the last entry of each list takes the place of the one that leaves."""
+    heads, ids, owners, where, units = lists.heads, lists.ids, lists.owners, lists.where, lists.units
+    arenas = lists.arenas
     dense, unit_bits = lists.layout[0], lists.layout[1]
     for row in range(len(slots)):
         slot = slots[row]
         piece = np.int64(lists.pieces[slot, 0])
-        release_class = size_class(np.int64(lists.pieces[slot, 1]))
         for j in range(offsets[row], offsets[row + 1]):
             code = codes[j]
-            place = existing_list(lists, code)
-            start = np.int64(lists.heads[place, 0])
-            last = np.int64(lists.heads[place, 1]) - 1
-            rank = np.int64(lists.where[piece])
-            moved = lists.owners[start + last]
-            lists.ids[start + rank] = lists.ids[start + last]
-            lists.owners[start + rank] = moved
-            lists.where[moved] = rank
-            lists.heads[place, 1] = last
+            place = code if 0 <= code < dense else existing_list(lists, code)
+            start = np.int64(heads[place, 0])
+            last = np.int64(heads[place, 1]) - 1
+            rank = np.int64(where[piece])
+            moved = owners[start + last]
+            ids[start + rank] = ids[start + last]
+            owners[start + rank] = moved
+            where[moved] = rank
+            heads[place, 1] = last
             room = np.int64(lists.room[place])
             if last == 0:
-                release(lists.arenas[_ENTRIES], lists.owners, room - 1, start)
+                release(arenas, _ENTRIES, owners, room - 1, start)
                 lists.room[place] = 0
                 if code <= SPARSE:
                     idmap.drop(lists.sparse, SPARSE - code)
-                    release(lists.arenas[_LISTS], lists.heads[:, 0], 0, place)
+                    release(arenas, _LISTS, heads[:, 0], 0, place)
             elif room > 3 and last <= (1 << (room - 3)):
-                release(lists.arenas[_ENTRIES], lists.owners, room - 2, start + (1 << (room - 2)))
+                release(arenas, _ENTRIES, owners, room - 2, start + (1 << (room - 2)))
                 lists.room[place] = room - 1
             if code >= dense:
                 segment = (code - dense) >> unit_bits
-                lists.units[segment, 1] -= 1
-                if lists.units[segment, 1] == 0:
-                    release(
-                        lists.arenas[_LISTS],
-                        lists.heads[:, 0],
-                        unit_bits,
-                        np.int64(lists.units[segment, 0]) - 1,
-                    )
-                    lists.units[segment, 0] = 0
+                units[segment, 1] -= 1
+                if units[segment, 1] == 0:
+                    release(arenas, _LISTS, heads[:, 0], unit_bits, np.int64(units[segment, 0]) - 1)
+                    units[segment, 0] = 0
             piece += 1
-        release(lists.arenas[_PIECES], lists.where, release_class, np.int64(lists.pieces[slot, 0]))
+        block_class = size_class(np.int64(lists.pieces[slot, 1]))
+        release(arenas, _PIECES, where, block_class, np.int64(lists.pieces[slot, 0]))
 
 
 @kernel
@@ -610,11 +629,15 @@ def missing_room(lists: Lists, added: npt.NDArray[np.uint32]) -> int:
 @kernel
 def reserve(lists: Lists, added: npt.NDArray[np.uint32]) -> None:
     """Make room in every dense list for what is added to it."""
+    arenas, owners = lists.arenas, lists.owners
     for place in range(len(added)):
         if added[place]:
-            room = 1 + size_class(np.int64(lists.heads[place, 1]) + np.int64(added[place]))
-            if room > lists.room[place]:
-                widen(lists, place, room)
+            c = size_class(np.int64(lists.heads[place, 1]) + np.int64(added[place]))
+            if lists.room[place] == 0:
+                lists.heads[place, 0] = take(arenas, _ENTRIES, owners, c)
+                lists.room[place] = c + 1
+            elif c + 1 > lists.room[place]:
+                widen(lists, place, c + 1)
 
 
 @kernel
@@ -674,48 +697,55 @@ def emit(
 
     Returns the row it stopped at for want of room, and the room that row needs.
     """
-    ahead = 8
-    dense = lists.layout[0]
+    ids = lists.ids
     any_sparse = lists.sparse.size[0] > 0
     room = len(out) - PADDING
     at = offsets[first]
+    coming = run_offsets[first]
     for i in range(first, len(values)):
         begin, end = run_offsets[i], run_offsets[i + 1]
-        if begin + ahead < run_offsets[len(values)]:
-            prefetch(lists.ids, np.int64(runs[begin + ahead, 0]))
-        cell = cells[i]
-        checked = ABSENT
-        point = ABSENT
-        if cell < 0:
-            if not np.isnan(values[i]):
-                checked = dense if values[i] < lists.layout[2] else dense + 1
-        elif any_sparse:
-            checked = existing_list(lists, cell_code(cell))
-            if np.floor(values[i]) == values[i]:
-                point = existing_list(lists, point_code(cell))
+        while coming < min(end + _RUNS_AHEAD, run_offsets[len(values)]):
+            start = np.int64(runs[coming, 0])
+            for line in range(start, start + min(np.int64(runs[coming, 1]), _PREFETCHED_IDS), 8):
+                prefetch(ids, line)
+            coming += 1
         needed = 0
         for run in range(begin, end):
             needed += np.int64(runs[run, 1])
-        if checked != ABSENT:
-            needed += np.int64(lists.heads[checked, 1])
-        if point != ABSENT:
-            needed += np.int64(lists.heads[point, 1])
+        checked = ABSENT
+        point = ABSENT
+        if any_sparse or cells[i] < 0:
+            checked, point = lists_beside(lists, values[i], cells[i])
+            needed += np.int64(lists.heads[checked, 1]) if checked != ABSENT else 0
+            needed += np.int64(lists.heads[point, 1]) if point != ABSENT else 0
         if at + needed > room:
             return i, needed
         for run in range(begin, end):
             count = np.int64(runs[run, 1])
-            copy_run(out, at, lists.ids, np.int64(runs[run, 0]), count)
+            copy_run(out, at, ids, np.int64(runs[run, 0]), count)
             at += count
         if checked != ABSENT:
             start = np.int64(lists.heads[checked, 0])
             for entry in range(start, start + np.int64(lists.heads[checked, 1])):
-                slot = lists.ids[entry]
+                slot = ids[entry]
                 if holds(queries.bounds[slot, 0], queries.bounds[slot, 1], closed, values[i]):
                     out[at] = queries.ids[slot]
                     at += 1
         if point != ABSENT:
             count = np.int64(lists.heads[point, 1])
-            copy_run(out, at, lists.ids, np.int64(lists.heads[point, 0]), count)
+            copy_run(out, at, ids, np.int64(lists.heads[point, 0]), count)
             at += count
         offsets[i + 1] = at
     return len(values), 0
+
+
+@kernel
+def lists_beside(lists: Lists, value: float, cell: int) -> tuple[int, int]:
+    """The checked list and the exact point list that concern a value beside its constructs, or `ABSENT`."""
+    dense = lists.layout[0]
+    if cell < 0:
+        if np.isnan(value):
+            return ABSENT, ABSENT
+        return (dense if value < lists.layout[2] else dense + 1), ABSENT
+    point = existing_list(lists, point_code(cell)) if np.floor(value) == value else ABSENT
+    return existing_list(lists, cell_code(cell)), point

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 from fencepost.compiled import kernel
 from fencepost.errors import FencepostError
@@ -22,7 +23,18 @@ from fencepost.indexes.arguments import (
 from fencepost.indexes.idmap import ABSENT, IdMap
 from fencepost.indexes.matches import Matches, Storage
 
-__all__ = ["Bounds", "IntervalIndex", "Queries", "holds"]
+__all__ = [
+    "EMPTY",
+    "KNOWN",
+    "NAN_BOUND",
+    "Bounds",
+    "IntervalIndex",
+    "Queries",
+    "TableIndex",
+    "holds",
+    "refusal",
+    "unknown",
+]
 
 Bounds = Literal["[)", "[]", "(]", "()"]
 
@@ -40,11 +52,68 @@ class Queries(NamedTuple):
 
 
 class IntervalIndex(ABC):
-    """A dynamic set of intervals that is asked which of them contain a value.
+    """A dynamic set of intervals that is asked which of them contain a value: the contract.
 
-    An interval has an int64 id and float64 bounds; it is ``[lo, hi)``, or ``[lo, hi]`` in an index made with
+    An interval has an int64 id and two bounds; it is ``[lo, hi)``, or ``[lo, hi]`` in an index made with
     ``closed=True``. A bound of None or infinity leaves that side unbounded. A refused call changes nothing.
     """
+
+    @abstractmethod
+    def insert(self, id: int, lo: float | None, hi: float | None, bounds: Bounds | None = None) -> None:
+        """Add one interval.
+
+        Args:
+            id: a number of your own that is not in the index yet.
+            lo: where it starts, or None.
+            hi: where it ends, or None.
+            bounds: which ends belong to it, if not those the index was made for.
+        """
+
+    @abstractmethod
+    def insert_many(self, ids: Column, los: Column, his: Column, bounds: Bounds | None = None) -> None:
+        """Add many intervals at once: all of them or, if one is at fault, none."""
+
+    @abstractmethod
+    def remove(self, id: int) -> None:
+        """Take one interval out."""
+
+    @abstractmethod
+    def remove_many(self, ids: Column) -> None:
+        """Take many intervals out: all of them or, if one is unknown, none."""
+
+    @abstractmethod
+    def stab(self, values: Column, out: Matches | None = None) -> Matches:
+        """The ids of all intervals that contain each value.
+
+        Args:
+            values: numbers; NaN or None lies in no interval.
+            out: buffers to write into instead of new ones; the answer is a view of them.
+        """
+
+    @abstractmethod
+    def interval(self, id: int) -> tuple[float, float]:
+        """The bounds of one interval, infinite where it is unbounded."""
+
+    @abstractmethod
+    def storage(self) -> Storage:
+        """What the index holds, by the paper's model and in real bytes."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Assert every invariant of the structure: for tests, and for anyone in doubt."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def __contains__(self, id: object) -> bool: ...
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} intervals)"
+
+
+class TableIndex(IntervalIndex):
+    """An index that keeps its intervals in a table of float64 bounds; what the papers' structures share."""
 
     def __init__(self, closed: bool = False) -> None:
         self.closed = closed
@@ -56,6 +125,7 @@ class IntervalIndex(ABC):
 
     # -- changing the set -------------------------------------------------------------------------------
 
+    @override
     def insert(self, id: int, lo: float | None, hi: float | None, bounds: Bounds | None = None) -> None:
         """Add one interval.
 
@@ -71,22 +141,20 @@ class IntervalIndex(ABC):
         self._single_high[0] = np.inf if hi is None else exact_float(hi, "upper bound")
         self._insert(self._single_id, self._single_low, self._single_high, bounds)
 
+    @override
     def insert_many(self, ids: Column, los: Column, his: Column, bounds: Bounds | None = None) -> None:
-        """Add many intervals at once: all of them or, if one is at fault, none."""
-        self._insert(
-            id_column(ids),
-            bound_column(los, -np.inf, "lower bound"),
-            bound_column(his, np.inf, "upper bound"),
-            bounds,
-        )
+        id_array = id_column(ids)
+        lows, highs = bound_column(los, -np.inf, "lower bound"), bound_column(his, np.inf, "upper bound")
+        same_length(id_array, los=lows, his=highs)
+        self._insert(id_array, lows, highs, bounds)
 
+    @override
     def remove(self, id: int) -> None:
-        """Take one interval out."""
         self._single_id[0] = whole_id(id)
         self._remove(self._single_id)
 
+    @override
     def remove_many(self, ids: Column) -> None:
-        """Take many intervals out: all of them or, if one is unknown, none."""
         self._remove(id_column(ids))
 
     def _insert(
@@ -96,25 +164,21 @@ class IntervalIndex(ABC):
         highs: npt.NDArray[np.float64],
         bounds: Bounds | None,
     ) -> None:
-        same_length(ids, los=lows, his=highs)
-        lows, highs = self._effective(lows, highs, bounds)
+        if bounds is not None:
+            lows, highs = self._effective(lows, highs, bounds)
         self._map = idmap.grown(self._map, len(ids))
         self._queries = _grown_queries(self._queries, len(ids))
         slots = np.empty(len(ids), np.int64)
         fault, row = admit(self._map, self._queries, ids, lows, highs, self._closed_ends(bounds), slots)
         if fault:
-            raise _refusal(fault, int(ids[row]), float(lows[row]), float(highs[row]), ids[:row], self.closed)
+            raise refusal(fault, int(ids[row]), float(lows[row]), float(highs[row]), ids[:row], self.closed)
         self._attach(slots)
 
     def _remove(self, ids: npt.NDArray[np.int64]) -> None:
         slots = np.empty(len(ids), np.int64)
         row = evict(self._map, ids, slots)
         if row >= 0:
-            raise FencepostError(
-                f"id {ids[row]} to remove" + (" twice" if (ids[:row] == ids[row]).any() else ""),
-                "the id of an interval in the index",
-                "Check it with `id in index` first.",
-            )
+            raise unknown(int(ids[row]), " to remove" + (" twice" if (ids[:row] == ids[row]).any() else ""))
         self._detach(slots)
         vacate(self._queries, slots)
 
@@ -123,12 +187,10 @@ class IntervalIndex(ABC):
         return self.closed
 
     def _effective(
-        self, lows: npt.NDArray[np.float64], highs: npt.NDArray[np.float64], bounds: Bounds | None
+        self, lows: npt.NDArray[np.float64], highs: npt.NDArray[np.float64], bounds: Bounds
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Other ends than the index's own, moved to the neighbouring float64: exact, since values are float64."""
         natural = "[]" if self.closed else "[)"
-        if bounds is None or bounds == natural:
-            return lows, highs
         if bounds not in ("[)", "[]", "(]", "()"):
             raise FencepostError(f"bounds {bounds!r}", "'[)', '[]', '(]' or '()'", "Use one of those.")
         if bounds[0] == "(":
@@ -139,6 +201,7 @@ class IntervalIndex(ABC):
 
     # -- asking -----------------------------------------------------------------------------------------
 
+    @override
     def stab(self, values: Column, out: Matches | None = None) -> Matches:
         """The ids of all intervals that contain each value.
 
@@ -149,8 +212,8 @@ class IntervalIndex(ABC):
         """
         return self._stab(value_column(values), out)
 
+    @override
     def interval(self, id: int) -> tuple[float, float]:
-        """The bounds of one interval, infinite where it is unbounded."""
         slot = self._slot(id)
         low, high = self._queries.bounds[slot].tolist()
         return low, high
@@ -174,8 +237,8 @@ class IntervalIndex(ABC):
         """The slots in use, in no set order."""
         return self._map.places()
 
+    @override
     def check(self) -> None:
-        """Assert every invariant of the structure: for tests, and for anyone in doubt."""
         slots = self._live_slots()
         assert len(slots) == len(self), "the map's size is the number of its places"
         assert len(np.unique(slots)) == len(slots), "each interval has a slot of its own"
@@ -190,14 +253,7 @@ class IntervalIndex(ABC):
             assert idmap.find(self._map, int(self._queries.ids[slot])) == slot, "each id finds its slot"
         self._check()
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self)} intervals)"
-
     # -- what a structure supplies ----------------------------------------------------------------------
-
-    @abstractmethod
-    def storage(self) -> Storage:
-        """What the index holds, by the paper's model and in real bytes."""
 
     @abstractmethod
     def _attach(self, slots: npt.NDArray[np.int64]) -> None:
@@ -243,7 +299,7 @@ def _grown_queries(queries: Queries, additional: int) -> Queries:
 NAN_BOUND, EMPTY, KNOWN = 1, 2, 3
 
 
-def _refusal(
+def refusal(
     fault: int,
     id: int,
     low: float,
@@ -251,6 +307,7 @@ def _refusal(
     earlier: npt.NDArray[np.int64],
     closed: bool,
 ) -> FencepostError:
+    """The refusal of one interval of a batch, with the ids before it."""
     interval = f"interval {id} with lo={low:g}, hi={high:g}"
     if fault == NAN_BOUND:
         return FencepostError(interval, "bounds that are numbers", "Use None for a side without a bound.")
@@ -264,6 +321,11 @@ def _refusal(
         "a new id",
         "Remove the old interval first, or use another id.",
     )
+
+
+def unknown(id: int, doing: str = "") -> FencepostError:
+    """The refusal of an id that is not there."""
+    return FencepostError(f"id {id}{doing}", "the id of an interval in the index", "Check it with `id in index` first.")
 
 
 @kernel

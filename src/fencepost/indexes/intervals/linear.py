@@ -6,14 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fencepost.compiled import kernel
-from fencepost.indexes.intervals.contract import IntervalIndex, Queries, holds
+from fencepost.indexes.intervals.contract import Queries, TableIndex, holds
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
 from fencepost.indexes.vectors import PADDING
 
 __all__ = ["Linear"]
 
 
-class Linear(IntervalIndex):
+class Linear(TableIndex):
     """A scan over all intervals for each value.
 
     Costs: search O(n); insert and remove O(1); space 24 bytes per interval and the table of ids.

@@ -1,0 +1,332 @@
+"""How a slice list answers: find the run of each value in every part, then copy the runs.
+
+Finding goes stage by stage over blocks of values, each stage asking for the memory that the next one reads.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+from numba.extending import overload
+
+from fencepost.compiled import kernel
+from fencepost.indexes.idmap import spread
+from fencepost.indexes.intervals.windows import LARGEST, Part, bucket_of, decoded
+from fencepost.indexes.vectors import (
+    copy_run,
+    count_above,
+    count_below,
+    fence,
+    items_until_aligned,
+    prefetch,
+    stream_run,
+)
+
+__all__ = ["STAGE", "Translation", "copy_runs", "count_runs", "find_runs", "mark_gone", "trace"]
+
+BLOCK = 64
+NOWHERE = -1
+STAGE = 2048
+"""Slots gathered in cache before they go to memory."""
+_COMPARED = 32
+_LINE_SLOTS = 16
+_PREFETCHED = 512
+_AHEAD = 6
+
+
+class Translation(NamedTuple):
+    """From slots to ids: ``slot_ids[slot]``, or ``origin + slot`` where `slot_ids` is empty."""
+
+    slot_ids: npt.NDArray[np.int64]
+    origin: int
+
+
+@kernel
+def find_runs(
+    part: Part,
+    values: npt.NDArray[np.int64],
+    missing: npt.NDArray[np.bool_],
+    groups: npt.NDArray[np.int64],
+    runs: npt.NDArray[np.uint32],
+    column: int,
+) -> Any:
+    """Write (start, length) of each value's run to `runs[:, column]`; the sum of the lengths.
+
+    `missing` marks values that are in no interval; empty if there are none. Lengths may include what is gone.
+    """
+    keys, windows, edges = part.keys, part.windows, part.edges
+    table, group_keys, groups_first = part.groups_table, part.group_keys, part.groups_first
+    scales, buckets = part.scales, part.buckets
+    is_float, keyed = part.meta[0] != 0, part.meta[1] != 0
+    low = np.empty(BLOCK, np.int64)
+    high = np.empty(BLOCK, np.int64)
+    total = 0
+    for block in range(0, len(values), BLOCK):
+        size = min(BLOCK, len(values) - block)
+        if keyed:
+            for i in range(size):
+                low[i] = spread(groups[block + i], len(table))
+                prefetch(table, low[i])
+            for i in range(size):
+                at = low[i]
+                group = NOWHERE
+                while table[at] != 0:
+                    if group_keys[np.int64(table[at]) - 1] == groups[block + i]:
+                        group = np.int64(table[at]) - 1
+                        break
+                    at = at + 1 if at + 1 < len(table) else 0
+                low[i] = group
+                if group != NOWHERE:
+                    prefetch(groups_first, group)
+        else:
+            for i in range(size):
+                low[i] = 0
+        for i in range(size):
+            group = low[i]
+            if group == NOWHERE or (len(missing) > 0 and missing[block + i]):
+                low[i] = NOWHERE
+                high[i] = NOWHERE
+                continue
+            low[i] = np.int64(groups_first[group])
+            high[i] = np.int64(groups_first[group + 1]) - 1
+            if group < len(scales):
+                bucket = np.int64(scales[group, 2]) + bucket_of(
+                    decoded(values[block + i], is_float), scales[group, 0], scales[group, 1], scales[group, 3]
+                )
+                high[i] = low[i] + np.int64(buckets[bucket + 1]) - 1
+                low[i] = max(low[i], low[i] + np.int64(buckets[bucket]) - 1)
+            prefetch(keys, max(low[i], 0))
+        for i in range(size):
+            a, b = low[i], high[i]
+            if a == NOWHERE or b < a:
+                low[i] = NOWHERE
+                continue
+            value = values[block + i]
+            while b - a > _COMPARED:
+                middle = (a + b + 1) >> 1
+                if keys[middle] <= value:
+                    a = middle
+                else:
+                    b = middle - 1
+            candidates = b - a + 1
+            not_above = candidates - count_above(keys, a, candidates, value)
+            low[i] = NOWHERE
+            if not_above > 0:
+                low[i] = a + not_above - 1
+                prefetch(windows, 3 * low[i])
+        for i in range(size):
+            if low[i] != NOWHERE:
+                edge = np.int64(windows[low[i], 1])
+                prefetch(edges, edge)
+                prefetch(edges, edge + 8)
+        for i in range(size):
+            w = low[i]
+            if w == NOWHERE:
+                runs[block + i, column, 0] = 0
+                runs[block + i, column, 1] = 0
+                continue
+            value = values[block + i]
+            edge, ends = np.int64(windows[w, 1]), np.int64(windows[w, 2])
+            starts = np.int64(windows[w + 1, 1]) - edge - ends
+            begin, end = np.int64(windows[w, 0]), np.int64(windows[w + 1, 0])
+            at = edge
+            while ends > _COMPARED:
+                half = ends >> 1
+                if edges[at + half] < value:
+                    at += half + 1
+                    begin += half + 1
+                    ends -= half + 1
+                else:
+                    ends = half
+            begin += count_below(edges, at, ends, value)
+            at = edge + np.int64(windows[w, 2])
+            while starts > _COMPARED:
+                half = starts >> 1
+                if edges[at + half] > value:
+                    end -= starts - half
+                    starts = half
+                else:
+                    at += half + 1
+                    starts -= half + 1
+            end -= count_above(edges, at, starts, value)
+            runs[block + i, column, 0] = begin
+            runs[block + i, column, 1] = end - begin
+            total += end - begin
+    return total
+
+
+@kernel
+def count_runs(runs: npt.NDArray[np.uint32], gone: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64]) -> None:
+    """How many ids each value's runs hold, without those that are gone."""
+    for i in range(len(counts)):
+        count = np.int64(0)
+        for column in range(runs.shape[1]):
+            start, length = np.int64(runs[i, column, 0]), np.int64(runs[i, column, 1])
+            count += length
+            if len(gone) > 0:
+                count -= gone_between(gone, start, start + length)
+        counts[i] = count
+
+
+@kernel
+def gone_between(gone: npt.NDArray[np.uint64], start: int, end: int) -> Any:
+    """How many positions of ``[start, end)`` are gone."""
+    count = 0
+    for word in range(start >> 6, (end + 63) >> 6):
+        bits = gone[word]
+        if bits == 0:
+            continue
+        if word == start >> 6:
+            bits &= ~np.uint64(0) << np.uint64(start & 63)
+        if word == end >> 6:
+            bits &= (np.uint64(1) << np.uint64(end & 63)) - np.uint64(1)
+        while bits:
+            bits &= bits - np.uint64(1)
+            count += 1
+    return count
+
+
+@kernel
+def copy_runs(
+    ids: npt.NDArray[np.uint32],
+    gone: npt.NDArray[np.uint64],
+    runs: npt.NDArray[np.uint32],
+    translation: Translation,
+    streamed: bool,
+    offsets: npt.NDArray[np.int64],
+    out: npt.NDArray[Any],
+    stage: npt.NDArray[np.uint32],
+    wide: npt.NDArray[Any],
+) -> None:
+    """Copy the runs of each value to ``out[offsets[0]:]`` and set the offsets behind them.
+
+    Runs gather in a stage that fits the cache and leaves it a full stage at a time, as slots or translated to
+    ids; `streamed` output bypasses the cache.
+    """
+    at = offsets[0]
+    staged = 0
+    limit = STAGE
+    if streamed:
+        line = 64 // out.itemsize
+        lead = (items_until_aligned(out) - at) & (line - 1)
+        limit = lead if lead > 0 else STAGE
+    columns = runs.shape[1]
+    for i in range(len(runs)):
+        if i + _AHEAD < len(runs):
+            for column in range(columns):
+                start = np.int64(runs[i + _AHEAD, column, 0])
+                length = min(np.int64(runs[i + _AHEAD, column, 1]), _PREFETCHED)
+                for line in range(start, start + length, _LINE_SLOTS):
+                    prefetch(ids, line)
+        for column in range(columns):
+            start, left = np.int64(runs[i, column, 0]), np.int64(runs[i, column, 1])
+            if len(gone) > 0 and gone_between(gone, start, start + left) > 0:
+                for position in range(start, start + left):
+                    stage[staged] = ids[position]
+                    staged += not (gone[position >> 6] >> np.uint64(position & 63)) & np.uint64(1)
+                    if staged == limit:
+                        emit_stage(stage, staged, streamed and limit == STAGE, out, at, wide, translation)
+                        at += staged
+                        staged = 0
+                        limit = STAGE
+                continue
+            while left > 0:
+                part = min(left, limit - staged)
+                copy_run(stage, staged, ids, start, part)
+                staged += part
+                start += part
+                left -= part
+                if staged == limit:
+                    emit_stage(stage, staged, streamed and limit == STAGE, out, at, wide, translation)
+                    at += staged
+                    staged = 0
+                    limit = STAGE
+        offsets[i + 1] = at + staged
+    emit_stage(stage, staged, False, out, at, wide, translation)
+    if streamed:
+        fence()
+
+
+def emit_stage(stage: Any, staged: Any, streamed: Any, out: Any, at: Any, wide: Any, translation: Any) -> None:
+    """Empty the stage into ``out[at:]``: slots as they are, ids translated on the way (chosen by out's type)."""
+
+
+@overload(emit_stage)  # type: ignore[untyped-decorator]
+def _emit_stage(stage, staged, streamed, out, at, wide, translation):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    if out.dtype == types.uint32:
+
+        def slots(stage, staged, streamed, out, at, wide, translation):  # type: ignore[no-untyped-def]  # noqa: ARG001
+            if streamed:
+                stream_run(out, at, stage, 0, staged)
+            else:
+                for j in range(staged):
+                    out[at + j] = stage[j]
+
+        return slots
+
+    def ids(stage, staged, streamed, out, at, wide, translation):  # type: ignore[no-untyped-def]
+        slot_ids, origin = translation.slot_ids, translation.origin
+        if len(slot_ids) > 0:
+            for j in range(staged):
+                wide[j] = slot_ids[stage[j]]
+        else:
+            for j in range(staged):
+                wide[j] = origin + np.int64(stage[j])
+        if streamed:
+            stream_run(out, at, wide, 0, staged)
+        else:
+            for j in range(staged):
+                out[at + j] = wide[j]
+
+    return ids
+
+
+@kernel
+def mark_gone(
+    part: Part,
+    ids: npt.NDArray[np.uint32],
+    slots: npt.NDArray[np.int64],
+    first_windows: npt.NDArray[np.uint32],
+    gone: npt.NDArray[np.uint64],
+) -> Any:
+    """Mark every position of these slots, each from its first window on; how many there were."""
+    windows = part.windows
+    marked = 0
+    for i in range(len(slots)):
+        window = np.int64(first_windows[i])
+        found = True
+        while found and window < len(windows) - 1:
+            found = False
+            for at in range(np.int64(windows[window, 0]), np.int64(windows[window + 1, 0])):
+                if ids[at] == slots[i]:
+                    gone[at >> 6] |= np.uint64(1) << np.uint64(at & 63)
+                    marked += 1
+                    found = True
+                    break
+            window += 1
+    return marked
+
+
+@kernel
+def trace(part: Part, ids: npt.NDArray[np.uint32], group_end: int, slot: int, window: int) -> tuple[int, int]:
+    """The first and last ordinal of a slot's interval, from its first window on."""
+    first = part.keys[window]
+    last = first
+    begin = window
+    while window < group_end:
+        base, behind = np.int64(part.windows[window, 0]), np.int64(part.windows[window + 1, 0])
+        edge, ends = np.int64(part.windows[window, 1]), np.int64(part.windows[window, 2])
+        starts = np.int64(part.windows[window + 1, 1]) - edge - ends
+        at = base
+        while at < behind and ids[at] != slot:
+            at += 1
+        if at == behind:
+            break
+        if window == begin and at >= behind - starts:
+            first = part.edges[edge + ends + at - (behind - starts)]
+        last = part.keys[window + 1] - 1 if window + 1 < group_end else LARGEST
+        if at - base < ends:
+            last = part.edges[edge + at - base]
+        window += 1
+    return first, last

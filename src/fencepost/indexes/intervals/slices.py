@@ -1,0 +1,709 @@
+"""SliceList: the production interval index, whose answers are contiguous runs of a shared array."""
+
+import itertools
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fencepost.errors import FencepostError
+from fencepost.indexes.arguments import Column, id_column, same_length, whole_id
+from fencepost.indexes.intervals.contract import (
+    EMPTY,
+    KNOWN,
+    NAN_BOUND,
+    Bounds,
+    IntervalIndex,
+    refusal,
+    unknown,
+)
+from fencepost.indexes.intervals.slice_search import (
+    STAGE,
+    Translation,
+    copy_runs,
+    count_runs,
+    find_runs,
+    mark_gone,
+    trace,
+)
+from fencepost.indexes.intervals.windows import (
+    Intervals,
+    Part,
+    build_part,
+    layers,
+    part_bytes,
+    sort_intervals,
+    stored_copies,
+    unpack,
+)
+from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
+from fencepost.indexes.ordinal import LARGEST, SMALLEST, ValueType, from_ordinal, infer_type, ranges, values_to_ordinals
+from fencepost.indexes.vectors import PADDING, aligned_empty
+
+__all__ = ["SliceList", "Slices"]
+
+_ROUND = 4096
+_STREAMED_BYTES = 1 << 24
+_MOST_PARTS = 250
+_NO_GROUPS = np.zeros(0, np.int64)
+
+
+class Slices:
+    """Answers that are not copied: per value and layer a run of one shared array.
+
+    ``slots[starts[i, l] : starts[i, l] + lengths[i, l]]`` are the slots of value i in layer l, and `ids` is
+    `slots` translated to ids. Layers hold disjoint intervals: lengths of one scale, intervals of all groups,
+    live changes.
+    """
+
+    def __init__(self, runs: npt.NDArray[np.uint32], slots: npt.NDArray[np.uint32], translation: Translation) -> None:
+        self._runs = runs
+        self._translation = translation
+        self._ids: npt.NDArray[np.int64] | None = None
+        self.slots = slots
+
+    @property
+    def starts(self) -> npt.NDArray[np.uint32]:
+        """One row per value, one column per layer."""
+        return self._runs[:, :, 0]
+
+    @property
+    def lengths(self) -> npt.NDArray[np.uint32]:
+        """One row per value, one column per layer."""
+        return self._runs[:, :, 1]
+
+    @property
+    def ids(self) -> npt.NDArray[np.int64]:
+        """The shared array as ids; translated from `slots` when first asked for."""
+        if self._ids is None:
+            slot_ids, origin = self._translation
+            self._ids = slot_ids[self.slots] if len(slot_ids) else self.slots.astype(np.int64) + origin
+        return self._ids
+
+    def to_arrow(self, slots: bool = False) -> list[Any]:
+        """One Arrow list view per layer over the shared array, nothing copied.
+
+        Args:
+            slots: over the slots themselves instead of the ids.
+        """
+        import pyarrow as pa
+
+        values = pa.array(self.slots if slots else self.ids)
+        runs = self._runs.astype(np.int64)
+        return [
+            pa.LargeListViewArray.from_arrays(pa.array(runs[:, layer, 0]), pa.array(runs[:, layer, 1]), values)
+            for layer in range(runs.shape[1])
+        ]
+
+
+class _View(NamedTuple):
+    """What a reader sees: never edited, replaced as a whole."""
+
+    parts: tuple[Part, ...]
+    ids: npt.NDArray[np.uint32]
+    gone: npt.NDArray[np.uint64]
+    """A bit per position of `ids` that no longer counts; empty if there is none."""
+    translation: Translation
+
+
+class _Run(NamedTuple):
+    """The parts that one build made, by their numbers, with the slots they were given (if those are listed)."""
+
+    numbers: tuple[int, ...]
+    slots: range
+    size: int
+
+
+class SliceList(IntervalIndex):
+    """The fastest way to find the intervals that contain a value, with groups and live changes.
+
+    How it works: see `fencepost.indexes.intervals.windows`. An index is a few *parts*, each a set of windows
+    over one shared array of 32-bit slots: layers of different length, intervals without a group, and recent
+    changes, which are merged into larger parts as they accumulate (a logarithmic merge). Readers work on an
+    immutable view, so a change is seen whole or not at all.
+
+    Slots are ``id - origin`` where ids are dense, and positions in `slot_ids` where they are not.
+
+    Args:
+        values: ``"int64"`` or ``"float64"``; if not given, the first insert decides.
+        budget: bytes per interval that the index may take, at least 48; layers are split until it holds.
+
+    Costs: search one bucket, one window and one copy per part; insert and remove amortised O(log n) rebuilds.
+
+    >>> index = SliceList()
+    >>> index.insert_many([1, 2, 3], [10.0, 10.0, 12.5], [13.0, 11.0, None], groups=[7, 8, None])
+    >>> index.stab([10.5, 10.5, 99.0], groups=[7, 8, 7]).sets()
+    [{1}, {2}, {3}]
+    >>> index.count([12.75], groups=[7]).tolist()
+    [2]
+    """
+
+    def __init__(self, values: ValueType | None = None, budget: int = 64) -> None:
+        if values not in (None, "int64", "float64"):
+            raise FencepostError(f"values={values!r}", "'int64' or 'float64'", "Leave it out to let the data decide.")
+        if budget < 48:
+            raise FencepostError(f"budget={budget}", "at least 48 bytes per interval", "Raise it.")
+        self.values = values
+        self.budget = budget
+        self._writing = threading.RLock()
+        self._clear()
+        self._publish()
+
+    def _clear(self) -> None:
+        self._ids = _slot_array(0)
+        self._gone = np.zeros(0, np.uint64)
+        self._translation = Translation(np.zeros(0, np.int64), 0)
+        self._runs: list[_Run] = []
+        self._parts: dict[int, Part] = {}
+        self._listed = False
+        self._used = 0
+        self._gone_entries = 0
+        self._live = 0
+        self._next_slot = 0
+        self._owners = np.zeros(0, np.uint8)
+        """Per slot the number of its part, or 0."""
+        self._first_windows = np.zeros(0, np.uint32)
+
+    def _publish(self) -> None:
+        """Let readers see the changes, all at once."""
+        parts = tuple(self._parts[number] for run in self._runs for number in run.numbers)
+        self._view = _View(parts, self._ids, self._gone, self._translation)
+
+    # -- changing the set -------------------------------------------------------------------------------
+
+    def insert(
+        self,
+        id: int,
+        lo: float | None,
+        hi: float | None,
+        bounds: Bounds | None = None,
+        group: int | None = None,
+    ) -> None:
+        """Add one interval; see `insert_many`."""
+        self.insert_many([whole_id(id)], [lo], [hi], bounds, None if group is None else [group])
+
+    def insert_many(
+        self, ids: Column, los: Column, his: Column, bounds: Bounds | None = None, groups: Column | None = None
+    ) -> None:
+        """Add many intervals at once: all of them or, if one is at fault, none.
+
+        Args:
+            ids: numbers of your own, each new.
+            los: where they start; None or -inf for no bound.
+            his: where they end; None or inf for no bound.
+            bounds: which ends belong to them, ``"[)"`` if not given.
+            groups: the group each belongs to; None for an interval that holds in every group.
+        """
+        with self._writing:
+            id_array = id_column(ids)
+            kind = self.values or infer_type(los, his)
+            firsts, lasts, no_number, empty = ranges(los, his, bounds or "[)", kind)
+            same_length(id_array, los=firsts, his=lasts)
+            keys, in_all = _group_column(groups, len(id_array))
+            same_length(id_array, groups=keys if groups is not None else None)
+            self._refuse_faults(id_array, los, his, no_number, empty, closed=bounds == "[]")
+            if not len(id_array):
+                return
+            self.values = kind
+            self._prepare_slots(id_array)
+            for chosen, keyed in ((in_all, False), (~in_all, True)):
+                if chosen.any():
+                    some = slice(None) if chosen.all() else chosen
+                    slots = self._new_slots(id_array[some])
+                    self._add(Intervals(slots, firsts[some], lasts[some], keys[some] if keyed else _NO_GROUPS))
+            self._live += len(id_array)
+            self._balance()
+            self._publish()
+
+    def remove(self, id: int) -> None:
+        """Take one interval out."""
+        self.remove_many([whole_id(id)])
+
+    def remove_many(self, ids: Column) -> None:
+        """Take many intervals out: all of them or, if one is unknown, none."""
+        with self._writing:
+            id_array = id_column(ids)
+            slots = self._slots_of(id_array)
+            order = np.argsort(id_array, kind="stable")
+            again = order[1:][id_array[order][1:] == id_array[order][:-1]]
+            if len(again) or (slots < 0).any():
+                faults = np.append(np.flatnonzero(slots < 0), again)
+                row = int(faults.min())
+                raise unknown(int(id_array[row]), " to remove" + (" twice" if row in again else ""))
+            self._gone = self._gone.copy() if len(self._gone) else np.zeros(len(self._ids) // 64 + 1, np.uint64)
+            owners = self._owners[slots]
+            for number in np.unique(owners).tolist():
+                own = slots[owners == number]
+                self._gone_entries += mark_gone(
+                    self._parts[number], self._ids, own, self._first_windows[own], self._gone
+                )
+            self._owners[slots] = 0
+            self._live -= len(slots)
+            self._balance()
+            self._publish()
+
+    def compact(self) -> None:
+        """Merge all changes into a freshly built index: nothing gone, as few parts as possible."""
+        with self._writing:
+            if self._live:
+                self._rebuild()
+                self._publish()
+
+    def _refuse_faults(
+        self,
+        ids: npt.NDArray[np.int64],
+        los: Any,
+        his: Any,
+        no_number: npt.NDArray[np.bool_],
+        empty: npt.NDArray[np.bool_],
+        closed: bool,
+    ) -> None:
+        known = self._slots_of(ids) >= 0
+        order = np.argsort(ids, kind="stable")
+        known[order[1:][ids[order][1:] == ids[order][:-1]]] = True
+        faulty = no_number | empty | known
+        if not faulty.any():
+            return
+        row = int(np.argmax(faulty))
+        fault = NAN_BOUND if no_number[row] else EMPTY if empty[row] else KNOWN
+        low, high = (_shown(column, row, side) for column, side in ((los, -np.inf), (his, np.inf)))
+        raise refusal(fault, int(ids[row]), low, high, ids[:row], closed)
+
+    # -- slots ------------------------------------------------------------------------------------------
+
+    def _slots_of(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The slot of each id, or -1."""
+        slots = np.full(len(ids), -1, np.int64)
+        slot_ids, origin = self._translation
+        if self._listed:
+            for run in self._runs:
+                listed = slot_ids[run.slots.start : run.slots.stop]
+                at = np.minimum(np.searchsorted(listed, ids), len(listed) - 1)
+                found = (listed[at] == ids) & (self._owners[run.slots.start + at] > 0)
+                slots[found] = run.slots.start + at[found]
+            return slots
+        within = (ids >= origin) & (ids < origin + len(self._owners))
+        slots[within] = ids[within] - origin
+        within[within] = self._owners[slots[within]] > 0
+        return np.where(within, slots, -1)
+
+    def _prepare_slots(self, ids: npt.NDArray[np.int64]) -> None:
+        """Choose how ids map to slots; an index of dense ids is rebuilt when others come."""
+        low, high = int(ids.min()), int(ids.max())
+        if not self._live:
+            self._clear()
+            self._map_slots(low, high, len(ids))
+        elif not self._listed:
+            origin = self._translation.origin
+            high = max(high, origin + len(self._owners) - 1)
+            if low < origin or not _dense(origin, high, self._live + len(ids)):
+                self._rebuild(min(low, origin), high, self._live + len(ids))
+        if not self._listed:
+            size = high - self._translation.origin + 1
+            self._owners = _extended(self._owners, size)
+            self._first_windows = _extended(self._first_windows, size)
+
+    def _map_slots(self, low: int, high: int, count: int) -> None:
+        """Ids between `low` and `high` become slots by their distance, if dense, or by a list."""
+        self._listed = not _dense(low, high, count)
+        self._translation = Translation(np.zeros(0, np.int64), 0 if self._listed else low)
+        if not self._listed:
+            self._owners = np.zeros(high - low + 1, np.uint8)
+            self._first_windows = np.zeros(high - low + 1, np.uint32)
+
+    def _new_slots(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
+        """Slots for new ids: their distance from the origin, or the end of the list, ascending with the ids."""
+        if not self._listed:
+            return (ids - self._translation.origin).astype(np.uint32)
+        start, stop = self._next_slot, self._next_slot + len(ids)
+        slot_ids = _extended(self._translation.slot_ids, stop)
+        self._owners = _extended(self._owners, stop)
+        self._first_windows = _extended(self._first_windows, stop)
+        order = np.argsort(ids, kind="stable")
+        slot_ids[start:stop] = ids[order]
+        self._translation = Translation(slot_ids, 0)
+        self._next_slot = stop
+        slots = np.empty(len(ids), np.uint32)
+        slots[order] = np.arange(start, stop)
+        return slots
+
+    # -- parts ------------------------------------------------------------------------------------------
+
+    def _add(self, rows: Intervals) -> None:
+        """Build parts for these rows, merging in every smaller run of recent changes."""
+        merged = [rows]
+        size = len(rows.slots)
+        keyed = len(rows.groups) > 0
+        for run in reversed(self._runs[1:]):
+            parts = [self._parts[number] for number in run.numbers]
+            if run.size < 4 * size and all(bool(part.meta[1]) == keyed for part in parts):
+                merged += [self._taken_apart(number) for number in run.numbers]
+                size += run.size
+                self._drop(run)
+        everything = _joined(merged)
+        if self._listed and len(merged) > 1:
+            everything = everything._replace(slots=self._new_slots(self._translation.slot_ids[everything.slots]))
+        self._build(everything)
+
+    def _taken_apart(self, number: int) -> Intervals:
+        return unpack(self._parts[number], self._ids, self._gone, self._first_windows)
+
+    def _drop(self, run: _Run) -> None:
+        self._runs.remove(run)
+        if self._listed:
+            self._owners[run.slots.start : run.slots.stop] = 0
+        for number in run.numbers:
+            del self._parts[number]
+
+    def _build(self, rows: Intervals) -> None:
+        """Lay rows out in as few parts as the budget allows."""
+        numbers = []
+        for layer, windows in layers(sort_intervals(rows), self._copies_allowed(rows)):
+            needed = stored_copies(layer.rows, windows)
+            self._make_room(needed)
+            part, first_windows = build_part(layer, windows, self.values == "float64", self._ids, self._used)
+            number = next(n for n in range(1, _MOST_PARTS) if n not in self._parts)
+            self._parts[number] = part
+            self._owners[layer.rows.slots] = number
+            self._first_windows[layer.rows.slots] = first_windows
+            self._used += needed
+            numbers.append(number)
+        slots = range(int(rows.slots.min()), int(rows.slots.max()) + 1)
+        self._runs.append(_Run(tuple(numbers), slots, len(rows.slots)))
+        self._runs.sort(key=lambda run: -run.size)
+
+    def _copies_allowed(self, rows: Intervals) -> float:
+        """How many windows an interval may lie in on average, within the budget."""
+        groups = len(np.unique(rows.groups[:65536])) / min(len(rows.groups), 65536) if len(rows.groups) else 0.0
+        fixed = 16 + 5 * max(1.0, len(self._owners) / max(1, len(rows.slots) + self._live))
+        fixed += 8 if self._listed else 0
+        fixed += 4 + 36 * groups
+        return max(4.0, (self.budget - fixed) / 4)
+
+    def _make_room(self, needed: int) -> None:
+        """Room for more slots in the shared array; readers keep the array they have."""
+        if self._used + needed + PADDING > len(self._ids):
+            larger = _slot_array(self._used + needed + (self._used + needed) // 32)
+            larger[: self._used] = self._ids[: self._used]
+            self._ids = larger
+            if len(self._gone):
+                self._gone = np.append(self._gone, np.zeros(len(larger) // 64 + 1 - len(self._gone), np.uint64))
+
+    def _balance(self) -> None:
+        """Rebuild once changes have grown to a share of the index that readers would notice."""
+        recent = sum(run.size for run in self._runs[1:])
+        if self._live == 0:
+            self._clear()
+        elif 16 * self._gone_entries > self._used or 8 * recent > self._runs[0].size + 1024 or len(self._runs) > 8:
+            self._rebuild()
+
+    def _rebuild(self, low: int | None = None, high: int | None = None, expected: int | None = None) -> None:
+        """Build everything anew from what is live, with slots for ids between `low` and `high`."""
+        slot_ids, origin = self._translation
+        sorts = []
+        for keyed in (False, True):
+            rows = [self._taken_apart(n) for n, part in self._parts.items() if bool(part.meta[1]) is keyed]
+            if sum(len(each.slots) for each in rows):
+                joined = _joined(rows)
+                ids = slot_ids[joined.slots] if self._listed else joined.slots.astype(np.int64) + origin
+                sorts.append((joined, ids))
+        live = sum(len(ids) for _, ids in sorts)
+        self._clear()
+        self._live = live
+        self._map_slots(
+            min(int(ids.min()) for _, ids in sorts) if low is None else low,
+            max(int(ids.max()) for _, ids in sorts) if high is None else high,
+            expected or live,
+        )
+        for rows_of_sort, ids in sorts:
+            self._build(rows_of_sort._replace(slots=self._new_slots(ids)))
+
+    # -- asking -----------------------------------------------------------------------------------------
+
+    def stab(
+        self,
+        values: Column,
+        out: Matches | None = None,
+        groups: Column | None = None,
+        slots: bool = False,
+        threads: int = 1,
+    ) -> Matches:
+        """The ids of all intervals that contain each value.
+
+        Args:
+            values: numbers; NaN or None lies in no interval.
+            out: buffers to write into instead of new ones; the answer is a view of them.
+            groups: the group of each value.
+            slots: return the index's own 32-bit slots (translate with `slot_ids`), which is faster.
+            threads: cores to split a large batch over.
+        """
+        view = self._view
+        ordinals, missing, keys = self._asked(view, values, groups)
+        dtype = np.uint32 if slots else np.int64
+        if threads > 1 and len(ordinals) >= 2 * _ROUND:
+            return self._stab_threaded(view, ordinals, missing, keys, dtype, out, threads)
+        offsets, ids = answer_buffers(len(ordinals), 0, dtype, out)
+        offsets[0] = 0
+        ids = _answer(view, ordinals, missing, keys, offsets, ids, out)
+        return Matches(offsets, ids[: offsets[-1]])
+
+    def _stab_threaded(
+        self,
+        view: _View,
+        ordinals: npt.NDArray[np.int64],
+        missing: npt.NDArray[np.bool_],
+        groups: npt.NDArray[np.int64],
+        dtype: npt.DTypeLike,
+        out: Matches | None,
+        threads: int,
+    ) -> Matches:
+        bounds = np.linspace(0, len(ordinals), threads + 1).astype(np.int64)
+        shares = [slice(int(a), int(b)) for a, b in itertools.pairwise(bounds)]
+        counts = np.empty(len(ordinals), np.int64)
+
+        def count(share: slice) -> int:
+            _count(view, ordinals[share], missing[share], groups[share], counts[share])
+            return int(counts[share].sum())
+
+        with ThreadPoolExecutor(threads) as pool:
+            ends = np.cumsum(list(pool.map(count, shares)))
+            offsets, ids = answer_buffers(len(ordinals), int(ends[-1]), dtype, out)
+            if len(ids) < ends[-1]:
+                ids = widened(ids, 0, int(ends[-1]), out)
+
+            def answer(share: slice, start: int) -> None:
+                own = np.empty(share.stop - share.start + 1, np.int64)
+                own[0] = start
+                _answer(view, ordinals[share], missing[share], groups[share], own, ids, out)
+                offsets[share.start + 1 : share.stop + 1] = own[1:]
+
+            list(pool.map(answer, shares, [0, *ends[:-1].tolist()]))
+        offsets[0] = 0
+        return Matches(offsets, ids[: offsets[-1]])
+
+    def count(self, values: Column, groups: Column | None = None) -> npt.NDArray[np.int64]:
+        """How many intervals contain each value."""
+        view = self._view
+        ordinals, missing, keys = self._asked(view, values, groups)
+        counts = np.empty(len(ordinals), np.int64)
+        _count(view, ordinals, missing, keys, counts)
+        return counts
+
+    def slices(self, values: Column, groups: Column | None = None) -> Slices:
+        """The answer as runs of the shared array, nothing copied; removed intervals are compacted away first."""
+        if len(self._view.gone):
+            self.compact()
+        view = self._view
+        ordinals, missing, keys = self._asked(view, values, groups)
+        runs = np.empty((len(ordinals), max(1, len(view.parts)), 2), np.uint32)
+        runs[:, len(view.parts) :] = 0
+        for column, part in enumerate(view.parts):
+            find_runs(part, ordinals, missing, keys, runs, column)
+        return Slices(runs, view.ids, view.translation)
+
+    def _asked(
+        self, view: _View, values: Column, groups: Column | None
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+        ordinals, missing = values_to_ordinals(values, self.values or "float64")
+        if not any(part.meta[1] for part in view.parts):
+            return ordinals, missing, _NO_GROUPS
+        if groups is None:
+            raise FencepostError(
+                f"{len(ordinals)} values without groups",
+                "the group of each value, since the index has intervals with groups",
+                "Pass groups=[...].",
+            )
+        keys, in_none = _group_column(groups, len(ordinals))
+        if len(keys) != len(ordinals):
+            raise FencepostError(
+                f"{len(ordinals)} values and {len(keys)} groups", "one group per value", "Pass columns of one length."
+            )
+        if in_none.any():
+            raise FencepostError(
+                f"value {int(np.argmax(in_none))} without a group", "the group of each value", "Leave such values out."
+            )
+        return ordinals, missing, keys
+
+    # -- reporting --------------------------------------------------------------------------------------
+
+    @property
+    def slot_ids(self) -> npt.NDArray[np.int64]:
+        """The id of every slot."""
+        slot_ids, origin = self._view.translation
+        return slot_ids if len(slot_ids) else np.arange(origin, origin + len(self._owners))
+
+    def interval(self, id: int) -> tuple[float, float]:
+        """The bounds of one interval ``[lo, hi)``, infinite where it is unbounded."""
+        with self._writing:
+            slot = int(self._slots_of(np.array([whole_id(id)]))[0])
+            if slot < 0:
+                raise unknown(id)
+            part = self._parts[int(self._owners[slot])]
+            window = int(self._first_windows[slot])
+            group_end = int(part.groups_first[np.searchsorted(part.groups_first, window, "right")])
+            first, last = trace(part, self._ids, group_end, slot, window)
+            kind = self.values or "float64"
+            low = -np.inf if first == SMALLEST else from_ordinal(int(first), kind)
+            return low, np.inf if last == LARGEST else from_ordinal(int(last) + 1, kind)
+
+    def storage(self) -> Storage:
+        """Windows and the slots in them; the model is 4 bytes per slot and 8 per window and edge."""
+        view = self._view
+        windows = sum(len(part.windows) - 1 for part in view.parts)
+        edges = sum(len(part.edges) - PADDING for part in view.parts)
+        entries = sum(int(part.meta[2]) for part in view.parts)
+        real = sum(part_bytes(part) for part in view.parts) + view.ids.nbytes + view.gone.nbytes
+        real += self._owners.nbytes + self._first_windows.nbytes + view.translation.slot_ids.nbytes
+        return Storage(windows, entries, 8 * (windows + edges) + 4 * entries, real)
+
+    def __len__(self) -> int:
+        return self._live
+
+    def __contains__(self, id: object) -> bool:
+        try:
+            return bool(self._slots_of(np.array([whole_id(id)]))[0] >= 0)
+        except FencepostError:
+            return False
+
+    def check(self) -> None:
+        """Assert every invariant of the structure: for tests, and for anyone in doubt."""
+        assert self._live == np.count_nonzero(self._owners), "every live interval has an owner"
+        live = 0
+        for number, part in self._parts.items():
+            _check_part(part, self._ids)
+            rows = self._taken_apart(number)
+            assert len(np.unique(rows.slots)) == len(rows.slots), "no interval is stored twice"
+            assert (self._owners[rows.slots] == number).all(), "the owner of a slot is the part that holds it"
+            assert (rows.firsts <= rows.lasts).all(), "no interval is empty"
+            live += len(rows.slots)
+        assert live == self._live, "the parts hold every live interval"
+        assert self._used <= len(self._ids) - PADDING, "the shared array has its slack"
+
+
+def _check_part(part: Part, ids: npt.NDArray[np.uint32]) -> None:
+    for group in range(len(part.groups_first) - 1):
+        begin, end = int(part.groups_first[group]), int(part.groups_first[group + 1])
+        assert (part.keys[begin + 1 : end] > part.keys[begin : end - 1]).all(), "keys ascend within a group"
+        for w in range(begin, end):
+            (base, edge, ends), (behind, next_edge, _) = part.windows[w].tolist(), part.windows[w + 1].tolist()
+            finish, start = part.edges[edge : edge + ends], part.edges[edge + ends : next_edge]
+            until = part.keys[w + 1] - 1 if w + 1 < end else LARGEST
+            assert (finish[1:] >= finish[:-1]).all(), "ends ascend"
+            assert (start[1:] >= start[:-1]).all(), "starts ascend"
+            assert ((finish >= part.keys[w]) & (finish < until)).all(), "ends lie inside their window"
+            assert ((start > part.keys[w]) & (start <= until)).all(), "starts lie inside their window"
+            assert behind - base >= next_edge - edge, "every edge has its slot"
+            assert len(np.unique(ids[base:behind])) == behind - base, "a slot is in a window once"
+
+
+def _answer(
+    view: _View,
+    ordinals: npt.NDArray[np.int64],
+    missing: npt.NDArray[np.bool_],
+    groups: npt.NDArray[np.int64],
+    offsets: npt.NDArray[np.int64],
+    ids: npt.NDArray[Any],
+    out: Matches | None,
+) -> npt.NDArray[Any]:
+    """Fill `ids` from ``offsets[0]`` on, round by round; the buffer, widened if it had to be."""
+    total = len(ordinals)
+    if not view.parts:
+        offsets[:] = offsets[0]
+        return ids
+    runs = np.empty((min(_ROUND, total), len(view.parts), 2), np.uint32)
+    stage = aligned_empty(STAGE, np.uint32)
+    wide = aligned_empty(STAGE, ids.dtype)
+    for first in range(0, total, _ROUND):
+        part = slice(first, first + _ROUND)
+        values = ordinals[part]
+        found = _find(view, values, missing[part], groups[part], runs)
+        filled = int(offsets[first])
+        if filled + found > len(ids):
+            done = first + len(values)
+            likely = int((filled - int(offsets[0]) + found) / done * (total - done) * 1.05)
+            ids = widened(ids, filled, filled + found + likely, out)
+        streamed = len(ids) * ids.itemsize >= _STREAMED_BYTES
+        copy_runs(
+            view.ids,
+            view.gone,
+            runs[: len(values)],
+            view.translation,
+            streamed,
+            offsets[first : first + len(values) + 1],
+            ids,
+            stage,
+            wide,
+        )
+    return ids
+
+
+def _count(
+    view: _View,
+    ordinals: npt.NDArray[np.int64],
+    missing: npt.NDArray[np.bool_],
+    groups: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64],
+) -> None:
+    if not view.parts:
+        counts[:] = 0
+        return
+    runs = np.empty((min(_ROUND, len(ordinals)), len(view.parts), 2), np.uint32)
+    for first in range(0, len(ordinals), _ROUND):
+        part = slice(first, first + _ROUND)
+        values = ordinals[part]
+        _find(view, values, missing[part], groups[part], runs)
+        count_runs(runs, view.gone, counts[part])
+
+
+def _find(
+    view: _View,
+    values: npt.NDArray[np.int64],
+    missing: npt.NDArray[np.bool_],
+    groups: npt.NDArray[np.int64],
+    runs: npt.NDArray[np.uint32],
+) -> int:
+    return sum(find_runs(part, values, missing, groups, runs, column) for column, part in enumerate(view.parts))
+
+
+def _dense(low: int, high: int, count: int) -> bool:
+    """Whether ids leave so few gaps that their distance from the lowest can be the slot."""
+    return high - low <= 2 * count + 1024
+
+
+def _slot_array(size: int) -> npt.NDArray[np.uint32]:
+    array: npt.NDArray[np.uint32] = aligned_empty(size, np.uint32)
+    return array
+
+
+def _extended(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+    """The array with at least `size` items, new ones 0; a copy with some room where it grows."""
+    if size <= len(array):
+        return array
+    larger = np.zeros(max(size, len(array) + len(array) // 16), array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+def _joined(rows: Sequence[Intervals]) -> Intervals:
+    if len(rows) == 1:
+        return rows[0]
+    return Intervals(*(np.concatenate(columns) for columns in zip(*rows, strict=True)))
+
+
+def _group_column(groups: Column | None, rows: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Group keys as int64, and which rows have none."""
+    if groups is None:
+        return _NO_GROUPS, np.ones(rows, np.bool_)
+    column = np.asarray(groups)
+    if column.dtype != object:
+        return id_column(groups), np.zeros(len(column), np.bool_)
+    none = np.array([key is None for key in column.tolist()], np.bool_)
+    return np.array([0 if key is None else whole_id(key) for key in column.tolist()], np.int64), none
+
+
+def _shown(column: Any, row: int, unbounded: float) -> float:
+    bound = column[row]
+    return unbounded if bound is None else float(bound)

@@ -1,0 +1,567 @@
+"""Windows: the static part of a slice list, built once and never edited.
+
+The axis of every group is cut into windows such that no interval lies strictly inside one. Then an interval
+that meets a window either ends in it, covers it, or starts in it, and with the window's ids stored as
+
+    [those that end here, by end][those that cover][those that start here, by start]
+
+the answer for any value of the window is one contiguous run: a suffix of the first part, all of the second, a
+prefix of the third. Windows are cut greedily: at the first position after the smallest end of the intervals
+that started since the last cut. Where intervals of a layer differ in length by a factor f, each lies in at most
+f + 2 windows; that bounds the space of any input (see `layers`).
+
+Intervals are inclusive ordinal ranges ``[first, last]`` (int64), so that the largest ordinal is reachable.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fencepost.compiled import kernel
+from fencepost.indexes.idmap import spread
+from fencepost.indexes.radix import sorted_positions
+from fencepost.indexes.vectors import PADDING
+
+__all__ = ["Intervals", "Part", "build_part", "layers", "part_bytes", "sort_intervals", "stored_copies", "unpack"]
+
+LARGEST = 2**63 - 1
+FEW = 16
+"""Groups of up to so many intervals are searched by comparing; larger ones have a table of buckets."""
+_TRIMMED = 0.005
+_FINITE = 8e307
+
+
+class Part(NamedTuple):
+    """The windows of one set of intervals, in flat arrays.
+
+    Invariants: (1) window w holds the slots ``ids[b:b']`` of the shared id array, where b, b' are column 0 of
+    `windows` at w and w + 1; (2) its ends and then its starts, ascending, are ``edges[e:e']`` (column 1), the
+    first column 2 of them ends; (3) `keys` ascend within a group, and group g has the windows
+    ``groups_first[g] .. groups_first[g+1]``; a value below the first key of its group is in no interval;
+    (4) `groups_table` finds a group by open addressing, 0 is free; (5) groups of more than `FEW` intervals come
+    first and have a row in `scales` and a run of `buckets`: entry b counts the windows in buckets before b.
+    """
+
+    keys: npt.NDArray[np.int64]
+    windows: npt.NDArray[np.uint32]
+    edges: npt.NDArray[np.int64]
+    group_keys: npt.NDArray[np.int64]
+    groups_first: npt.NDArray[np.uint32]
+    groups_table: npt.NDArray[np.uint32]
+    scales: npt.NDArray[np.float64]
+    """Per large group: origin, buckets per unit, first of its buckets, number of buckets."""
+    buckets: npt.NDArray[np.uint32]
+    meta: npt.NDArray[np.int64]
+    """[values are float64, keyed by group, slots stored]"""
+
+
+class Intervals(NamedTuple):
+    """Intervals to build from: one row each, and two orders of the rows."""
+
+    slots: npt.NDArray[np.uint32]
+    firsts: npt.NDArray[np.int64]
+    lasts: npt.NDArray[np.int64]
+    groups: npt.NDArray[np.int64]
+    """The group key of each row; empty if the set is not keyed."""
+
+
+def part_bytes(part: Part) -> int:
+    """Bytes of the part's own arrays (its slots are in the shared id array)."""
+    return sum(array.nbytes for array in part)
+
+
+class SortedIntervals(NamedTuple):
+    """Intervals with dense group numbers and both orders: by (group, first) and by (group, last)."""
+
+    rows: Intervals
+    large_groups: int
+    group_numbers: npt.NDArray[np.uint32]
+    group_keys: npt.NDArray[np.int64]
+    by_first: npt.NDArray[np.uint32]
+    by_last: npt.NDArray[np.uint32]
+
+
+def sort_intervals(rows: Intervals) -> SortedIntervals:
+    """Number the groups and sort the rows both ways."""
+    by_first, by_last = sorted_positions(rows.firsts), sorted_positions(rows.lasts)
+    if not len(rows.groups):
+        nothing = np.zeros(0, np.uint32)
+        return SortedIntervals(rows, int(len(rows.slots) > FEW), nothing, np.zeros(1, np.int64), by_first, by_last)
+    numbers, group_keys, large = _numbered(rows.groups)
+    wide = numbers.astype(np.int64)
+    return SortedIntervals(
+        rows, large, numbers, group_keys, sorted_positions(wide, by_first), sorted_positions(wide, by_last)
+    )
+
+
+def _numbered(groups: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], int]:
+    """Each row's group number, the keys by number, and how many large groups have the first numbers."""
+    table = np.zeros(_table_size(len(groups)), np.uint32)
+    keys = np.empty(len(groups), np.int64)
+    numbers = np.empty(len(groups), np.uint32)
+    count = number_groups(groups, table, keys, numbers)
+    is_large = np.bincount(numbers, minlength=count) > FEW
+    large = int(is_large.sum())
+    renumbered = np.where(is_large, np.cumsum(is_large) - 1, large + np.cumsum(~is_large) - 1).astype(np.uint32)
+    ordered_keys = np.empty(count, np.int64)
+    ordered_keys[renumbered] = keys[:count]
+    return renumbered[numbers], ordered_keys, large
+
+
+def _table_size(groups: int) -> int:
+    return groups + groups // 4 + 1
+
+
+class Cut(NamedTuple):
+    """Windows that were found for a set: their keys, each row's first and last, the groups' first."""
+
+    keys: npt.NDArray[np.int64]
+    until: npt.NDArray[np.int64]
+    """The last ordinal of each window."""
+    starts_in: npt.NDArray[np.uint32]
+    ends_in: npt.NDArray[np.uint32]
+    groups_first: npt.NDArray[np.uint32]
+
+
+def cut(ordered: SortedIntervals) -> Cut:
+    """Cut the axis of every group into windows."""
+    rows, n = ordered.rows, len(ordered.rows.slots)
+    keys = np.empty(2 * n + 1, np.int64)
+    starts_in, ends_in = np.empty(n, np.uint32), np.empty(n, np.uint32)
+    groups_first = np.zeros(len(ordered.group_keys) + 1, np.uint32)
+    count = cut_windows(ordered.by_first, ordered.group_numbers, rows.firsts, rows.lasts, keys, groups_first, starts_in)
+    keys = keys[:count].copy()
+    place_ends(ordered.by_last, ordered.group_numbers, rows.lasts, keys, groups_first, ends_in)
+    until = np.append(keys[1:] - 1, LARGEST)
+    until[groups_first[1:].astype(np.int64) - 1] = LARGEST
+    return Cut(keys, until, starts_in, ends_in, groups_first)
+
+
+def layers(ordered: SortedIntervals, copies_each: float) -> Iterator[tuple[SortedIntervals, Cut]]:
+    """Split a set by length into as few layers as keep the mean number of copies within a limit.
+
+    The windows of a set follow its short intervals; long ones then lie in many. So the shortest intervals
+    that are within the limit together become a layer, and the rest is cut anew. Lengths of one bit length
+    differ by less than a factor of 2 and need 4 copies at most: the split ends, and holds, for any input.
+    """
+    while True:
+        rows, windows = ordered.rows, cut(ordered)
+        intervals, copies = copies_by_length(rows, windows)
+        within = np.cumsum(copies) <= copies_each * np.cumsum(intervals)
+        if within[-1] or np.count_nonzero(intervals) == 1:
+            yield ordered, windows
+            return
+        bits = max(int(np.flatnonzero(intervals)[0]), int(np.flatnonzero(within & (intervals > 0)).max(initial=0)))
+        short = np.empty(len(rows.slots), np.bool_)
+        mark_short(rows.firsts, rows.lasts, bits, short)
+        layer = _subset(ordered, short)
+        yield layer, cut(layer)
+        ordered = _subset(ordered, ~short)
+
+
+def _subset(ordered: SortedIntervals, chosen: npt.NDArray[np.bool_]) -> SortedIntervals:
+    rows = ordered.rows
+    kept = Intervals(
+        rows.slots[chosen],
+        rows.firsts[chosen],
+        rows.lasts[chosen],
+        rows.groups[chosen] if len(rows.groups) else rows.groups,
+    )
+    if len(rows.groups):
+        return sort_intervals(kept)
+    place = (np.cumsum(chosen) - 1).astype(np.uint32)
+    by_first, by_last = ordered.by_first[chosen[ordered.by_first]], ordered.by_last[chosen[ordered.by_last]]
+    return ordered._replace(
+        rows=kept, large_groups=int(len(kept.slots) > FEW), by_first=place[by_first], by_last=place[by_last]
+    )
+
+
+def copies_by_length(rows: Intervals, windows: Cut) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """For every bit length of an interval's length: how many intervals, and how many windows they lie in."""
+    intervals, copies = np.zeros(65, np.int64), np.zeros(65, np.int64)
+    tally_lengths(rows.firsts, rows.lasts, windows.starts_in, windows.ends_in, intervals, copies)
+    return intervals, copies
+
+
+def build_part(
+    ordered: SortedIntervals, windows: Cut, is_float: bool, ids: npt.NDArray[np.uint32], base: int
+) -> tuple[Part, npt.NDArray[np.uint32]]:
+    """Lay a set of intervals out in its windows, slots into ``ids[base:]``; also each row's first window."""
+    rows = ordered.rows
+    count = len(windows.keys)
+    window_rows = np.zeros((count + 1, 3), np.uint32)
+    covers = np.zeros(count + 1, np.int64)
+    starts = np.zeros(count, np.uint32)
+    edge_count = tally_windows(rows.firsts, rows.lasts, windows, window_rows, covers, starts)
+    edges = np.empty(edge_count + PADDING, np.int64)
+    stored = offset_windows(window_rows, covers, starts, base)
+    fill_windows(ordered, windows, window_rows, covers, ids, edges)
+    keyed = len(rows.groups) > 0
+    scales, buckets = _bucket_tables(windows.keys, windows.groups_first, ordered.large_groups, is_float)
+    table = np.zeros(_table_size(len(ordered.group_keys)) if keyed else 0, np.uint32)
+    if keyed:
+        enter_groups(ordered.group_keys, table)
+    part = Part(
+        keys=np.concatenate([windows.keys, np.full(8, LARGEST)]),
+        windows=window_rows,
+        edges=edges,
+        group_keys=ordered.group_keys,
+        groups_first=windows.groups_first,
+        groups_table=table,
+        scales=scales,
+        buckets=buckets,
+        meta=np.array([is_float, keyed, stored]),
+    )
+    return part, windows.starts_in
+
+
+def stored_copies(rows: Intervals, windows: Cut) -> int:
+    """Slots that these windows will store."""
+    return int((windows.ends_in.astype(np.int64) - windows.starts_in + 1).sum()) if len(rows.slots) else 0
+
+
+def _bucket_tables(
+    keys: npt.NDArray[np.int64], groups_first: npt.NDArray[np.uint32], large: int, is_float: bool
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.uint32]]:
+    counts = np.diff(groups_first[: large + 1].astype(np.int64))
+    scales = np.zeros((large, 4))
+    scales[:, 2] = np.cumsum(counts + 1) - (counts + 1)
+    scales[:, 3] = counts
+    buckets = np.zeros(int((counts + 1).sum()), np.uint32)
+    fill_buckets(keys, groups_first, is_float, scales, buckets)
+    return scales, buckets
+
+
+def unpack(
+    part: Part, ids: npt.NDArray[np.uint32], gone: npt.NDArray[np.uint64], first_windows: npt.NDArray[np.uint32]
+) -> Intervals:
+    """The intervals of a part that are not gone, in no set order; `first_windows` by slot."""
+    slot_limit = len(first_windows)
+    firsts, lasts = np.empty(slot_limit, np.int64), np.empty(slot_limit, np.int64)
+    keyed = bool(part.meta[1])
+    groups = np.empty(slot_limit if keyed else 0, np.int64)
+    most = min(int(part.meta[2]), slot_limit)
+    slots = np.empty(most, np.uint32)
+    count = unpack_windows(part, ids, gone, first_windows, slots, firsts, lasts, groups)
+    slots = slots[:count].copy()
+    return Intervals(slots, firsts[slots], lasts[slots], groups[slots] if keyed else groups)
+
+
+# -- building -------------------------------------------------------------------------------------------
+
+
+@kernel
+def number_groups(
+    groups: npt.NDArray[np.int64],
+    table: npt.NDArray[np.uint32],
+    keys: npt.NDArray[np.int64],
+    numbers: npt.NDArray[np.uint32],
+) -> Any:
+    """Number the distinct group keys in order of appearance; how many there are."""
+    count = 0
+    for i in range(len(groups)):
+        key = groups[i]
+        at = spread(key, len(table))
+        while table[at] != 0 and keys[np.int64(table[at]) - 1] != key:
+            at = at + 1 if at + 1 < len(table) else 0
+        if table[at] == 0:
+            keys[count] = key
+            count += 1
+            table[at] = count
+        numbers[i] = table[at] - np.uint32(1)
+    return count
+
+
+@kernel
+def enter_groups(keys: npt.NDArray[np.int64], table: npt.NDArray[np.uint32]) -> None:
+    """Fill the table that finds a group's number by its key."""
+    for g in range(len(keys)):
+        at = spread(keys[g], len(table))
+        while table[at] != 0:
+            at = at + 1 if at + 1 < len(table) else 0
+        table[at] = g + 1
+
+
+@kernel
+def cut_windows(
+    by_first: npt.NDArray[np.uint32],
+    groups: npt.NDArray[np.uint32],
+    firsts: npt.NDArray[np.int64],
+    lasts: npt.NDArray[np.int64],
+    keys: npt.NDArray[np.int64],
+    groups_first: npt.NDArray[np.uint32],
+    starts_in: npt.NDArray[np.uint32],
+) -> Any:
+    """Greedy windows; an interval that starts with its window needs no cut at its end."""
+    count = 0
+    group = -1
+    begin = np.int64(0)
+    smallest_last = np.int64(LARGEST)
+    for i in range(len(by_first)):
+        row = by_first[i]
+        first = firsts[row]
+        this = np.int64(groups[row]) if len(groups) else 0
+        if this != group:
+            if smallest_last < LARGEST:
+                keys[count] = smallest_last + 1
+                count += 1
+            for g in range(group + 1, this + 1):
+                groups_first[g] = count
+            group = this
+            begin = first
+            smallest_last = LARGEST
+            keys[count] = first
+            count += 1
+        elif smallest_last < first:
+            begin = smallest_last + 1
+            smallest_last = LARGEST
+            keys[count] = begin
+            count += 1
+        if first > begin:
+            smallest_last = min(smallest_last, lasts[row])
+        starts_in[row] = count - 1
+    if smallest_last < LARGEST:
+        keys[count] = smallest_last + 1
+        count += 1
+    for g in range(group + 1, len(groups_first)):
+        groups_first[g] = count
+    return count
+
+
+@kernel
+def place_ends(
+    by_last: npt.NDArray[np.uint32],
+    groups: npt.NDArray[np.uint32],
+    lasts: npt.NDArray[np.int64],
+    keys: npt.NDArray[np.int64],
+    groups_first: npt.NDArray[np.uint32],
+    ends_in: npt.NDArray[np.uint32],
+) -> None:
+    """The window in which each interval ends."""
+    window = 0
+    for i in range(len(by_last)):
+        row = by_last[i]
+        group = np.int64(groups[row]) if len(groups) else 0
+        window = max(window, np.int64(groups_first[group]))
+        behind = np.int64(groups_first[group + 1])
+        while window + 1 < behind and keys[window + 1] <= lasts[row]:
+            window += 1
+        ends_in[row] = window
+
+
+@kernel
+def tally_lengths(
+    firsts: npt.NDArray[np.int64],
+    lasts: npt.NDArray[np.int64],
+    starts_in: npt.NDArray[np.uint32],
+    ends_in: npt.NDArray[np.uint32],
+    intervals: npt.NDArray[np.int64],
+    copies: npt.NDArray[np.int64],
+) -> None:
+    for row in range(len(firsts)):
+        bits = length_bits(firsts[row], lasts[row])
+        intervals[bits] += 1
+        copies[bits] += np.int64(ends_in[row]) - np.int64(starts_in[row]) + 1
+
+
+@kernel
+def length_bits(first: int, last: int) -> Any:
+    """The bit length of ``last - first``, which may exceed int64."""
+    length = np.uint64(last) - np.uint64(first)
+    bits = 0
+    while length:
+        length >>= np.uint64(1)
+        bits += 1
+    return bits
+
+
+@kernel
+def mark_short(
+    firsts: npt.NDArray[np.int64], lasts: npt.NDArray[np.int64], bits: int, short: npt.NDArray[np.bool_]
+) -> None:
+    """Which rows have a length of at most `bits` bits."""
+    for row in range(len(firsts)):
+        short[row] = length_bits(firsts[row], lasts[row]) <= bits
+
+
+@kernel
+def tally_windows(
+    firsts: npt.NDArray[np.int64],
+    lasts: npt.NDArray[np.int64],
+    windows: Cut,
+    window_rows: npt.NDArray[np.uint32],
+    covers: npt.NDArray[np.int64],
+    starts: npt.NDArray[np.uint32],
+) -> Any:
+    """Per window: ends (column 2), starts, and covers as differences; the number of edges in all."""
+    keys, until, starts_in, ends_in = windows.keys, windows.until, windows.starts_in, windows.ends_in
+    edges = 0
+    for row in range(len(firsts)):
+        a, b = np.int64(starts_in[row]), np.int64(ends_in[row])
+        starts_inside = firsts[row] != keys[a]
+        if starts_inside:
+            starts[a] += 1
+            edges += 1
+        if lasts[row] != until[b]:
+            window_rows[b, 2] += 1
+            edges += 1
+            b -= 1
+        covers[a + (1 if starts_inside else 0)] += 1
+        covers[b + 1] -= 1
+    return edges
+
+
+@kernel
+def offset_windows(
+    window_rows: npt.NDArray[np.uint32],
+    covers: npt.NDArray[np.int64],
+    starts: npt.NDArray[np.uint32],
+    base: int,
+) -> Any:
+    """Turn counts into offsets; `covers` becomes the place of each window's first cover. Slots stored in all."""
+    at = np.int64(base)
+    edge = np.int64(0)
+    covering = np.int64(0)
+    for w in range(len(starts)):
+        covering += covers[w]
+        ends = np.int64(window_rows[w, 2])
+        window_rows[w, 0] = at
+        window_rows[w, 1] = edge
+        covers[w] = at + ends
+        at += ends + covering + np.int64(starts[w])
+        edge += ends + np.int64(starts[w])
+    window_rows[len(starts), 0] = at
+    window_rows[len(starts), 1] = edge
+    return at - base
+
+
+@kernel
+def fill_windows(
+    ordered: SortedIntervals,
+    windows: Cut,
+    window_rows: npt.NDArray[np.uint32],
+    cover_at: npt.NDArray[np.int64],
+    ids: npt.NDArray[np.uint32],
+    edges: npt.NDArray[np.int64],
+) -> None:
+    """Write slots and edges: ends in order of end, then starts and covers in order of start."""
+    rows = ordered.rows
+    slots, firsts, lasts = rows.slots, rows.firsts, rows.lasts
+    keys, until, starts_in, ends_in = windows.keys, windows.until, windows.starts_in, windows.ends_in
+    by_first, by_last = ordered.by_first, ordered.by_last
+    window = np.int64(-1)
+    rank = np.int64(0)
+    for i in range(len(by_last)):
+        row = by_last[i]
+        b = np.int64(ends_in[row])
+        if lasts[row] == until[b]:
+            continue
+        if b != window:
+            window = b
+            rank = 0
+        ids[np.int64(window_rows[b, 0]) + rank] = slots[row]
+        edges[np.int64(window_rows[b, 1]) + rank] = lasts[row]
+        rank += 1
+    window = np.int64(-1)
+    start_at = np.int64(0)
+    edge_at = np.int64(0)
+    for i in range(len(by_first)):
+        row = by_first[i]
+        a, b = np.int64(starts_in[row]), np.int64(ends_in[row])
+        starts_inside = firsts[row] != keys[a]
+        if starts_inside:
+            if a != window:
+                window = a
+                edge_at = np.int64(window_rows[a, 1]) + np.int64(window_rows[a, 2])
+                start_at = np.int64(window_rows[a + 1, 0]) - (np.int64(window_rows[a + 1, 1]) - edge_at)
+            ids[start_at] = slots[row]
+            edges[edge_at] = firsts[row]
+            start_at += 1
+            edge_at += 1
+        for w in range(a + 1 if starts_inside else a, b + 1 if lasts[row] == until[b] else b):
+            ids[cover_at[w]] = slots[row]
+            cover_at[w] += 1
+
+
+@kernel
+def decoded(ordinal: int, is_float: bool) -> Any:
+    """A float that grows with the ordinal, finite and such that differences are finite too."""
+    if is_float:
+        bits = ordinal if ordinal >= 0 else np.int64(-(2**63)) - ordinal
+        x = np.int64(bits).view(np.float64)
+        return min(max(x, -_FINITE), _FINITE) if x == x else (_FINITE if ordinal > 0 else -_FINITE)
+    return np.float64(ordinal)
+
+
+@kernel
+def bucket_of(x: float, origin: float, per_unit: float, count: float) -> Any:
+    """The bucket of a decoded value, monotone in it."""
+    b = (x - origin) * per_unit
+    return np.int64(min(max(b, 0.0), count - 1))
+
+
+@kernel
+def fill_buckets(
+    keys: npt.NDArray[np.int64],
+    groups_first: npt.NDArray[np.uint32],
+    is_float: bool,
+    scales: npt.NDArray[np.float64],
+    buckets: npt.NDArray[np.uint32],
+) -> None:
+    """Bucket tables over the bulk of each group's keys: outliers share the outer buckets."""
+    for row in range(len(scales)):
+        begin, end = np.int64(groups_first[row]), np.int64(groups_first[row + 1])
+        trim = min(np.int64(_TRIMMED * (end - begin)) + 1, (end - begin - 1) // 2)
+        origin = decoded(keys[begin + trim], is_float)
+        reach = decoded(keys[end - 1 - trim], is_float) - origin
+        count = scales[row, 3]
+        per_unit = count / reach if reach > 0 else 0.0
+        if not np.isfinite(per_unit):
+            per_unit = 0.0
+        scales[row, 0] = origin
+        scales[row, 1] = per_unit
+        at = np.int64(scales[row, 2])
+        for w in range(begin, end):
+            buckets[at + 1 + bucket_of(decoded(keys[w], is_float), origin, per_unit, count)] += 1
+        for b in range(1, np.int64(count) + 1):
+            buckets[at + b] += buckets[at + b - 1]
+
+
+# -- taking apart ---------------------------------------------------------------------------------------
+
+
+@kernel
+def unpack_windows(
+    part: Part,
+    ids: npt.NDArray[np.uint32],
+    gone: npt.NDArray[np.uint64],
+    first_windows: npt.NDArray[np.uint32],
+    slots: npt.NDArray[np.uint32],
+    firsts: npt.NDArray[np.int64],
+    lasts: npt.NDArray[np.int64],
+    groups: npt.NDArray[np.int64],
+) -> Any:
+    """Recover intervals window by window: an edge gives an exact end, a window's bounds the others."""
+    count = 0
+    for g in range(len(part.groups_first) - 1):
+        end = np.int64(part.groups_first[g + 1])
+        for w in range(np.int64(part.groups_first[g]), end):
+            base, behind = np.int64(part.windows[w, 0]), np.int64(part.windows[w + 1, 0])
+            edge, ends = np.int64(part.windows[w, 1]), np.int64(part.windows[w, 2])
+            starts = np.int64(part.windows[w + 1, 1]) - edge - ends
+            until = part.keys[w + 1] - 1 if w + 1 < end else LARGEST
+            for at in range(base, behind):
+                if len(gone) and (gone[at >> 6] >> np.uint64(at & 63)) & np.uint64(1):
+                    continue
+                slot = ids[at]
+                from_start = at - (behind - starts)
+                if first_windows[slot] == w:
+                    firsts[slot] = part.edges[edge + ends + from_start] if from_start >= 0 else part.keys[w]
+                    if len(groups):
+                        groups[slot] = part.group_keys[g]
+                    slots[count] = slot
+                    count += 1
+                lasts[slot] = part.edges[edge + at - base] if at - base < ends else until
+    return count

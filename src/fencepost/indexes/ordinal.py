@@ -1,0 +1,127 @@
+"""Numbers as the int64 ordinals that the production indexes compare.
+
+An int64 is its own ordinal. A float64 has the ordinal of its bit pattern, mirrored for negative numbers, so that
+neighbouring floats have neighbouring ordinals, -0.0 and 0.0 share one, and order is kept. Every range, open or
+closed, is then one inclusive range ``[first, last]`` of ordinals.
+"""
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fencepost.errors import FencepostError
+from fencepost.indexes.arguments import bound_column, value_column
+
+__all__ = ["LARGEST", "SMALLEST", "Ranges", "ValueType", "from_ordinal", "infer_type", "ranges", "values_to_ordinals"]
+
+ValueType = Literal["int64", "float64"]
+
+SMALLEST, LARGEST = -(2**63), 2**63 - 1
+
+
+class Ranges(NamedTuple):
+    """Inclusive ordinal ranges, and which rows have a bound that is no number or a range that is empty."""
+
+    firsts: npt.NDArray[np.int64]
+    lasts: npt.NDArray[np.int64]
+    not_a_number: npt.NDArray[np.bool_]
+    empty: npt.NDArray[np.bool_]
+
+
+def infer_type(los: Any, his: Any) -> ValueType:
+    """int64 if every bound that is given is a whole number, else float64."""
+    kinds = set()
+    for column in (np.asarray(los), np.asarray(his)):
+        if column.dtype != object:
+            kinds.add(column.dtype.kind)
+            continue
+        given = [bound for bound in column.tolist() if not _unbounded(bound)]
+        kinds.update("i" if isinstance(bound, int | np.integer) else "f" for bound in given)
+    return "int64" if kinds and kinds <= set("iu") else "float64"
+
+
+def _unbounded(bound: Any) -> bool:
+    return bound is None or (isinstance(bound, float) and np.isinf(bound))
+
+
+def ranges(los: Any, his: Any, bounds: str, values: ValueType) -> Ranges:
+    """Ordinal ranges of intervals with these ends."""
+    if bounds not in ("[)", "[]", "(]", "()"):
+        raise FencepostError(f"bounds {bounds!r}", "'[)', '[]', '(]' or '()'", "Use one of those.")
+    if values == "float64":
+        lows, highs = bound_column(los, -np.inf, "lower bound"), bound_column(his, np.inf, "upper bound")
+        no_number = np.isnan(lows[: len(highs)]) | np.isnan(highs[: len(lows)])
+        firsts, lasts = floats_to_ordinals(lows), floats_to_ordinals(highs)
+        open_below, open_above = np.isneginf(lows), np.isposinf(highs)
+    else:
+        firsts, open_below = _whole_column(los, SMALLEST, -np.inf, "lower bound")
+        lasts, open_above = _whole_column(his, LARGEST, np.inf, "upper bound")
+        no_number = np.zeros(min(len(firsts), len(lasts)), np.bool_)
+    count = min(len(firsts), len(lasts))
+    empty = np.zeros(count, np.bool_)
+    if bounds[0] == "(":
+        empty |= (firsts[:count] == LARGEST) & ~open_below[:count]
+        firsts = firsts + (~open_below & (firsts < LARGEST))
+    if bounds[1] == ")":
+        empty |= (lasts[:count] == SMALLEST) & ~open_above[:count]
+        lasts = lasts - (~open_above & (lasts > SMALLEST))
+    lasts = np.where(open_above, LARGEST, lasts)
+    return Ranges(firsts, lasts, no_number, empty | (firsts[:count] > lasts[:count]))
+
+
+def _whole_column(
+    bounds: Any, unbounded: int, infinity: float, what: str
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    column = np.asarray(bounds)
+    if column.ndim == 1 and column.dtype.kind in "iu" and column.dtype != np.uint64:
+        return column.astype(np.int64), np.zeros(len(column), np.bool_)
+    items = bounds if isinstance(bounds, list | tuple) else column.tolist()
+    missing = [item is None or item == infinity for item in items]
+    whole = [unbounded if no else _whole(item, what) for item, no in zip(items, missing, strict=True)]
+    return np.array(whole, np.int64), np.array(missing, np.bool_)
+
+
+def _whole(value: Any, what: str) -> int:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not SMALLEST <= value <= LARGEST:
+        raise FencepostError(
+            f"{what} {value!r} ({type(value).__name__}) in an index of int64 values",
+            "a whole number that fits int64",
+            "Make the index with values='float64' to mix whole numbers and fractions.",
+        )
+    return int(value)
+
+
+def values_to_ordinals(values: Any, kind: ValueType) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Ordinals of data values, and which are missing (an empty mask if none is)."""
+    if kind == "float64":
+        floats = value_column(values)
+        missing = np.isnan(floats)
+        return floats_to_ordinals(floats), missing if missing.any() else np.zeros(0, np.bool_)
+    column = np.asarray(values)
+    if column.ndim == 1 and column.dtype == np.int64:
+        return np.ascontiguousarray(column), np.zeros(0, np.bool_)
+    items = [values] if column.ndim == 0 else values
+    ordinals, missing = _whole_column(
+        [None if isinstance(item, float) and np.isnan(item) else item for item in np.asarray(items, object)]
+        if column.dtype.kind not in "iu" or column.ndim == 0
+        else items,
+        0,
+        np.nan,
+        "value",
+    )
+    return ordinals, missing if missing.any() else np.zeros(0, np.bool_)
+
+
+def floats_to_ordinals(floats: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """The ordinals of float64 numbers."""
+    bits = floats.view(np.int64)
+    return np.where(bits >= 0, bits, SMALLEST - bits)
+
+
+def from_ordinal(ordinal: int, kind: ValueType) -> float:
+    """The number with this ordinal."""
+    if kind == "int64":
+        return ordinal
+    bits = ordinal if ordinal >= 0 else SMALLEST - ordinal
+    return float(np.int64(bits).view(np.float64))

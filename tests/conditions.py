@@ -1,0 +1,80 @@
+"""Random SQL conditions over small columns of every type, for the tests of the language."""
+
+from hypothesis import strategies as st
+
+TYPES = {
+    "i": "bigint",
+    "d": "double",
+    "n": "decimal(9,2)",
+    "day": "date",
+    "ts": "timestamp_ntz",
+    "b": "boolean",
+    "s": "string",
+}
+COMPARISONS = ["<", "<=", ">", ">=", "=", "<>", "!="]
+
+WHOLE = st.integers(-3, 4).map(str)
+NUMBERS = st.one_of(
+    WHOLE,
+    WHOLE,
+    st.sampled_from(["0.5", "-1.5", "2.50", ".25", "0.1", "1e0", "25e-1", "-2.5E0", "9007199254740993"]),
+    st.tuples(WHOLE, st.sampled_from(["+", "-", "*"]), WHOLE).map(" ".join),
+    WHOLE.map(lambda n: f"({n} + 1) / 4"),
+    WHOLE.map(lambda n: f"CAST({n} AS DOUBLE)"),
+    st.integers(0, 4).map(lambda n: f"CAST('{n}' AS BIGINT)"),
+)
+DATES = st.one_of(
+    st.integers(1, 5).map(lambda n: f"DATE '2024-01-0{n}'"),
+    st.integers(1, 3).map(lambda n: f"DATE '2024-01-01' + {n}"),
+    st.integers(1, 3).map(lambda n: f"CAST('2024-01-0{n}' AS DATE)"),
+    st.just("DATE '2023-12-31' + INTERVAL '1' MONTH - INTERVAL '29' DAY"),
+)
+TIMESTAMPS = st.one_of(
+    st.integers(1, 5).map(lambda n: f"TIMESTAMP '2024-01-0{n} 12:00:00'"),
+    st.integers(0, 30).map(lambda n: f"TIMESTAMP '2024-01-03' - INTERVAL '{n}' HOUR"),
+    st.just("TIMESTAMP '2024-01-01 00:00:00' + INTERVAL '1 day 12 hours'"),
+    st.just("TIMESTAMP '2024-01-02 11:59:59.999999'"),
+)
+MOMENTS = st.one_of(DATES, TIMESTAMPS)
+TRUTHS = st.sampled_from(["TRUE", "FALSE"])
+STRINGS = st.sampled_from(["'A'", "'B'", "'b'", "'O''Neil'", "''"])
+CONSTANTS = {"i": NUMBERS, "d": NUMBERS, "n": NUMBERS, "day": MOMENTS, "ts": MOMENTS, "b": TRUTHS}
+
+
+@st.composite
+def comparisons(draw: st.DrawFn, keys: bool) -> str:
+    """One comparison; of strings only where they are not negated."""
+    if keys and draw(st.integers(0, 4)) == 0:
+        if draw(st.booleans()):
+            return f"s IN ({', '.join(draw(st.lists(STRINGS, min_size=1, max_size=3)))})"
+        return draw(st.sampled_from(["s = {}", "{} = s"])).format(draw(STRINGS))
+    if draw(st.integers(0, 15)) == 0:
+        return draw(st.sampled_from(["TRUE", "FALSE", "1 < 2", "2 <= 1", "b", "b"]))
+    column = draw(st.sampled_from(list(CONSTANTS)))
+    constants = CONSTANTS[column]
+    negation = draw(st.sampled_from(["", "", "NOT "]))
+    shape = draw(st.integers(0, 5))
+    if shape == 0:
+        return f"{column} {negation}BETWEEN {draw(constants)} AND {draw(constants)}"
+    if shape == 1:
+        return f"{column} {negation}IN ({', '.join(draw(st.lists(constants, min_size=1, max_size=4)))})"
+    comparison, constant = draw(st.sampled_from(COMPARISONS)), draw(constants)
+    return f"{column} {comparison} {constant}" if shape > 2 else f"{constant} {comparison} {column}"
+
+
+@st.composite
+def conditions(draw: st.DrawFn, keys: bool = True, depth: int = 2) -> str:
+    """A condition, joined with and without parentheses, so that the precedence of AND, OR and NOT matters."""
+    parts = []
+    for _ in range(draw(st.integers(1, 3))):
+        if depth and draw(st.integers(0, 2)) == 0:
+            negated = draw(st.booleans())
+            inner = draw(conditions(keys=keys and not negated, depth=depth - 1))
+            parts.append(f"NOT ({inner})" if negated else f"({inner})")
+        else:
+            negated = draw(st.integers(0, 5)) == 0
+            parts.append(("NOT " if negated else "") + draw(comparisons(keys=keys and not negated)))
+    text = parts[0]
+    for part in parts[1:]:
+        text += draw(st.sampled_from([" AND ", " OR ", "\nand ", " or "])) + part
+    return text
