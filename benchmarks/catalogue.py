@@ -10,7 +10,7 @@ from benchmarks.limits import copy_limit
 from fencepost import workloads
 from fencepost.indexes import ACEI, CEI, LCI, UI, Matches
 from fencepost.indexes.intervals.contract import IntervalIndex
-from fencepost.indexes.vectors import PADDING, aligned_empty
+from fencepost.indexes.vectors import PADDING
 from fencepost.workloads import IntervalWorkload
 
 __all__ = ["run"]

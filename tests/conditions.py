@@ -78,3 +78,31 @@ def conditions(draw: st.DrawFn, keys: bool = True, depth: int = 2) -> str:
     for part in parts[1:]:
         text += draw(st.sampled_from([" AND ", " OR ", "\nand ", " or "])) + part
     return text
+
+
+@st.composite
+def band_conditions(draw: st.DrawFn) -> str:
+    """A band on one column of both sides, with keys; DuckDB knows the sides as l and r."""
+    column = draw(st.sampled_from(["x", "n", "day", "ts"]))
+    distance = WHOLE if column == "day" else NUMBERS
+    if column == "ts":
+        distance = st.integers(-30, 30).map(lambda n: f"INTERVAL '{n}' HOUR")
+    parts = []
+    for _ in range(draw(st.integers(1, 2))):
+        one, other = draw(st.permutations([f"left.{column}", f"right.{column}"]))
+        comparison, bound = draw(st.sampled_from(["<", "<=", ">", ">=", "="])), draw(distance)
+        negation = draw(st.sampled_from(["", "", "NOT "])) if comparison != "=" else ""
+        shape = draw(st.integers(0, 4))
+        if shape == 0:
+            parts.append(f"{one} - {other} BETWEEN {bound} AND {draw(distance)}")
+        elif shape == 1 and column in ("x", "n"):
+            parts.append(f"ABS({one} - {other} + 1) {draw(st.sampled_from(['<', '<=']))} {bound}")
+        elif shape == 2:
+            parts.append(f"{negation}{bound} {comparison} {one} - {other}")
+        elif shape == 3 and column in ("x", "n"):
+            parts.append(f"{negation}{one} - 1 {comparison} {other} + {bound}")
+        else:
+            parts.append(f"{negation}{one} - {other} {comparison} {bound}")
+    if draw(st.booleans()):
+        parts.append(draw(st.sampled_from(["left.s = right.s", "left.s = 'A'", "'B' = right.s"])))
+    return " AND ".join(parts)

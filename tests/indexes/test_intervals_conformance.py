@@ -37,6 +37,8 @@ def subjects() -> list[Any]:
             variants = [{**v, "length": length} for v in variants for length in (1, 8)]
         if "blocks" in declared:
             variants = [{**v, "blocks": blocks} for v in variants for blocks in (1, 4, 8) if blocks <= v["length"]]
+        if "values" in declared:
+            variants = [{**v, "values": "float64"} for v in variants]
         if "closed" in declared:
             variants = [{**v, "closed": closed} for v in variants for closed in (False, True)]
         for variant in variants:

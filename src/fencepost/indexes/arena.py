@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fencepost.compiled import kernel
+from fencepost.indexes.arrays import Int64s, i64
 
 __all__ = ["new_arenas", "release", "size_class", "take"]
 
 SIZE_CLASSES = 40
 
 
-def new_arenas(count: int) -> npt.NDArray[np.int64]:
+def new_arenas(count: int) -> Int64s:
     """The bookkeeping of `count` empty arenas."""
     return np.zeros((count, 1 + SIZE_CLASSES), np.int64)
 
@@ -32,12 +33,12 @@ def size_class(count: int) -> Any:
 
 
 @kernel
-def take(arenas: npt.NDArray[np.int64], arena: int, links: npt.NDArray[Any], c: int) -> Any:
+def take(arenas: Int64s, arena: int, links: npt.NDArray[Any], c: int) -> Any:
     """A block of 2**c items; the caller has made sure that the array has room for a new one."""
     head = arenas[arena, 1 + c]
     if head != 0:
         block = head - 1
-        arenas[arena, 1 + c] = np.int64(links[block])
+        arenas[arena, 1 + c] = i64(links[block])
         return block
     block = arenas[arena, 0]
     arenas[arena, 0] = block + (1 << c)
@@ -45,7 +46,7 @@ def take(arenas: npt.NDArray[np.int64], arena: int, links: npt.NDArray[Any], c: 
 
 
 @kernel
-def release(arenas: npt.NDArray[np.int64], arena: int, links: npt.NDArray[Any], c: int, block: int) -> None:
+def release(arenas: Int64s, arena: int, links: npt.NDArray[Any], c: int, block: int) -> None:
     """Give a block of 2**c items back."""
     links[block] = arenas[arena, 1 + c]
     arenas[arena, 1 + c] = block + 1

@@ -8,13 +8,42 @@ import numpy as np
 import numpy.typing as npt
 
 from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Float64s, Int64s
 
-__all__ = ["Column", "bound_column", "exact_float", "id_column", "same_length", "value_column", "whole_id"]
+__all__ = [
+    "Column",
+    "bound_column",
+    "exact_float",
+    "id_column",
+    "kernel_ready",
+    "same_length",
+    "value_column",
+    "whole_id",
+]
 
 Column = npt.ArrayLike | Sequence[Any]
 
 _EXACT = 2**53
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
+class _Memory:
+    """Lends a read-only array's memory as writable to the type system; keeps the array alive."""
+
+    def __init__(self, array: npt.NDArray[Any]) -> None:
+        self._array = array
+        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
+
+
+def kernel_ready(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The array, without a copy if possible, such that it hits the one compiled version of every kernel.
+
+    Numba compiles read-only, unaligned and strided arrays anew. Kernels never write to what callers pass in or
+    what is memory-mapped, so read-only memory is only relabelled.
+    """
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        return array.copy(order="C")
+    return array if array.flags.writeable else np.asarray(_Memory(array))
 
 
 def whole_id(value: Any) -> int:
@@ -34,13 +63,13 @@ def whole_id(value: Any) -> int:
     return number
 
 
-def id_column(ids: Any) -> npt.NDArray[np.int64]:
+def id_column(ids: Any) -> Int64s:
     """Ids as an int64 array, refused by name if one is not a whole number."""
     column = np.asarray(ids)
     if column.ndim != 1:
         raise FencepostError(f"ids with {column.ndim} dimensions", "a flat sequence", "Pass one id per interval.")
     if column.dtype == np.int64:
-        return np.ascontiguousarray(column)
+        return kernel_ready(column)
     if column.dtype.kind in "iu" and column.dtype != np.uint64:
         return column.astype(np.int64)
     return np.array([whole_id(value) for value in _items(ids)], np.int64)
@@ -63,10 +92,10 @@ def exact_float(value: Any, what: str) -> float:
     return number
 
 
-def _float_column(values: Any, what: str) -> npt.NDArray[np.float64]:
+def _float_column(values: Any, what: str) -> Float64s:
     column = np.asarray(values)
     if column.dtype == np.float64 and column.ndim == 1:
-        return np.ascontiguousarray(column)
+        return kernel_ready(column)
     if column.ndim != 1:
         raise FencepostError(f"{what}s with {column.ndim} dimensions", "a flat sequence", "Pass one per row.")
     small = column.dtype.kind == "f" or (column.dtype.kind in "iu" and column.dtype.itemsize <= 4)
@@ -82,12 +111,12 @@ def _items(values: Any) -> Any:
     return values if isinstance(values, list | tuple | range) else np.asarray(values).tolist()
 
 
-def value_column(values: Any) -> npt.NDArray[np.float64]:
+def value_column(values: Any) -> Float64s:
     """Data values as float64; a missing one (None) becomes NaN, which lies in no range."""
     return _float_column([values] if np.ndim(values) == 0 else values, "value")
 
 
-def bound_column(bounds: Any, unbounded: float, what: str) -> npt.NDArray[np.float64]:
+def bound_column(bounds: Any, unbounded: float, what: str) -> Float64s:
     """Range bounds as float64; a missing one (None) means unbounded on that side."""
     column = np.asarray(bounds)
     if column.dtype != object:

@@ -3,9 +3,9 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from fencepost.compiled import kernel
+from fencepost.indexes.arrays import Int64s, i64, u64
 
 __all__ = ["ABSENT", "IdMap", "drop", "empty_map", "find", "grown", "put", "spread"]
 
@@ -20,13 +20,13 @@ class IdMap(NamedTuple):
     `ABSENT` exactly where a slot is free; (3) between a key's home slot and its slot no slot is free.
     """
 
-    slots: npt.NDArray[np.int64]
-    size: npt.NDArray[np.int64]
+    slots: Int64s
+    size: Int64s
 
-    def places(self) -> npt.NDArray[np.int64]:
+    def places(self) -> Int64s:
         """The places of all keys, in no set order."""
-        column = self.slots[:, _PLACE]
-        return column[column != ABSENT]
+        column: Int64s = self.slots[:, _PLACE]
+        return np.compress(column != ABSENT, column)
 
 
 def empty_map(capacity: int = 8) -> IdMap:
@@ -50,22 +50,22 @@ def grown(table: IdMap, additional: int) -> IdMap:
 @kernel
 def scrambled(key: int) -> Any:
     """64 well-mixed bits of a key."""
-    h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
-    h ^= h >> np.uint64(29)
-    h *= np.uint64(0xBF58476D1CE4E5B9)
-    return h ^ (h >> np.uint64(32))
+    h = u64(key) * u64(0x9E3779B97F4A7C15)
+    h ^= h >> u64(29)
+    h *= u64(0xBF58476D1CE4E5B9)
+    return h ^ (h >> u64(32))
 
 
 @kernel
 def home(key: int, count: int) -> Any:
     """Where the search for a key starts in a table of `count` slots, a power of two."""
-    return np.int64(scrambled(key) & np.uint64(count - 1))
+    return i64(scrambled(key) & u64(count - 1))
 
 
 @kernel
 def spread(key: int, count: int) -> Any:
     """Where the search for a key starts in a table of any size below 2**32."""
-    return np.int64(((scrambled(key) >> np.uint64(32)) * np.uint64(count)) >> np.uint64(32))
+    return i64(((scrambled(key) >> u64(32)) * u64(count)) >> u64(32))
 
 
 @kernel

@@ -7,11 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Int64s
 from fencepost.indexes.vectors import PADDING, aligned_empty
 
 __all__ = ["Ids", "Matches", "Storage", "answer_buffers", "widened"]
 
-Ids = npt.NDArray[np.int64]
+Ids = Int64s
 
 
 class Matches:
@@ -106,6 +107,6 @@ def widened(ids: npt.NDArray[Any], filled: int, needed: int, out: Matches | None
             f"room for at least {needed + PADDING} (the answer and {PADDING} items of slack)",
             "Pass a larger buffer, or ask in smaller batches.",
         )
-    larger = aligned_empty(needed, ids.dtype)
+    larger: npt.NDArray[Any] = aligned_empty(needed, ids.dtype)
     larger[:filled] = ids[:filled]
     return larger

@@ -8,10 +8,10 @@ closed, is then one inclusive range ``[first, last]`` of ordinals.
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from fencepost.errors import FencepostError
-from fencepost.indexes.arguments import bound_column, value_column
+from fencepost.indexes.arguments import bound_column, kernel_ready, value_column
+from fencepost.indexes.arrays import Bools, Float64s, Int64s
 
 __all__ = ["LARGEST", "SMALLEST", "Ranges", "ValueType", "from_ordinal", "infer_type", "ranges", "values_to_ordinals"]
 
@@ -23,10 +23,10 @@ SMALLEST, LARGEST = -(2**63), 2**63 - 1
 class Ranges(NamedTuple):
     """Inclusive ordinal ranges, and which rows have a bound that is no number or a range that is empty."""
 
-    firsts: npt.NDArray[np.int64]
-    lasts: npt.NDArray[np.int64]
-    not_a_number: npt.NDArray[np.bool_]
-    empty: npt.NDArray[np.bool_]
+    firsts: Int64s
+    lasts: Int64s
+    not_a_number: Bools
+    empty: Bools
 
 
 def infer_type(los: Any, his: Any) -> ValueType:
@@ -70,9 +70,7 @@ def ranges(los: Any, his: Any, bounds: str, values: ValueType) -> Ranges:
     return Ranges(firsts, lasts, no_number, empty | (firsts[:count] > lasts[:count]))
 
 
-def _whole_column(
-    bounds: Any, unbounded: int, infinity: float, what: str
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _whole_column(bounds: Any, unbounded: int, infinity: float, what: str) -> tuple[Int64s, Bools]:
     column = np.asarray(bounds)
     if column.ndim == 1 and column.dtype.kind in "iu" and column.dtype != np.uint64:
         return column.astype(np.int64), np.zeros(len(column), np.bool_)
@@ -92,7 +90,7 @@ def _whole(value: Any, what: str) -> int:
     return int(value)
 
 
-def values_to_ordinals(values: Any, kind: ValueType) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def values_to_ordinals(values: Any, kind: ValueType) -> tuple[Int64s, Bools]:
     """Ordinals of data values, and which are missing (an empty mask if none is)."""
     if kind == "float64":
         floats = value_column(values)
@@ -100,7 +98,7 @@ def values_to_ordinals(values: Any, kind: ValueType) -> tuple[npt.NDArray[np.int
         return floats_to_ordinals(floats), missing if missing.any() else np.zeros(0, np.bool_)
     column = np.asarray(values)
     if column.ndim == 1 and column.dtype == np.int64:
-        return np.ascontiguousarray(column), np.zeros(0, np.bool_)
+        return kernel_ready(column), np.zeros(0, np.bool_)
     items = [values] if column.ndim == 0 else values
     ordinals, missing = _whole_column(
         [None if isinstance(item, float) and np.isnan(item) else item for item in np.asarray(items, object)]
@@ -113,7 +111,7 @@ def values_to_ordinals(values: Any, kind: ValueType) -> tuple[npt.NDArray[np.int
     return ordinals, missing if missing.any() else np.zeros(0, np.bool_)
 
 
-def floats_to_ordinals(floats: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def floats_to_ordinals(floats: Float64s) -> Int64s:
     """The ordinals of float64 numbers."""
     bits = floats.view(np.int64)
     return np.where(bits >= 0, bits, SMALLEST - bits)

@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fencepost.compiled import kernel
+from fencepost.indexes.arrays import Int64s, UInt32s, UInt64s, i64, u64
 
 __all__ = ["sorted_positions"]
 
@@ -13,9 +13,7 @@ _DIGIT_BITS = 11
 _SIGN = -(2**63)
 
 
-def sorted_positions(
-    keys: npt.NDArray[np.int64], order: npt.NDArray[np.uint32] | None = None
-) -> npt.NDArray[np.uint32]:
+def sorted_positions(keys: Int64s, order: UInt32s | None = None) -> UInt32s:
     """The positions of `keys` in ascending order of key, ties in the order given.
 
     Args:
@@ -40,12 +38,12 @@ def sorted_positions(
 
 
 @kernel
-def gather_unsigned(keys: npt.NDArray[np.int64], positions: npt.NDArray[np.uint32], out: npt.NDArray[np.uint64]) -> Any:
+def gather_unsigned(keys: Int64s, positions: UInt32s, out: UInt64s) -> Any:
     """Order-preserving unsigned keys in the given order; the bits in which any two of them differ."""
-    first = np.uint64(keys[positions[0]] ^ _SIGN)
-    differing = np.uint64(0)
+    first = u64(keys[positions[0]] ^ _SIGN)
+    differing = u64(0)
     for i in range(len(positions)):
-        key = np.uint64(keys[positions[i]] ^ _SIGN)
+        key = u64(keys[positions[i]] ^ _SIGN)
         out[i] = key
         differing |= key ^ first
     return differing
@@ -53,22 +51,22 @@ def gather_unsigned(keys: npt.NDArray[np.int64], positions: npt.NDArray[np.uint3
 
 @kernel
 def scatter(
-    keys: npt.NDArray[np.uint64],
-    positions: npt.NDArray[np.uint32],
+    keys: UInt64s,
+    positions: UInt32s,
     shift: int,
-    counts: npt.NDArray[np.int64],
-    keys_out: npt.NDArray[np.uint64],
-    positions_out: npt.NDArray[np.uint32],
+    counts: Int64s,
+    keys_out: UInt64s,
+    positions_out: UInt32s,
 ) -> None:
     """One stable counting pass by one digit."""
-    mask = np.uint64((1 << _DIGIT_BITS) - 1)
-    by = np.uint64(shift)
+    mask = u64((1 << _DIGIT_BITS) - 1)
+    by = u64(shift)
     for i in range(len(keys)):
-        counts[np.int64((keys[i] >> by) & mask) + 1] += 1
+        counts[i64((keys[i] >> by) & mask) + 1] += 1
     for d in range(1, len(counts)):
         counts[d] += counts[d - 1]
     for i in range(len(keys)):
-        digit = np.int64((keys[i] >> by) & mask)
+        digit = i64((keys[i] >> by) & mask)
         at = counts[digit]
         counts[digit] = at + 1
         keys_out[at] = keys[i]

@@ -5,6 +5,7 @@ so the same code runs everywhere and gives the same answer. All of them may read
 items beyond the run: both arrays must have that much room to spare.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from numba.extending import intrinsic
 __all__ = [
     "PADDING",
     "aligned_empty",
+    "bit_count",
+    "compare_64",
     "copy_run",
     "count_above",
-    "count_below",
     "fence",
     "items_until_aligned",
     "prefetch",
@@ -28,6 +30,10 @@ __all__ = [
 VECTOR_BYTES = 64
 PADDING = 64
 """Items of slack behind every array that is copied from or to; covers the widest unrolled step."""
+
+
+def _intrinsic(typing: Callable[..., Any]) -> Any:
+    return intrinsic(typing)
 
 
 def aligned_empty(size: int, dtype: Any) -> Any:
@@ -88,14 +94,14 @@ def _copy_loop(stream: bool) -> Any:
     return typing
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def copy_run(typingctx, target, at, source, start, count):  # type: ignore[no-untyped-def]
+@_intrinsic
+def copy_run(typingctx: Any, target: Any, at: Any, source: Any, start: Any, count: Any) -> Any:
     """``target[at:at+count] = source[start:start+count]``, a vector at a time."""
     return _copy_loop(stream=False)(typingctx, target, at, source, start, count)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def stream_run(typingctx, target, at, source, start, count):  # type: ignore[no-untyped-def]
+@_intrinsic
+def stream_run(typingctx: Any, target: Any, at: Any, source: Any, start: Any, count: Any) -> Any:
     """Like `copy_run` past the cache: for output larger than the cache. `target[at]` must be aligned.
 
     Call `fence` before anyone else reads the result.
@@ -103,8 +109,8 @@ def stream_run(typingctx, target, at, source, start, count):  # type: ignore[no-
     return _copy_loop(stream=True)(typingctx, target, at, source, start, count)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def fence(typingctx):  # type: ignore[no-untyped-def]  # noqa: ARG001
+@_intrinsic
+def fence(typingctx: Any) -> Any:  # noqa: ARG001
     """Order streamed stores before everything that follows."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
@@ -114,8 +120,8 @@ def fence(typingctx):  # type: ignore[no-untyped-def]  # noqa: ARG001
     return types.void(), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def prefetch(typingctx, array, index):  # type: ignore[no-untyped-def]  # noqa: ARG001
+@_intrinsic
+def prefetch(typingctx: Any, array: Any, index: Any) -> Any:  # noqa: ARG001
     """Ask for the cache line of ``array[index]`` (flat index) ahead of its use."""
     signature = types.void(array, types.int64)
 
@@ -134,8 +140,8 @@ def prefetch(typingctx, array, index):  # type: ignore[no-untyped-def]  # noqa: 
     return signature, generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def items_until_aligned(typingctx, array):  # type: ignore[no-untyped-def]  # noqa: ARG001
+@_intrinsic
+def items_until_aligned(typingctx: Any, array: Any) -> Any:  # noqa: ARG001
     """Items from ``array[0]`` to the next vector boundary: what must be stored before `stream_run` may be used."""
     signature = types.int64(array)
 
@@ -198,13 +204,50 @@ def _count_loop(predicate: str) -> Any:
     return typing
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def count_below(typingctx, array, start, count, value):  # type: ignore[no-untyped-def]
-    """How many of the `count` int64 items from `start` on are < value."""
-    return _count_loop("<")(typingctx, array, start, count, value)
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def count_above(typingctx, array, start, count, value):  # type: ignore[no-untyped-def]
+@_intrinsic
+def count_above(typingctx: Any, array: Any, start: Any, count: Any, value: Any) -> Any:
     """How many of the `count` int64 items from `start` on are > value."""
     return _count_loop(">")(typingctx, array, start, count, value)
+
+
+@_intrinsic
+def compare_64(typingctx: Any, array: Any, start: Any, value: Any) -> Any:  # noqa: ARG001
+    """Compare 64 uint16 items from `start` on with a value: bit masks of those below it and above it."""
+    signature = types.UniTuple(types.uint64, 2)(array, types.int64, types.uint16)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        half, word, long = ir.IntType(16), ir.IntType(32), ir.IntType(64)
+        vector = ir.VectorType(half, 32)
+        data = builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]])
+        nothing = ir.Constant(vector, ir.Undefined)
+        spread = builder.shuffle_vector(
+            builder.insert_element(nothing, args[2], word(0)),
+            nothing,
+            ir.Constant(ir.VectorType(word, 32), [0] * 32),
+        )
+        masks = []
+        parts = [
+            builder.load(builder.bitcast(builder.gep(data, [long(offset)]), vector.as_pointer()), align=2, typ=vector)
+            for offset in (0, 32)
+        ]
+        for predicate in ("<", ">"):
+            low, high = (
+                builder.zext(builder.bitcast(builder.icmp_unsigned(predicate, part, spread), word), long)
+                for part in parts
+            )
+            masks.append(builder.or_(low, builder.shl(high, long(32))))
+        return context.make_tuple(builder, sig.return_type, masks)
+
+    return signature, generate
+
+
+@_intrinsic
+def bit_count(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001
+    """The number of set bits of a uint64."""
+    signature = types.int64(types.uint64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+        function = builder.module.declare_intrinsic("llvm.ctpop", [ir.IntType(64)])
+        return builder.call(function, [args[0]])
+
+    return signature, generate

@@ -3,11 +3,11 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from fencepost.compiled import kernel
 from fencepost.errors import FencepostError
 from fencepost.indexes.analysis import acei_parameters
+from fencepost.indexes.arrays import Float64s, Int64s, UInt32s, i64
 from fencepost.indexes.intervals.cei import best_partition
 from fencepost.indexes.intervals.constructs import (
     MOST_EXTRA_CODES,
@@ -32,7 +32,7 @@ class Shape(NamedTuple):
 
 
 @kernel
-def units_between(start: int, end: int, dense: int, codes: npt.NDArray[np.int64], n: int) -> Any:
+def units_between(start: int, end: int, dense: int, codes: Int64s, n: int) -> Any:
     """One code per unit cell; the new number of codes."""
     for cell in range(start, end):
         codes[n] = dense + cell
@@ -43,11 +43,11 @@ def units_between(start: int, end: int, dense: int, codes: npt.NDArray[np.int64]
 @kernel
 def decompose(
     shape: Shape,
-    layout: npt.NDArray[np.int64],
-    bounds: npt.NDArray[np.float64],
-    slots: npt.NDArray[np.int64],
-    offsets: npt.NDArray[np.int64],
-    codes: npt.NDArray[np.int64],
+    layout: Int64s,
+    bounds: Float64s,
+    slots: Int64s,
+    offsets: Int64s,
+    codes: Int64s,
 ) -> Any:
     """Segment by segment: whole ones by their root, else blocks by `best_partition` and units at either end."""
     rows = min(len(slots), len(offsets) - 1)
@@ -88,12 +88,12 @@ def decompose(
 @kernel
 def cover(
     shape: Shape,
-    heads: npt.NDArray[np.uint32],
-    units: npt.NDArray[np.uint32],
-    values: npt.NDArray[np.float64],
-    cells: npt.NDArray[np.int64],
-    run_offsets: npt.NDArray[np.int64],
-    runs: npt.NDArray[np.uint32],
+    heads: UInt32s,
+    units: UInt32s,
+    values: Float64s,
+    cells: Int64s,
+    run_offsets: Int64s,
+    runs: UInt32s,
 ) -> None:
     """The path from the value's block to the root, then its unit cell if the segment has units."""
     bits, blocks = shape.bits, 1 << shape.levels
@@ -112,7 +112,7 @@ def cover(
                 runs[n, 1] = count
                 n += count > 0
                 node >>= 1
-            array = np.int64(units[segment, 0])
+            array = i64(units[segment, 0])
             if array:
                 place = array - 1 + (cells[i] & within)
                 count = heads[place, 1]

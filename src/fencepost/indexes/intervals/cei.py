@@ -2,10 +2,8 @@
 
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from fencepost.compiled import kernel
+from fencepost.indexes.arrays import Float64s, Int64s, UInt32s
 from fencepost.indexes.intervals.constructs import (
     MOST_EXTRA_CODES,
     ConstructIndex,
@@ -28,7 +26,7 @@ class Shape(NamedTuple):
 
 
 @kernel
-def best_partition(start: int, end: int, leaf: int, base: int, codes: npt.NDArray[np.int64], n: int) -> Any:
+def best_partition(start: int, end: int, leaf: int, base: int, codes: Int64s, n: int) -> Any:
     """Cover ``[start, end)`` inside one tree with the fewest nodes; the new number of codes.
 
     `leaf` is the heap number of `start`, `base` is added to every heap number. From the left, climb while the
@@ -50,11 +48,11 @@ def best_partition(start: int, end: int, leaf: int, base: int, codes: npt.NDArra
 @kernel
 def decompose(
     shape: Shape,
-    layout: npt.NDArray[np.int64],
-    bounds: npt.NDArray[np.float64],
-    slots: npt.NDArray[np.int64],
-    offsets: npt.NDArray[np.int64],
-    codes: npt.NDArray[np.int64],
+    layout: Int64s,
+    bounds: Float64s,
+    slots: Int64s,
+    offsets: Int64s,
+    codes: Int64s,
 ) -> Any:
     """Remnants at either end by `best_partition`, the roots of all segments between two guiding posts."""
     rows = min(len(slots), len(offsets) - 1)
@@ -90,12 +88,12 @@ def decompose(
 @kernel
 def cover(
     shape: Shape,
-    heads: npt.NDArray[np.uint32],
-    units: npt.NDArray[np.uint32],  # noqa: ARG001
-    values: npt.NDArray[np.float64],
-    cells: npt.NDArray[np.int64],
-    run_offsets: npt.NDArray[np.int64],
-    runs: npt.NDArray[np.uint32],
+    heads: UInt32s,
+    units: UInt32s,  # noqa: ARG001
+    values: Float64s,
+    cells: Int64s,
+    run_offsets: Int64s,
+    runs: UInt32s,
 ) -> None:
     """The path from the value's leaf to the root of its segment."""
     length = 1 << shape.bits
@@ -157,7 +155,7 @@ class CEI(ConstructIndex):
         self.length = int(length)
         size = self.domain[1] - self.domain[0]
         segments = -(-size // self.length)
-        self.constructs = segments * (2 * self.length - 1) + (size if closed else 0)
+        self._constructs = segments * (2 * self.length - 1) + (size if closed else 0)
         self.lists_per_search = bits + 1 + (1 if closed else 0)
         self._shape = Shape(closed, bits)
         self._lay_out(dense=segments * 2 * self.length)

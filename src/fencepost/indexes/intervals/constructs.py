@@ -23,6 +23,7 @@ from fencepost.compiled import kernel
 from fencepost.errors import FencepostError
 from fencepost.indexes import idmap
 from fencepost.indexes.arena import new_arenas, release, size_class, take
+from fencepost.indexes.arrays import Float64s, Int64s, UInt8s, UInt32s, i64
 from fencepost.indexes.idmap import ABSENT, IdMap
 from fencepost.indexes.intervals.contract import Queries, TableIndex, array_bytes, holds
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
@@ -65,18 +66,18 @@ class Lists(NamedTuple):
     Exact lists hold query ids, checked lists hold query slots.
     """
 
-    heads: npt.NDArray[np.uint32]
-    room: npt.NDArray[np.uint8]
-    ids: npt.NDArray[np.int64]
-    owners: npt.NDArray[np.uint32]
-    where: npt.NDArray[np.uint32]
-    pieces: npt.NDArray[np.uint32]
+    heads: UInt32s
+    room: UInt8s
+    ids: Int64s
+    owners: UInt32s
+    where: UInt32s
+    pieces: UInt32s
     sparse: IdMap
-    units: npt.NDArray[np.uint32]
+    units: UInt32s
     """Per segment 1 + the first list of its unit array, or 0, and the entries in that array."""
-    arenas: npt.NDArray[np.int64]
+    arenas: Int64s
     """The state of the arenas of lists, entries and pieces, in that order."""
-    layout: npt.NDArray[np.int64]
+    layout: Int64s
     """[dense lists, log2 of a unit array's length, start of the domain, size of the domain]"""
 
 
@@ -139,11 +140,15 @@ class ConstructIndex(TableIndex):
 
     # -- what a structure supplies ----------------------------------------------------------------------
 
-    _shape: NamedTuple
-    """The structure's parameters, as its kernels take them."""
+    _shape: Any
+    """The structure's parameters, as its kernels take them: a tuple of its own."""
 
-    constructs: int
-    """How many constructs the structure has now (the paper's N)."""
+    @property
+    def constructs(self) -> int:
+        """How many constructs the structure has now (the paper's N)."""
+        return self._constructs
+
+    _constructs: int
 
     lists_per_search: int
     """The largest number of lists that a search visits (the paper's C)."""
@@ -183,7 +188,7 @@ class ConstructIndex(TableIndex):
                 named.append(("point", cell + self.domain[0]) if is_point else self._unit_piece(cell))
         return named
 
-    def _batches(self, slots: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
+    def _batches(self, slots: Int64s) -> Iterator[Int64s]:
         """Decompose all slots, as many at a time as fit the scratch arrays."""
         done = 0
         while done < len(slots):
@@ -203,7 +208,7 @@ class ConstructIndex(TableIndex):
 
     # -- changing the set -------------------------------------------------------------------------------
 
-    def _attach(self, slots: npt.NDArray[np.int64]) -> None:
+    def _attach(self, slots: Int64s) -> None:
         needed = len(self._queries.ids)
         if len(self._lists.pieces) < needed:
             self._lists = self._lists._replace(pieces=_enlarged(self._lists.pieces, needed))
@@ -217,7 +222,7 @@ class ConstructIndex(TableIndex):
                     break
                 self._enlarge(short)
 
-    def _reserve(self, slots: npt.NDArray[np.int64]) -> None:
+    def _reserve(self, slots: Int64s) -> None:
         """Give every dense list the room that a large batch will need, so that it moves at most once."""
         added = np.zeros(int(self._lists.layout[0]), np.uint32)
         for batch in self._batches(slots):
@@ -247,13 +252,13 @@ class ConstructIndex(TableIndex):
                 ids=_enlarged(self._lists.ids, items + PADDING), owners=_enlarged(self._lists.owners, items)
             )
 
-    def _detach(self, slots: npt.NDArray[np.int64]) -> None:
+    def _detach(self, slots: Int64s) -> None:
         for batch in self._batches(slots):
             detach(self._lists, batch, self._codes, self._code_offsets)
 
     # -- asking -----------------------------------------------------------------------------------------
 
-    def _stab(self, values: npt.NDArray[np.float64], out: Matches | None) -> Matches:
+    def _stab(self, values: Float64s, out: Matches | None) -> Matches:
         total = len(values)
         per_round = max(16, min(_VALUES_PER_ROUND, _RUNS_PER_ROUND // self.lists_per_search))
         run_offsets = np.empty(min(per_round, total) + 1, np.int64)
@@ -362,19 +367,19 @@ def _enlarged(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
 
 
 @kernel
-def cell_code(cell: int) -> int:
+def cell_code(cell: int) -> Any:
     """The code of the checked list of one unit cell."""
     return SPARSE - 2 * cell
 
 
 @kernel
-def point_code(point: int) -> int:
+def point_code(point: int) -> Any:
     """The code of the exact list of one integer point."""
     return SPARSE - 2 * point - 1
 
 
 @kernel
-def plan(layout: npt.NDArray[np.int64], closed: bool, bounds: npt.NDArray[np.float64], slot: int) -> Plan:
+def plan(layout: Int64s, closed: bool, bounds: Float64s, slot: int) -> Plan:
     """Split the interval in one slot along the boundary policy."""
     low, high = bounds[slot, 0], bounds[slot, 1]
     start, end = layout[2], layout[2] + layout[3]
@@ -384,16 +389,16 @@ def plan(layout: npt.NDArray[np.int64], closed: bool, bounds: npt.NDArray[np.flo
         return Plan(0, 0, -1, -1, -1, below, above)
     a = max(low, np.float64(start))
     b = min(high, np.float64(end))
-    first = np.int64(np.ceil(a)) - start
-    last = np.int64(np.floor(b)) - start
-    left = np.int64(np.floor(a)) - start if np.floor(a) != a else -1
+    first = i64(np.ceil(a)) - start
+    last = i64(np.floor(b)) - start
+    left = i64(np.floor(a)) - start if np.floor(a) != a else -1
     right = last if np.floor(b) != b and last != left else -1
     point = last if closed and not above and np.floor(b) == b else -1
     return Plan(first, last, left, right, point, below, above)
 
 
 @kernel
-def finish_codes(codes: npt.NDArray[np.int64], n: int, cut: Plan, with_point: bool) -> Any:
+def finish_codes(codes: Int64s, n: int, cut: Plan, with_point: bool) -> Any:
     """Append the codes of everything that is not core, `MOST_EXTRA_CODES` at most; the new length."""
     if cut.left >= 0:
         codes[n] = cell_code(cut.left)
@@ -419,12 +424,12 @@ SHORT_OF_ENTRIES, SHORT_OF_PIECES, SHORT_OF_LISTS, SHORT_OF_SPARSE = 1, 2, 3, 4
 
 
 @kernel
-def existing_list(lists: Lists, code: int) -> int:
+def existing_list(lists: Lists, code: int) -> Any:
     """The list behind a code, or `ABSENT`."""
     dense = lists.layout[0]
     if code >= dense:
         unit = code - dense
-        block = np.int64(lists.units[unit >> lists.layout[1], 0])
+        block = i64(lists.units[unit >> lists.layout[1], 0])
         return block - 1 + (unit & ((1 << lists.layout[1]) - 1)) if block else ABSENT
     if code >= 0:
         return code
@@ -434,7 +439,7 @@ def existing_list(lists: Lists, code: int) -> int:
 
 
 @kernel
-def created_list(lists: Lists, code: int) -> int:
+def created_list(lists: Lists, code: int) -> Any:
     """The list behind a code, which exists from now on."""
     found = existing_list(lists, code)
     if found != ABSENT:
@@ -444,7 +449,7 @@ def created_list(lists: Lists, code: int) -> int:
         unit_bits = lists.layout[1]
         segment = (code - dense) >> unit_bits
         lists.units[segment, 0] = 1 + take(lists.arenas, _LISTS, lists.heads[:, 0], unit_bits)
-        block = np.int64(lists.units[segment, 0]) - 1
+        block = i64(lists.units[segment, 0]) - 1
         for unit in range(block, block + (1 << unit_bits)):
             lists.heads[unit, 0] = 0
             lists.heads[unit, 1] = 0
@@ -459,19 +464,19 @@ def created_list(lists: Lists, code: int) -> int:
 @kernel
 def widen(lists: Lists, place: int, room: int) -> None:
     """Move a list to a block of ``2**(room-1)`` items."""
-    start, count, old = np.int64(lists.heads[place, 0]), np.int64(lists.heads[place, 1]), lists.room[place]
+    start, count, old = i64(lists.heads[place, 0]), i64(lists.heads[place, 1]), lists.room[place]
     block = take(lists.arenas, _ENTRIES, lists.owners, room - 1)
     for j in range(count):
         lists.ids[block + j] = lists.ids[start + j]
         lists.owners[block + j] = lists.owners[start + j]
     if old:
-        release(lists.arenas, _ENTRIES, lists.owners, np.int64(old) - 1, start)
+        release(lists.arenas, _ENTRIES, lists.owners, i64(old) - 1, start)
     lists.heads[place, 0] = block
     lists.room[place] = room
 
 
 @kernel
-def shortage(lists: Lists, codes: npt.NDArray[np.int64], begin: int, end: int) -> Any:
+def shortage(lists: Lists, codes: Int64s, begin: int, end: int) -> Any:
     """What must be enlarged before the pieces of one more interval are attached, or 0."""
     if lists.arenas[_PIECES, 0] + (1 << size_class(end - begin)) > len(lists.where):
         return SHORT_OF_PIECES
@@ -488,8 +493,8 @@ def shortage(lists: Lists, codes: npt.NDArray[np.int64], begin: int, end: int) -
                 new_lists += 1
                 new_sparse += 1
         else:
-            room = np.int64(lists.room[place])
-            if room == 0 or np.int64(lists.heads[place, 1]) == (1 << (room - 1)):
+            room = i64(lists.room[place])
+            if room == 0 or i64(lists.heads[place, 1]) == (1 << (room - 1)):
                 items += 1 << room
     if items > len(lists.owners):
         return SHORT_OF_ENTRIES
@@ -503,10 +508,10 @@ def shortage(lists: Lists, codes: npt.NDArray[np.int64], begin: int, end: int) -
 @kernel
 def attach(
     lists: Lists,
-    query_ids: npt.NDArray[np.int64],
-    slots: npt.NDArray[np.int64],
-    codes: npt.NDArray[np.int64],
-    offsets: npt.NDArray[np.int64],
+    query_ids: Int64s,
+    slots: Int64s,
+    codes: Int64s,
+    offsets: Int64s,
     first: int,
 ) -> tuple[int, int]:
     """Append each interval to the lists of its codes; the row it stopped at, and what it was short of.
@@ -525,8 +530,8 @@ def attach(
             if code < 0 or code >= dense:
                 simple = False
             else:
-                room = np.int64(rooms[code])
-                simple = simple and room > 0 and np.int64(heads[code, 1]) < (1 << (room - 1))
+                room = i64(rooms[code])
+                simple = simple and room > 0 and i64(heads[code, 1]) < (1 << (room - 1))
         if not simple:
             short = shortage(lists, codes, begin, end)
             if short:
@@ -544,11 +549,11 @@ def attach(
             place = code
             if not simple:
                 place = created_list(lists, code)
-                room = np.int64(rooms[place])
-                if room == 0 or np.int64(heads[place, 1]) == (1 << (room - 1)):
+                room = i64(rooms[place])
+                if room == 0 or i64(heads[place, 1]) == (1 << (room - 1)):
                     widen(lists, place, room + 1)
-            count = np.int64(heads[place, 1])
-            at = np.int64(heads[place, 0]) + count
+            count = i64(heads[place, 1])
+            at = i64(heads[place, 0]) + count
             checked = code < 0 and (code > SPARSE or (SPARSE - code) & 1 == 0)
             ids[at] = slot if checked else query_ids[slot]
             owners[at] = piece
@@ -563,9 +568,9 @@ def attach(
 @kernel
 def detach(
     lists: Lists,
-    slots: npt.NDArray[np.int64],
-    codes: npt.NDArray[np.int64],
-    offsets: npt.NDArray[np.int64],
+    slots: Int64s,
+    codes: Int64s,
+    offsets: Int64s,
 ) -> None:
     """Undo `attach`: the last entry of each list takes the place of the one that leaves."""
     heads, ids, owners, where, units = lists.heads, lists.ids, lists.owners, lists.where, lists.units
@@ -573,19 +578,19 @@ def detach(
     dense, unit_bits = lists.layout[0], lists.layout[1]
     for row in range(len(slots)):
         slot = slots[row]
-        piece = np.int64(lists.pieces[slot, 0])
+        piece = i64(lists.pieces[slot, 0])
         for j in range(offsets[row], offsets[row + 1]):
             code = codes[j]
             place = code if 0 <= code < dense else existing_list(lists, code)
-            start = np.int64(heads[place, 0])
-            last = np.int64(heads[place, 1]) - 1
-            rank = np.int64(where[piece])
+            start = i64(heads[place, 0])
+            last = i64(heads[place, 1]) - 1
+            rank = i64(where[piece])
             moved = owners[start + last]
             ids[start + rank] = ids[start + last]
             owners[start + rank] = moved
             where[moved] = rank
             heads[place, 1] = last
-            room = np.int64(lists.room[place])
+            room = i64(lists.room[place])
             if last == 0:
                 release(arenas, _ENTRIES, owners, room - 1, start)
                 lists.room[place] = 0
@@ -599,15 +604,15 @@ def detach(
                 segment = (code - dense) >> unit_bits
                 units[segment, 1] -= 1
                 if units[segment, 1] == 0:
-                    release(arenas, _LISTS, heads[:, 0], unit_bits, np.int64(units[segment, 0]) - 1)
+                    release(arenas, _LISTS, heads[:, 0], unit_bits, i64(units[segment, 0]) - 1)
                     units[segment, 0] = 0
             piece += 1
-        block_class = size_class(np.int64(lists.pieces[slot, 1]))
-        release(arenas, _PIECES, where, block_class, np.int64(lists.pieces[slot, 0]))
+        block_class = size_class(i64(lists.pieces[slot, 1]))
+        release(arenas, _PIECES, where, block_class, i64(lists.pieces[slot, 0]))
 
 
 @kernel
-def tally(codes: npt.NDArray[np.int64], count: int, added: npt.NDArray[np.uint32]) -> None:
+def tally(codes: Int64s, count: int, added: UInt32s) -> None:
     """Count the pieces on each dense list."""
     for j in range(count):
         if 0 <= codes[j] < len(added):
@@ -615,24 +620,24 @@ def tally(codes: npt.NDArray[np.int64], count: int, added: npt.NDArray[np.uint32
 
 
 @kernel
-def missing_room(lists: Lists, added: npt.NDArray[np.uint32]) -> int:
+def missing_room(lists: Lists, added: UInt32s) -> Any:
     """Items that new blocks need if every dense list is to hold what is added to it."""
     items = 0
     for place in range(len(added)):
         if added[place]:
-            room = 1 + size_class(np.int64(lists.heads[place, 1]) + np.int64(added[place]))
+            room = 1 + size_class(i64(lists.heads[place, 1]) + i64(added[place]))
             if room > lists.room[place]:
                 items += 1 << (room - 1)
     return items
 
 
 @kernel
-def reserve(lists: Lists, added: npt.NDArray[np.uint32]) -> None:
+def reserve(lists: Lists, added: UInt32s) -> None:
     """Make room in every dense list for what is added to it."""
     arenas, owners = lists.arenas, lists.owners
     for place in range(len(added)):
         if added[place]:
-            c = size_class(np.int64(lists.heads[place, 1]) + np.int64(added[place]))
+            c = size_class(i64(lists.heads[place, 1]) + i64(added[place]))
             if lists.room[place] == 0:
                 lists.heads[place, 0] = take(arenas, _ENTRIES, owners, c)
                 lists.room[place] = c + 1
@@ -643,24 +648,24 @@ def reserve(lists: Lists, added: npt.NDArray[np.uint32]) -> None:
 @kernel
 def verify(
     lists: Lists,
-    query_ids: npt.NDArray[np.int64],
-    slots: npt.NDArray[np.int64],
-    codes: npt.NDArray[np.int64],
-    offsets: npt.NDArray[np.int64],
-) -> int:
+    query_ids: Int64s,
+    slots: Int64s,
+    codes: Int64s,
+    offsets: Int64s,
+) -> Any:
     """1 + the first row whose pieces are not all in place, or 0."""
     for row in range(len(slots)):
         slot = slots[row]
-        piece = np.int64(lists.pieces[slot, 0])
-        if np.int64(lists.pieces[slot, 1]) != offsets[row + 1] - offsets[row]:
+        piece = i64(lists.pieces[slot, 0])
+        if i64(lists.pieces[slot, 1]) != offsets[row + 1] - offsets[row]:
             return row + 1
         for j in range(offsets[row], offsets[row + 1]):
             place = existing_list(lists, codes[j])
             if place == ABSENT or lists.where[piece] >= lists.heads[place, 1]:
                 return row + 1
-            if np.int64(lists.heads[place, 1]) > (1 << (np.int64(lists.room[place]) - 1)):
+            if i64(lists.heads[place, 1]) > (1 << (i64(lists.room[place]) - 1)):
                 return row + 1
-            at = np.int64(lists.heads[place, 0]) + np.int64(lists.where[piece])
+            at = i64(lists.heads[place, 0]) + i64(lists.where[piece])
             if lists.owners[at] != piece or (lists.ids[at] != slot and lists.ids[at] != query_ids[slot]):
                 return row + 1
             piece += 1
@@ -671,13 +676,13 @@ def verify(
 
 
 @kernel
-def locate(layout: npt.NDArray[np.int64], values: npt.NDArray[np.float64], cells: npt.NDArray[np.int64]) -> None:
+def locate(layout: Int64s, values: Float64s, cells: Int64s) -> None:
     """The unit cell of each value, or -1 for one outside the domain."""
     start, size = layout[2], layout[3]
     for i in range(len(values)):
         value = values[i]
         inside = value >= start and value < start + size
-        cells[i] = np.int64(np.floor(value)) - start if inside else -1
+        cells[i] = i64(np.floor(value)) - start if inside else -1
 
 
 @kernel
@@ -685,12 +690,12 @@ def emit(
     lists: Lists,
     queries: Queries,
     closed: bool,
-    values: npt.NDArray[np.float64],
-    cells: npt.NDArray[np.int64],
-    run_offsets: npt.NDArray[np.int64],
-    runs: npt.NDArray[np.uint32],
-    offsets: npt.NDArray[np.int64],
-    out: npt.NDArray[np.int64],
+    values: Float64s,
+    cells: Int64s,
+    run_offsets: Int64s,
+    runs: UInt32s,
+    offsets: Int64s,
+    out: Int64s,
     first: int,
 ) -> tuple[int, int]:
     """Copy the runs of each value to the answer, then what lies outside the constructs.
@@ -705,35 +710,35 @@ def emit(
     for i in range(first, len(values)):
         begin, end = run_offsets[i], run_offsets[i + 1]
         while coming < min(end + _RUNS_AHEAD, run_offsets[len(values)]):
-            start = np.int64(runs[coming, 0])
-            for line in range(start, start + min(np.int64(runs[coming, 1]), _PREFETCHED_IDS), 8):
+            start = i64(runs[coming, 0])
+            for line in range(start, start + min(i64(runs[coming, 1]), _PREFETCHED_IDS), 8):
                 prefetch(ids, line)
             coming += 1
         needed = 0
         for run in range(begin, end):
-            needed += np.int64(runs[run, 1])
+            needed += i64(runs[run, 1])
         checked = ABSENT
         point = ABSENT
         if any_sparse or cells[i] < 0:
             checked, point = lists_beside(lists, values[i], cells[i])
-            needed += np.int64(lists.heads[checked, 1]) if checked != ABSENT else 0
-            needed += np.int64(lists.heads[point, 1]) if point != ABSENT else 0
+            needed += i64(lists.heads[checked, 1]) if checked != ABSENT else 0
+            needed += i64(lists.heads[point, 1]) if point != ABSENT else 0
         if at + needed > room:
             return i, needed
         for run in range(begin, end):
-            count = np.int64(runs[run, 1])
-            copy_run(out, at, ids, np.int64(runs[run, 0]), count)
+            count = i64(runs[run, 1])
+            copy_run(out, at, ids, i64(runs[run, 0]), count)
             at += count
         if checked != ABSENT:
-            start = np.int64(lists.heads[checked, 0])
-            for entry in range(start, start + np.int64(lists.heads[checked, 1])):
+            start = i64(lists.heads[checked, 0])
+            for entry in range(start, start + i64(lists.heads[checked, 1])):
                 slot = ids[entry]
                 if holds(queries.bounds[slot, 0], queries.bounds[slot, 1], closed, values[i]):
                     out[at] = queries.ids[slot]
                     at += 1
         if point != ABSENT:
-            count = np.int64(lists.heads[point, 1])
-            copy_run(out, at, ids, np.int64(lists.heads[point, 0]), count)
+            count = i64(lists.heads[point, 1])
+            copy_run(out, at, ids, i64(lists.heads[point, 0]), count)
             at += count
         offsets[i + 1] = at
     return len(values), 0

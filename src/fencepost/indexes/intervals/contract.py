@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from typing_extensions import override
 
 from fencepost.compiled import kernel
@@ -20,6 +19,7 @@ from fencepost.indexes.arguments import (
     value_column,
     whole_id,
 )
+from fencepost.indexes.arrays import Float64s, Int64s
 from fencepost.indexes.idmap import ABSENT, IdMap
 from fencepost.indexes.matches import Matches, Storage
 
@@ -46,9 +46,9 @@ class Queries(NamedTuple):
     chained through `ids` and used again.
     """
 
-    ids: npt.NDArray[np.int64]
-    bounds: npt.NDArray[np.float64]
-    state: npt.NDArray[np.int64]
+    ids: Int64s
+    bounds: Float64s
+    state: Int64s
 
 
 class IntervalIndex(ABC):
@@ -159,9 +159,9 @@ class TableIndex(IntervalIndex):
 
     def _insert(
         self,
-        ids: npt.NDArray[np.int64],
-        lows: npt.NDArray[np.float64],
-        highs: npt.NDArray[np.float64],
+        ids: Int64s,
+        lows: Float64s,
+        highs: Float64s,
         bounds: Bounds | None,
     ) -> None:
         if bounds is not None:
@@ -174,7 +174,7 @@ class TableIndex(IntervalIndex):
             raise refusal(fault, int(ids[row]), float(lows[row]), float(highs[row]), ids[:row], self.closed)
         self._attach(slots)
 
-    def _remove(self, ids: npt.NDArray[np.int64]) -> None:
+    def _remove(self, ids: Int64s) -> None:
         slots = np.empty(len(ids), np.int64)
         row = evict(self._map, ids, slots)
         if row >= 0:
@@ -186,9 +186,7 @@ class TableIndex(IntervalIndex):
         """Whether lo == hi is a valid interval (a point) in this call."""
         return self.closed
 
-    def _effective(
-        self, lows: npt.NDArray[np.float64], highs: npt.NDArray[np.float64], bounds: Bounds
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def _effective(self, lows: Float64s, highs: Float64s, bounds: Bounds) -> tuple[Float64s, Float64s]:
         """Other ends than the index's own, moved to the neighbouring float64: exact, since values are float64."""
         natural = "[]" if self.closed else "[)"
         if bounds not in ("[)", "[]", "(]", "()"):
@@ -230,10 +228,10 @@ class TableIndex(IntervalIndex):
     def _slot(self, id: int) -> int:
         slot = idmap.find(self._map, whole_id(id))
         if slot == ABSENT:
-            raise FencepostError(f"id {id}", "the id of an interval in the index", "Check it with `id in index` first.")
-        return slot
+            raise unknown(id)
+        return int(slot)
 
-    def _live_slots(self) -> npt.NDArray[np.int64]:
+    def _live_slots(self) -> Int64s:
         """The slots in use, in no set order."""
         return self._map.places()
 
@@ -256,15 +254,15 @@ class TableIndex(IntervalIndex):
     # -- what a structure supplies ----------------------------------------------------------------------
 
     @abstractmethod
-    def _attach(self, slots: npt.NDArray[np.int64]) -> None:
+    def _attach(self, slots: Int64s) -> None:
         """Index the intervals in these slots of the query table."""
 
     @abstractmethod
-    def _detach(self, slots: npt.NDArray[np.int64]) -> None:
+    def _detach(self, slots: Int64s) -> None:
         """Undo `_attach`; the slots still hold their bounds."""
 
     @abstractmethod
-    def _stab(self, values: npt.NDArray[np.float64], out: Matches | None) -> Matches: ...
+    def _stab(self, values: Float64s, out: Matches | None) -> Matches: ...
 
     @abstractmethod
     def _check(self) -> None: ...
@@ -278,7 +276,7 @@ def array_bytes(arrays: Sequence[Any]) -> int:
     return sum(array.nbytes for array in arrays)
 
 
-def _neighbour(column: npt.NDArray[np.float64], towards: float) -> npt.NDArray[np.float64]:
+def _neighbour(column: Float64s, towards: float) -> Float64s:
     return np.where(np.isfinite(column), np.nextafter(column, towards), column)
 
 
@@ -304,7 +302,7 @@ def refusal(
     id: int,
     low: float,
     high: float,
-    earlier: npt.NDArray[np.int64],
+    earlier: Int64s,
     closed: bool,
 ) -> FencepostError:
     """The refusal of one interval of a batch, with the ids before it."""
@@ -335,7 +333,7 @@ def holds(low: float, high: float, closed: bool, value: float) -> bool:
 
 
 @kernel
-def vacate(queries: Queries, slots: npt.NDArray[np.int64]) -> None:
+def vacate(queries: Queries, slots: Int64s) -> None:
     """Make the slots available again."""
     for row in range(len(slots)):
         queries.ids[slots[row]] = queries.state[2]
@@ -347,11 +345,11 @@ def vacate(queries: Queries, slots: npt.NDArray[np.int64]) -> None:
 def admit(
     table: IdMap,
     queries: Queries,
-    ids: npt.NDArray[np.int64],
-    lows: npt.NDArray[np.float64],
-    highs: npt.NDArray[np.float64],
+    ids: Int64s,
+    lows: Float64s,
+    highs: Float64s,
     closed: bool,
-    slots: npt.NDArray[np.int64],
+    slots: Int64s,
 ) -> tuple[int, int]:
     """Register all intervals and fill `slots`, or none: then the fault and its row."""
     fault = 0
@@ -387,7 +385,7 @@ def admit(
 
 
 @kernel
-def evict(table: IdMap, ids: npt.NDArray[np.int64], slots: npt.NDArray[np.int64]) -> int:
+def evict(table: IdMap, ids: Int64s, slots: Int64s) -> int:
     """Forget all ids and fill `slots`, or none: then the row of the unknown id; -1 if all went well."""
     for row in range(len(ids)):
         slot = idmap.find(table, ids[row])

@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fencepost.compiled import kernel
+from fencepost.indexes.arrays import Float64s, Int64s
 from fencepost.indexes.intervals.contract import Queries, TableIndex, holds
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
 from fencepost.indexes.vectors import PADDING
@@ -26,13 +26,13 @@ class Linear(TableIndex):
 
     lists_per_search = 1
 
-    def _attach(self, slots: npt.NDArray[np.int64]) -> None:
+    def _attach(self, slots: Int64s) -> None:
         pass
 
-    def _detach(self, slots: npt.NDArray[np.int64]) -> None:
+    def _detach(self, slots: Int64s) -> None:
         pass
 
-    def _stab(self, values: npt.NDArray[np.float64], out: Matches | None) -> Matches:
+    def _stab(self, values: Float64s, out: Matches | None) -> Matches:
         slots = self._live_slots()
         offsets, ids = answer_buffers(len(values), 0, np.int64, out)
         offsets[0] = 0
@@ -55,11 +55,11 @@ class Linear(TableIndex):
 @kernel
 def scan(
     queries: Queries,
-    slots: npt.NDArray[np.int64],
+    slots: Int64s,
     closed: bool,
-    values: npt.NDArray[np.float64],
-    offsets: npt.NDArray[np.int64],
-    out: npt.NDArray[np.int64],
+    values: Float64s,
+    offsets: Int64s,
+    out: Int64s,
     first: int,
 ) -> Any:
     """Write the ids of all intervals that hold each value; the row it stopped at for want of room."""

@@ -11,12 +11,14 @@ from numba import types
 from numba.extending import overload
 
 from fencepost.compiled import kernel
+from fencepost.indexes.arrays import Bools, Int64s, UInt32s, UInt64s, i64, u64
 from fencepost.indexes.idmap import spread
-from fencepost.indexes.intervals.windows import LARGEST, Part, bucket_of, decoded
+from fencepost.indexes.intervals.windows import ENDS_BITS, FARTHEST, LARGEST, MOST_ENDS, Part, bucket_of, decoded
 from fencepost.indexes.vectors import (
+    bit_count,
+    compare_64,
     copy_run,
     count_above,
-    count_below,
     fence,
     items_until_aligned,
     prefetch,
@@ -30,32 +32,34 @@ NOWHERE = -1
 STAGE = 2048
 """Slots gathered in cache before they go to memory."""
 _COMPARED = 32
+_MOST_COMPARED = 512
 _LINE_SLOTS = 16
 _PREFETCHED = 512
 _AHEAD = 6
+_IN_CACHE = 1 << 18
 
 
 class Translation(NamedTuple):
     """From slots to ids: ``slot_ids[slot]``, or ``origin + slot`` where `slot_ids` is empty."""
 
-    slot_ids: npt.NDArray[np.int64]
+    slot_ids: Int64s
     origin: int
 
 
 @kernel
 def find_runs(
     part: Part,
-    values: npt.NDArray[np.int64],
-    missing: npt.NDArray[np.bool_],
-    groups: npt.NDArray[np.int64],
-    runs: npt.NDArray[np.uint32],
+    values: Int64s,
+    missing: Bools,
+    groups: Int64s,
+    runs: UInt32s,
     column: int,
 ) -> Any:
     """Write (start, length) of each value's run to `runs[:, column]`; the sum of the lengths.
 
     `missing` marks values that are in no interval; empty if there are none. Lengths may include what is gone.
     """
-    keys, windows, edges = part.keys, part.windows, part.edges
+    keys, windows, edges, short_edges = part.keys, part.windows, part.edges, part.short_edges
     table, group_keys, groups_first = part.groups_table, part.group_keys, part.groups_first
     scales, buckets = part.scales, part.buckets
     is_float, keyed = part.meta[0] != 0, part.meta[1] != 0
@@ -72,8 +76,8 @@ def find_runs(
                 at = low[i]
                 group = NOWHERE
                 while table[at] != 0:
-                    if group_keys[np.int64(table[at]) - 1] == groups[block + i]:
-                        group = np.int64(table[at]) - 1
+                    if group_keys[i64(table[at]) - 1] == groups[block + i]:
+                        group = i64(table[at]) - 1
                         break
                     at = at + 1 if at + 1 < len(table) else 0
                 low[i] = group
@@ -88,14 +92,14 @@ def find_runs(
                 low[i] = NOWHERE
                 high[i] = NOWHERE
                 continue
-            low[i] = np.int64(groups_first[group])
-            high[i] = np.int64(groups_first[group + 1]) - 1
+            low[i] = i64(groups_first[group])
+            high[i] = i64(groups_first[group + 1]) - 1
             if group < len(scales):
-                bucket = np.int64(scales[group, 2]) + bucket_of(
+                bucket = i64(scales[group, 2]) + bucket_of(
                     decoded(values[block + i], is_float), scales[group, 0], scales[group, 1], scales[group, 3]
                 )
-                high[i] = low[i] + np.int64(buckets[bucket + 1]) - 1
-                low[i] = max(low[i], low[i] + np.int64(buckets[bucket]) - 1)
+                high[i] = low[i] + i64(buckets[bucket + 1]) - 1
+                low[i] = max(low[i], low[i] + i64(buckets[bucket]) - 1)
             prefetch(keys, max(low[i], 0))
         for i in range(size):
             a, b = low[i], high[i]
@@ -117,9 +121,9 @@ def find_runs(
                 prefetch(windows, 3 * low[i])
         for i in range(size):
             if low[i] != NOWHERE:
-                edge = np.int64(windows[low[i], 1])
-                prefetch(edges, edge)
-                prefetch(edges, edge + 8)
+                edge = i64(windows[low[i], 1])
+                prefetch(short_edges, edge)
+                prefetch(short_edges, edge + 32)
         for i in range(size):
             w = low[i]
             if w == NOWHERE:
@@ -127,29 +131,25 @@ def find_runs(
                 runs[block + i, column, 1] = 0
                 continue
             value = values[block + i]
-            edge, ends = np.int64(windows[w, 1]), np.int64(windows[w, 2])
-            starts = np.int64(windows[w + 1, 1]) - edge - ends
-            begin, end = np.int64(windows[w, 0]), np.int64(windows[w + 1, 0])
-            at = edge
-            while ends > _COMPARED:
-                half = ends >> 1
-                if edges[at + half] < value:
-                    at += half + 1
-                    begin += half + 1
-                    ends -= half + 1
-                else:
-                    ends = half
-            begin += count_below(edges, at, ends, value)
-            at = edge + np.int64(windows[w, 2])
-            while starts > _COMPARED:
-                half = starts >> 1
-                if edges[at + half] > value:
-                    end -= starts - half
-                    starts = half
-                else:
-                    at += half + 1
-                    starts -= half + 1
-            end -= count_above(edges, at, starts, value)
+            edge, ends = i64(windows[w, 1]), i64(windows[w, 2]) & MOST_ENDS
+            both = i64(windows[w + 1, 1]) - edge
+            begin, end = i64(windows[w, 0]), i64(windows[w + 1, 0])
+            undecided = both > _MOST_COMPARED
+            if not undecided:
+                shift = u64(windows[w, 2] >> ENDS_BITS)
+                short = np.uint16(min((u64(value) - u64(keys[w])) >> shift, u64(FARTHEST)))
+                equal = u64(0)
+                for chunk in range(0, both, 64):
+                    below, above = compare_64(short_edges, edge + chunk, short)
+                    are_ends = low_bits(ends - chunk)
+                    valid = low_bits(both - chunk)
+                    begin += bit_count(below & are_ends)
+                    end -= bit_count(above & valid & ~are_ends)
+                    equal |= ~(below | above) & valid
+                undecided = shift > 0 and equal != 0
+            if undecided:
+                begin = i64(windows[w, 0]) + rank_below(edges, edge, ends, value)
+                end = i64(windows[w + 1, 0]) - (both - ends - rank_at_most(edges, edge + ends, both - ends, value))
             runs[block + i, column, 0] = begin
             runs[block + i, column, 1] = end - begin
             total += end - begin
@@ -157,12 +157,44 @@ def find_runs(
 
 
 @kernel
-def count_runs(runs: npt.NDArray[np.uint32], gone: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64]) -> None:
+def low_bits(count: int) -> Any:
+    """A mask of the lowest `count` bits, none for less than 0, all for more than 64."""
+    return ~u64(0) >> u64(max(0, 64 - count)) if count > 0 else u64(0)
+
+
+@kernel
+def rank_below(edges: Int64s, start: int, count: int, value: int) -> Any:
+    """How many of `count` ascending edges are below the value."""
+    low, high = start, start + count
+    while low < high:
+        middle = (low + high) >> 1
+        if edges[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low - start
+
+
+@kernel
+def rank_at_most(edges: Int64s, start: int, count: int, value: int) -> Any:
+    """How many of `count` ascending edges are at most the value."""
+    low, high = start, start + count
+    while low < high:
+        middle = (low + high) >> 1
+        if edges[middle] <= value:
+            low = middle + 1
+        else:
+            high = middle
+    return low - start
+
+
+@kernel
+def count_runs(runs: UInt32s, gone: UInt64s, counts: Int64s) -> None:
     """How many ids each value's runs hold, without those that are gone."""
     for i in range(len(counts)):
-        count = np.int64(0)
+        count = i64(0)
         for column in range(runs.shape[1]):
-            start, length = np.int64(runs[i, column, 0]), np.int64(runs[i, column, 1])
+            start, length = i64(runs[i, column, 0]), i64(runs[i, column, 1])
             count += length
             if len(gone) > 0:
                 count -= gone_between(gone, start, start + length)
@@ -170,7 +202,7 @@ def count_runs(runs: npt.NDArray[np.uint32], gone: npt.NDArray[np.uint64], count
 
 
 @kernel
-def gone_between(gone: npt.NDArray[np.uint64], start: int, end: int) -> Any:
+def gone_between(gone: UInt64s, start: int, end: int) -> Any:
     """How many positions of ``[start, end)`` are gone."""
     count = 0
     for word in range(start >> 6, (end + 63) >> 6):
@@ -178,25 +210,25 @@ def gone_between(gone: npt.NDArray[np.uint64], start: int, end: int) -> Any:
         if bits == 0:
             continue
         if word == start >> 6:
-            bits &= ~np.uint64(0) << np.uint64(start & 63)
+            bits &= ~u64(0) << u64(start & 63)
         if word == end >> 6:
-            bits &= (np.uint64(1) << np.uint64(end & 63)) - np.uint64(1)
+            bits &= (u64(1) << u64(end & 63)) - u64(1)
         while bits:
-            bits &= bits - np.uint64(1)
+            bits &= bits - u64(1)
             count += 1
     return count
 
 
 @kernel
 def copy_runs(
-    ids: npt.NDArray[np.uint32],
-    gone: npt.NDArray[np.uint64],
-    runs: npt.NDArray[np.uint32],
+    ids: UInt32s,
+    gone: UInt64s,
+    runs: UInt32s,
     translation: Translation,
     streamed: bool,
-    offsets: npt.NDArray[np.int64],
+    offsets: Int64s,
     out: npt.NDArray[Any],
-    stage: npt.NDArray[np.uint32],
+    stage: UInt32s,
     wide: npt.NDArray[Any],
 ) -> None:
     """Copy the runs of each value to ``out[offsets[0]:]`` and set the offsets behind them.
@@ -212,19 +244,20 @@ def copy_runs(
         lead = (items_until_aligned(out) - at) & (line - 1)
         limit = lead if lead > 0 else STAGE
     columns = runs.shape[1]
+    far = len(ids) > _IN_CACHE
     for i in range(len(runs)):
-        if i + _AHEAD < len(runs):
+        if far and i + _AHEAD < len(runs):
             for column in range(columns):
-                start = np.int64(runs[i + _AHEAD, column, 0])
-                length = min(np.int64(runs[i + _AHEAD, column, 1]), _PREFETCHED)
+                start = i64(runs[i + _AHEAD, column, 0])
+                length = min(i64(runs[i + _AHEAD, column, 1]), _PREFETCHED)
                 for line in range(start, start + length, _LINE_SLOTS):
                     prefetch(ids, line)
         for column in range(columns):
-            start, left = np.int64(runs[i, column, 0]), np.int64(runs[i, column, 1])
+            start, left = i64(runs[i, column, 0]), i64(runs[i, column, 1])
             if len(gone) > 0 and gone_between(gone, start, start + left) > 0:
                 for position in range(start, start + left):
                     stage[staged] = ids[position]
-                    staged += not (gone[position >> 6] >> np.uint64(position & 63)) & np.uint64(1)
+                    staged += not (gone[position >> 6] >> u64(position & 63)) & u64(1)
                     if staged == limit:
                         emit_stage(stage, staged, streamed and limit == STAGE, out, at, wide, translation)
                         at += staged
@@ -248,59 +281,77 @@ def copy_runs(
         fence()
 
 
+_overload: Any = overload
+
+
 def emit_stage(stage: Any, staged: Any, streamed: Any, out: Any, at: Any, wide: Any, translation: Any) -> None:
     """Empty the stage into ``out[at:]``: slots as they are, ids translated on the way (chosen by out's type)."""
 
 
-@overload(emit_stage)  # type: ignore[untyped-decorator]
-def _emit_stage(stage, staged, streamed, out, at, wide, translation):  # type: ignore[no-untyped-def]  # noqa: ARG001
+@_overload(emit_stage)
+def _emit_stage(
+    stage: Any,  # noqa: ARG001
+    staged: Any,  # noqa: ARG001
+    streamed: Any,  # noqa: ARG001
+    out: Any,
+    at: Any,  # noqa: ARG001
+    wide: Any,  # noqa: ARG001
+    translation: Any,  # noqa: ARG001
+) -> Any:
     if out.dtype == types.uint32:
 
-        def slots(stage, staged, streamed, out, at, wide, translation):  # type: ignore[no-untyped-def]  # noqa: ARG001
+        def slots(stage: Any, staged: Any, streamed: Any, out: Any, at: Any, wide: Any, translation: Any) -> None:  # noqa: ARG001
             if streamed:
                 stream_run(out, at, stage, 0, staged)
             else:
-                for j in range(staged):
-                    out[at + j] = stage[j]
+                copy_exactly(out, at, stage, staged)
 
         return slots
 
-    def ids(stage, staged, streamed, out, at, wide, translation):  # type: ignore[no-untyped-def]
+    def ids(stage: Any, staged: Any, streamed: Any, out: Any, at: Any, wide: Any, translation: Any) -> None:
         slot_ids, origin = translation.slot_ids, translation.origin
         if len(slot_ids) > 0:
             for j in range(staged):
                 wide[j] = slot_ids[stage[j]]
         else:
             for j in range(staged):
-                wide[j] = origin + np.int64(stage[j])
+                wide[j] = origin + i64(stage[j])
         if streamed:
             stream_run(out, at, wide, 0, staged)
         else:
-            for j in range(staged):
-                out[at + j] = wide[j]
+            copy_exactly(out, at, wide, staged)
 
     return ids
 
 
 @kernel
+def copy_exactly(out: npt.NDArray[Any], at: int, source: npt.NDArray[Any], count: int) -> None:
+    """Copy without writing past the end: another thread may own what follows."""
+    whole = count - count % _LINE_SLOTS
+    copy_run(out, at, source, 0, whole)
+    for j in range(whole, count):
+        out[at + j] = source[j]
+
+
+@kernel
 def mark_gone(
     part: Part,
-    ids: npt.NDArray[np.uint32],
-    slots: npt.NDArray[np.int64],
-    first_windows: npt.NDArray[np.uint32],
-    gone: npt.NDArray[np.uint64],
+    ids: UInt32s,
+    slots: Int64s,
+    first_windows: UInt32s,
+    gone: UInt64s,
 ) -> Any:
     """Mark every position of these slots, each from its first window on; how many there were."""
     windows = part.windows
     marked = 0
     for i in range(len(slots)):
-        window = np.int64(first_windows[i])
+        window = i64(first_windows[i])
         found = True
         while found and window < len(windows) - 1:
             found = False
-            for at in range(np.int64(windows[window, 0]), np.int64(windows[window + 1, 0])):
+            for at in range(i64(windows[window, 0]), i64(windows[window + 1, 0])):
                 if ids[at] == slots[i]:
-                    gone[at >> 6] |= np.uint64(1) << np.uint64(at & 63)
+                    gone[at >> 6] |= u64(1) << u64(at & 63)
                     marked += 1
                     found = True
                     break
@@ -309,15 +360,15 @@ def mark_gone(
 
 
 @kernel
-def trace(part: Part, ids: npt.NDArray[np.uint32], group_end: int, slot: int, window: int) -> tuple[int, int]:
+def trace(part: Part, ids: UInt32s, group_end: int, slot: int, window: int) -> tuple[int, int]:
     """The first and last ordinal of a slot's interval, from its first window on."""
     first = part.keys[window]
     last = first
     begin = window
     while window < group_end:
-        base, behind = np.int64(part.windows[window, 0]), np.int64(part.windows[window + 1, 0])
-        edge, ends = np.int64(part.windows[window, 1]), np.int64(part.windows[window, 2])
-        starts = np.int64(part.windows[window + 1, 1]) - edge - ends
+        base, behind = i64(part.windows[window, 0]), i64(part.windows[window + 1, 0])
+        edge, ends = i64(part.windows[window, 1]), i64(part.windows[window, 2]) & MOST_ENDS
+        starts = i64(part.windows[window + 1, 1]) - edge - ends
         at = base
         while at < behind and ids[at] != slot:
             at += 1

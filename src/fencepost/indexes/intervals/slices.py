@@ -2,15 +2,16 @@
 
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from fencepost.errors import FencepostError
-from fencepost.indexes.arguments import Column, id_column, same_length, whole_id
+from fencepost.indexes.arguments import Column, id_column, kernel_ready, same_length, whole_id
+from fencepost.indexes.arrays import Bools, Int64s, UInt32s, UInt64s
 from fencepost.indexes.intervals.contract import (
     EMPTY,
     KNOWN,
@@ -30,6 +31,7 @@ from fencepost.indexes.intervals.slice_search import (
     trace,
 )
 from fencepost.indexes.intervals.windows import (
+    MOST_ENDS,
     Intervals,
     Part,
     build_part,
@@ -45,6 +47,7 @@ from fencepost.indexes.vectors import PADDING, aligned_empty
 
 __all__ = ["SliceList", "Slices"]
 
+_FORMAT = 1
 _ROUND = 4096
 _STREAMED_BYTES = 1 << 24
 _MOST_PARTS = 250
@@ -59,24 +62,24 @@ class Slices:
     live changes.
     """
 
-    def __init__(self, runs: npt.NDArray[np.uint32], slots: npt.NDArray[np.uint32], translation: Translation) -> None:
+    def __init__(self, runs: UInt32s, slots: UInt32s, translation: Translation) -> None:
         self._runs = runs
         self._translation = translation
-        self._ids: npt.NDArray[np.int64] | None = None
+        self._ids: Int64s | None = None
         self.slots = slots
 
     @property
-    def starts(self) -> npt.NDArray[np.uint32]:
+    def starts(self) -> UInt32s:
         """One row per value, one column per layer."""
         return self._runs[:, :, 0]
 
     @property
-    def lengths(self) -> npt.NDArray[np.uint32]:
+    def lengths(self) -> UInt32s:
         """One row per value, one column per layer."""
         return self._runs[:, :, 1]
 
     @property
-    def ids(self) -> npt.NDArray[np.int64]:
+    def ids(self) -> Int64s:
         """The shared array as ids; translated from `slots` when first asked for."""
         if self._ids is None:
             slot_ids, origin = self._translation
@@ -103,8 +106,8 @@ class _View(NamedTuple):
     """What a reader sees: never edited, replaced as a whole."""
 
     parts: tuple[Part, ...]
-    ids: npt.NDArray[np.uint32]
-    gone: npt.NDArray[np.uint64]
+    ids: UInt32s
+    gone: UInt64s
     """A bit per position of `ids` that no longer counts; empty if there is none."""
     translation: Translation
 
@@ -166,6 +169,7 @@ class SliceList(IntervalIndex):
         self._owners = np.zeros(0, np.uint8)
         """Per slot the number of its part, or 0."""
         self._first_windows = np.zeros(0, np.uint32)
+        self._borrowed = False
 
     def _publish(self) -> None:
         """Let readers see the changes, all at once."""
@@ -208,6 +212,7 @@ class SliceList(IntervalIndex):
             if not len(id_array):
                 return
             self.values = kind
+            self._own_tables()
             self._prepare_slots(id_array)
             for chosen, keyed in ((in_all, False), (~in_all, True)):
                 if chosen.any():
@@ -234,6 +239,7 @@ class SliceList(IntervalIndex):
                 row = int(faults.min())
                 raise unknown(int(id_array[row]), " to remove" + (" twice" if row in again else ""))
             self._gone = self._gone.copy() if len(self._gone) else np.zeros(len(self._ids) // 64 + 1, np.uint64)
+            self._own_tables()
             owners = self._owners[slots]
             for number in np.unique(owners).tolist():
                 own = slots[owners == number]
@@ -254,11 +260,11 @@ class SliceList(IntervalIndex):
 
     def _refuse_faults(
         self,
-        ids: npt.NDArray[np.int64],
+        ids: Int64s,
         los: Any,
         his: Any,
-        no_number: npt.NDArray[np.bool_],
-        empty: npt.NDArray[np.bool_],
+        no_number: Bools,
+        empty: Bools,
         closed: bool,
     ) -> None:
         known = self._slots_of(ids) >= 0
@@ -274,7 +280,7 @@ class SliceList(IntervalIndex):
 
     # -- slots ------------------------------------------------------------------------------------------
 
-    def _slots_of(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _slots_of(self, ids: Int64s) -> Int64s:
         """The slot of each id, or -1."""
         slots = np.full(len(ids), -1, np.int64)
         slot_ids, origin = self._translation
@@ -290,7 +296,7 @@ class SliceList(IntervalIndex):
         within[within] = self._owners[slots[within]] > 0
         return np.where(within, slots, -1)
 
-    def _prepare_slots(self, ids: npt.NDArray[np.int64]) -> None:
+    def _prepare_slots(self, ids: Int64s) -> None:
         """Choose how ids map to slots; an index of dense ids is rebuilt when others come."""
         low, high = int(ids.min()), int(ids.max())
         if not self._live:
@@ -314,7 +320,7 @@ class SliceList(IntervalIndex):
             self._owners = np.zeros(high - low + 1, np.uint8)
             self._first_windows = np.zeros(high - low + 1, np.uint32)
 
-    def _new_slots(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
+    def _new_slots(self, ids: Int64s) -> UInt32s:
         """Slots for new ids: their distance from the origin, or the end of the list, ascending with the ids."""
         if not self._listed:
             return (ids - self._translation.origin).astype(np.uint32)
@@ -378,7 +384,7 @@ class SliceList(IntervalIndex):
     def _copies_allowed(self, rows: Intervals) -> float:
         """How many windows an interval may lie in on average, within the budget."""
         groups = len(np.unique(rows.groups[:65536])) / min(len(rows.groups), 65536) if len(rows.groups) else 0.0
-        fixed = 16 + 5 * max(1.0, len(self._owners) / max(1, len(rows.slots) + self._live))
+        fixed = 20 + 5 * max(1.0, len(self._owners) / max(1, len(rows.slots) + self._live))
         fixed += 8 if self._listed else 0
         fixed += 4 + 36 * groups
         return max(4.0, (self.budget - fixed) / 4)
@@ -386,7 +392,7 @@ class SliceList(IntervalIndex):
     def _make_room(self, needed: int) -> None:
         """Room for more slots in the shared array; readers keep the array they have."""
         if self._used + needed + PADDING > len(self._ids):
-            larger = _slot_array(self._used + needed + (self._used + needed) // 32)
+            larger = _slot_array(self._used + needed + (self._used + needed) // 64)
             larger[: self._used] = self._ids[: self._used]
             self._ids = larger
             if len(self._gone):
@@ -453,9 +459,9 @@ class SliceList(IntervalIndex):
     def _stab_threaded(
         self,
         view: _View,
-        ordinals: npt.NDArray[np.int64],
-        missing: npt.NDArray[np.bool_],
-        groups: npt.NDArray[np.int64],
+        ordinals: Int64s,
+        missing: Bools,
+        groups: Int64s,
         dtype: npt.DTypeLike,
         out: Matches | None,
         threads: int,
@@ -484,7 +490,7 @@ class SliceList(IntervalIndex):
         offsets[0] = 0
         return Matches(offsets, ids[: offsets[-1]])
 
-    def count(self, values: Column, groups: Column | None = None) -> npt.NDArray[np.int64]:
+    def count(self, values: Column, groups: Column | None = None) -> Int64s:
         """How many intervals contain each value."""
         view = self._view
         ordinals, missing, keys = self._asked(view, values, groups)
@@ -504,9 +510,7 @@ class SliceList(IntervalIndex):
             find_runs(part, ordinals, missing, keys, runs, column)
         return Slices(runs, view.ids, view.translation)
 
-    def _asked(
-        self, view: _View, values: Column, groups: Column | None
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    def _asked(self, view: _View, values: Column, groups: Column | None) -> tuple[Int64s, Bools, Int64s]:
         ordinals, missing = values_to_ordinals(values, self.values or "float64")
         if not any(part.meta[1] for part in view.parts):
             return ordinals, missing, _NO_GROUPS
@@ -527,10 +531,65 @@ class SliceList(IntervalIndex):
             )
         return ordinals, missing, keys
 
+    # -- saving -----------------------------------------------------------------------------------------
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything the index is, as flat arrays to save; changes are merged in first."""
+        with self._writing:
+            if len(self._gone) or len(self._runs) > 2:
+                self._rebuild()
+                self._publish()
+            arrays: dict[str, npt.NDArray[Any]] = {
+                "ids": self._ids,
+                "slot_ids": self._translation.slot_ids,
+                "owners": self._owners,
+                "first_windows": self._first_windows,
+                "state": np.array([_FORMAT, self.values == "float64", self.budget, *self._counters()]),
+                "runs": np.array(
+                    [[r.slots.start, r.slots.stop, r.size, number] for r in self._runs for number in r.numbers]
+                ).reshape(-1, 4),
+            }
+            for number, part in self._parts.items():
+                arrays |= {f"part{number}.{name}": array for name, array in part._asdict().items()}
+            return arrays
+
+    def _counters(self) -> list[int]:
+        return [self._translation.origin, self._used, self._live, self._next_slot, self._listed]
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """The index that `to_arrays` described; arrays may be memory-mapped and read-only, nothing is copied."""
+        ready = {name: kernel_ready(array) for name, array in arrays.items()}
+        version, is_float, budget, origin, used, live, next_slot, listed = ready["state"].tolist()
+        if version != _FORMAT:
+            raise FencepostError(
+                f"arrays of format {version}",
+                f"format {_FORMAT}",
+                "Save the index again with this version of fencepost.",
+            )
+        index = cls("float64" if is_float else "int64", budget)
+        index._ids, index._owners, index._first_windows = ready["ids"], ready["owners"], ready["first_windows"]
+        index._translation = Translation(ready["slot_ids"], origin)
+        index._used, index._live, index._next_slot, index._listed = used, live, next_slot, bool(listed)
+        numbers: dict[tuple[int, int, int], list[int]] = {}
+        for start, stop, size, number in ready["runs"].tolist():
+            numbers.setdefault((start, stop, size), []).append(number)
+            index._parts[number] = Part(**{name: ready[f"part{number}.{name}"] for name in Part._fields})
+        index._runs = [_Run(tuple(own), range(key[0], key[1]), key[2]) for key, own in numbers.items()]
+        index._borrowed = True
+        index._publish()
+        return index
+
+    def _own_tables(self) -> None:
+        """Copy what a change writes to in place, once, so that arrays we were given stay untouched."""
+        if self._borrowed:
+            self._owners, self._first_windows = self._owners.copy(), self._first_windows.copy()
+            self._borrowed = False
+
     # -- reporting --------------------------------------------------------------------------------------
 
     @property
-    def slot_ids(self) -> npt.NDArray[np.int64]:
+    def slot_ids(self) -> Int64s:
         """The id of every slot."""
         slot_ids, origin = self._view.translation
         return slot_ids if len(slot_ids) else np.arange(origin, origin + len(self._owners))
@@ -583,12 +642,13 @@ class SliceList(IntervalIndex):
         assert self._used <= len(self._ids) - PADDING, "the shared array has its slack"
 
 
-def _check_part(part: Part, ids: npt.NDArray[np.uint32]) -> None:
+def _check_part(part: Part, ids: UInt32s) -> None:
     for group in range(len(part.groups_first) - 1):
         begin, end = int(part.groups_first[group]), int(part.groups_first[group + 1])
         assert (part.keys[begin + 1 : end] > part.keys[begin : end - 1]).all(), "keys ascend within a group"
         for w in range(begin, end):
             (base, edge, ends), (behind, next_edge, _) = part.windows[w].tolist(), part.windows[w + 1].tolist()
+            ends &= MOST_ENDS
             finish, start = part.edges[edge : edge + ends], part.edges[edge + ends : next_edge]
             until = part.keys[w + 1] - 1 if w + 1 < end else LARGEST
             assert (finish[1:] >= finish[:-1]).all(), "ends ascend"
@@ -601,10 +661,10 @@ def _check_part(part: Part, ids: npt.NDArray[np.uint32]) -> None:
 
 def _answer(
     view: _View,
-    ordinals: npt.NDArray[np.int64],
-    missing: npt.NDArray[np.bool_],
-    groups: npt.NDArray[np.int64],
-    offsets: npt.NDArray[np.int64],
+    ordinals: Int64s,
+    missing: Bools,
+    groups: Int64s,
+    offsets: Int64s,
     ids: npt.NDArray[Any],
     out: Matches | None,
 ) -> npt.NDArray[Any]:
@@ -642,10 +702,10 @@ def _answer(
 
 def _count(
     view: _View,
-    ordinals: npt.NDArray[np.int64],
-    missing: npt.NDArray[np.bool_],
-    groups: npt.NDArray[np.int64],
-    counts: npt.NDArray[np.int64],
+    ordinals: Int64s,
+    missing: Bools,
+    groups: Int64s,
+    counts: Int64s,
 ) -> None:
     if not view.parts:
         counts[:] = 0
@@ -660,10 +720,10 @@ def _count(
 
 def _find(
     view: _View,
-    values: npt.NDArray[np.int64],
-    missing: npt.NDArray[np.bool_],
-    groups: npt.NDArray[np.int64],
-    runs: npt.NDArray[np.uint32],
+    values: Int64s,
+    missing: Bools,
+    groups: Int64s,
+    runs: UInt32s,
 ) -> int:
     return sum(find_runs(part, values, missing, groups, runs, column) for column, part in enumerate(view.parts))
 
@@ -673,8 +733,8 @@ def _dense(low: int, high: int, count: int) -> bool:
     return high - low <= 2 * count + 1024
 
 
-def _slot_array(size: int) -> npt.NDArray[np.uint32]:
-    array: npt.NDArray[np.uint32] = aligned_empty(size, np.uint32)
+def _slot_array(size: int) -> UInt32s:
+    array: UInt32s = aligned_empty(size, np.uint32)
     return array
 
 
@@ -693,7 +753,7 @@ def _joined(rows: Sequence[Intervals]) -> Intervals:
     return Intervals(*(np.concatenate(columns) for columns in zip(*rows, strict=True)))
 
 
-def _group_column(groups: Column | None, rows: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _group_column(groups: Column | None, rows: int) -> tuple[Int64s, Bools]:
     """Group keys as int64, and which rows have none."""
     if groups is None:
         return _NO_GROUPS, np.ones(rows, np.bool_)

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from fencepost.compiled import kernel
+from fencepost.indexes.arrays import Float64s, Int64s, UInt32s
 from fencepost.indexes.intervals.constructs import (
     MOST_EXTRA_CODES,
     ConstructIndex,
@@ -31,12 +31,12 @@ class Shape(NamedTuple):
     """What the kernels need to know."""
 
     closed: bool
-    lengths: npt.NDArray[np.int64]
-    largest_fit: npt.NDArray[np.int64]
+    lengths: Int64s
+    largest_fit: Int64s
     """For a rest of w < L the index of the largest length that fits it."""
-    around: npt.NDArray[np.int64]
+    around: Int64s
     """Distances from the value's cell (times the number of lengths) to the constructs that contain the cell."""
-    ending: npt.NDArray[np.int64]
+    ending: Int64s
     """Likewise to the constructs that end exactly where the cell starts."""
     constructs: int
 
@@ -44,11 +44,11 @@ class Shape(NamedTuple):
 @kernel
 def decompose(
     shape: Shape,
-    layout: npt.NDArray[np.int64],
-    bounds: npt.NDArray[np.float64],
-    slots: npt.NDArray[np.int64],
-    offsets: npt.NDArray[np.int64],
-    codes: npt.NDArray[np.int64],
+    layout: Int64s,
+    bounds: Float64s,
+    slots: Int64s,
+    offsets: Int64s,
+    codes: Int64s,
 ) -> Any:
     """From the left, always the largest length that still fits."""
     rows = min(len(slots), len(offsets) - 1)
@@ -78,12 +78,12 @@ def decompose(
 @kernel
 def cover(
     shape: Shape,
-    heads: npt.NDArray[np.uint32],
-    units: npt.NDArray[np.uint32],  # noqa: ARG001
-    values: npt.NDArray[np.float64],
-    cells: npt.NDArray[np.int64],
-    run_offsets: npt.NDArray[np.int64],
-    runs: npt.NDArray[np.uint32],
+    heads: UInt32s,
+    units: UInt32s,  # noqa: ARG001
+    values: Float64s,
+    cells: Int64s,
+    run_offsets: Int64s,
+    runs: UInt32s,
 ) -> None:
     """The lists at the distances of the tables; a negative id is a start before the domain."""
     n = 0
@@ -128,7 +128,7 @@ class SteppedIndex(ConstructIndex):
         longest = lengths[-1]
         around = [step - back * stride for back in range(longest) for step in range(stride) if lengths[step] > back]
         ending = [step - lengths[step] * stride for step in range(stride)]
-        self.constructs = size * stride
+        self._constructs = size * stride
         self.lists_per_search = len(around) + (len(ending) if closed else 0)
         self._shape = Shape(
             closed,

@@ -2,10 +2,8 @@
 
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from fencepost.compiled import kernel
+from fencepost.indexes.arrays import Float64s, Int64s, UInt32s
 from fencepost.indexes.intervals.constructs import (
     MOST_EXTRA_CODES,
     ConstructIndex,
@@ -26,11 +24,11 @@ class Shape(NamedTuple):
 @kernel
 def decompose(
     shape: Shape,
-    layout: npt.NDArray[np.int64],
-    bounds: npt.NDArray[np.float64],
-    slots: npt.NDArray[np.int64],
-    offsets: npt.NDArray[np.int64],
-    codes: npt.NDArray[np.int64],
+    layout: Int64s,
+    bounds: Float64s,
+    slots: Int64s,
+    offsets: Int64s,
+    codes: Int64s,
 ) -> Any:
     """One code per unit cell."""
     rows = min(len(slots), len(offsets) - 1)
@@ -51,12 +49,12 @@ def decompose(
 @kernel
 def cover(
     shape: Shape,  # noqa: ARG001
-    heads: npt.NDArray[np.uint32],
-    units: npt.NDArray[np.uint32],  # noqa: ARG001
-    values: npt.NDArray[np.float64],
-    cells: npt.NDArray[np.int64],
-    run_offsets: npt.NDArray[np.int64],
-    runs: npt.NDArray[np.uint32],
+    heads: UInt32s,
+    units: UInt32s,  # noqa: ARG001
+    values: Float64s,
+    cells: Int64s,
+    run_offsets: Int64s,
+    runs: UInt32s,
 ) -> None:
     """The list of the value's cell."""
     n = 0
@@ -92,7 +90,7 @@ class UI(ConstructIndex):
     def __init__(self, domain: tuple[int, int], closed: bool = False) -> None:
         super().__init__(domain, closed)
         size = self.domain[1] - self.domain[0]
-        self.constructs = 2 * size if closed else size
+        self._constructs = 2 * size if closed else size
         self.lists_per_search = 2 if closed else 1
         self._shape = Shape(closed)
         self._lay_out(dense=size)

@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from fencepost.compiled import kernel
+from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt16s, UInt32s, UInt64s, i64, u64
 from fencepost.indexes.idmap import spread
 from fencepost.indexes.radix import sorted_positions
 from fencepost.indexes.vectors import PADDING
@@ -29,6 +30,9 @@ __all__ = ["Intervals", "Part", "build_part", "layers", "part_bytes", "sort_inte
 LARGEST = 2**63 - 1
 FEW = 16
 """Groups of up to so many intervals are searched by comparing; larger ones have a table of buckets."""
+FARTHEST = 65535
+ENDS_BITS = 26
+MOST_ENDS = (1 << ENDS_BITS) - 1
 _TRIMMED = 0.005
 _FINITE = 8e307
 
@@ -37,33 +41,35 @@ class Part(NamedTuple):
     """The windows of one set of intervals, in flat arrays.
 
     Invariants: (1) window w holds the slots ``ids[b:b']`` of the shared id array, where b, b' are column 0 of
-    `windows` at w and w + 1; (2) its ends and then its starts, ascending, are ``edges[e:e']`` (column 1), the
-    first column 2 of them ends; (3) `keys` ascend within a group, and group g has the windows
-    ``groups_first[g] .. groups_first[g+1]``; a value below the first key of its group is in no interval;
-    (4) `groups_table` finds a group by open addressing, 0 is free; (5) groups of more than `FEW` intervals come
-    first and have a row in `scales` and a run of `buckets`: entry b counts the windows in buckets before b.
+    `windows` at w and w + 1; (2) its ends and then its starts, ascending, are ``edges[e:e']`` (column 1); column 2
+    is the number of ends and, above `ENDS_BITS`, the window's shift; (3) `keys` ascend within a group, and group g
+    has the windows ``groups_first[g] .. groups_first[g+1]``; a value below the first key of its group is in no
+    interval; (4) `groups_table` finds a group by open addressing, 0 is free; (5) groups of more than `FEW` intervals
+    come first and have a row in `scales` and a run of `buckets`: entry b counts the windows in buckets before b.
     """
 
-    keys: npt.NDArray[np.int64]
-    windows: npt.NDArray[np.uint32]
-    edges: npt.NDArray[np.int64]
-    group_keys: npt.NDArray[np.int64]
-    groups_first: npt.NDArray[np.uint32]
-    groups_table: npt.NDArray[np.uint32]
-    scales: npt.NDArray[np.float64]
+    keys: Int64s
+    windows: UInt32s
+    edges: Int64s
+    short_edges: UInt16s
+    """Each edge's distance from its window's key, shifted right by the window's shift to fit 16 bits."""
+    group_keys: Int64s
+    groups_first: UInt32s
+    groups_table: UInt32s
+    scales: Float64s
     """Per large group: origin, buckets per unit, first of its buckets, number of buckets."""
-    buckets: npt.NDArray[np.uint32]
-    meta: npt.NDArray[np.int64]
+    buckets: UInt32s
+    meta: Int64s
     """[values are float64, keyed by group, slots stored]"""
 
 
 class Intervals(NamedTuple):
     """Intervals to build from: one row each, and two orders of the rows."""
 
-    slots: npt.NDArray[np.uint32]
-    firsts: npt.NDArray[np.int64]
-    lasts: npt.NDArray[np.int64]
-    groups: npt.NDArray[np.int64]
+    slots: UInt32s
+    firsts: Int64s
+    lasts: Int64s
+    groups: Int64s
     """The group key of each row; empty if the set is not keyed."""
 
 
@@ -77,10 +83,10 @@ class SortedIntervals(NamedTuple):
 
     rows: Intervals
     large_groups: int
-    group_numbers: npt.NDArray[np.uint32]
-    group_keys: npt.NDArray[np.int64]
-    by_first: npt.NDArray[np.uint32]
-    by_last: npt.NDArray[np.uint32]
+    group_numbers: UInt32s
+    group_keys: Int64s
+    by_first: UInt32s
+    by_last: UInt32s
 
 
 def sort_intervals(rows: Intervals) -> SortedIntervals:
@@ -96,7 +102,7 @@ def sort_intervals(rows: Intervals) -> SortedIntervals:
     )
 
 
-def _numbered(groups: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], int]:
+def _numbered(groups: Int64s) -> tuple[UInt32s, Int64s, int]:
     """Each row's group number, the keys by number, and how many large groups have the first numbers."""
     table = np.zeros(_table_size(len(groups)), np.uint32)
     keys = np.empty(len(groups), np.int64)
@@ -111,18 +117,18 @@ def _numbered(groups: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint32], np
 
 
 def _table_size(groups: int) -> int:
-    return groups + groups // 4 + 1
+    return groups + groups // 6 + 1
 
 
 class Cut(NamedTuple):
     """Windows that were found for a set: their keys, each row's first and last, the groups' first."""
 
-    keys: npt.NDArray[np.int64]
-    until: npt.NDArray[np.int64]
+    keys: Int64s
+    until: Int64s
     """The last ordinal of each window."""
-    starts_in: npt.NDArray[np.uint32]
-    ends_in: npt.NDArray[np.uint32]
-    groups_first: npt.NDArray[np.uint32]
+    starts_in: UInt32s
+    ends_in: UInt32s
+    groups_first: UInt32s
 
 
 def cut(ordered: SortedIntervals) -> Cut:
@@ -161,7 +167,7 @@ def layers(ordered: SortedIntervals, copies_each: float) -> Iterator[tuple[Sorte
         ordered = _subset(ordered, ~short)
 
 
-def _subset(ordered: SortedIntervals, chosen: npt.NDArray[np.bool_]) -> SortedIntervals:
+def _subset(ordered: SortedIntervals, chosen: Bools) -> SortedIntervals:
     rows = ordered.rows
     kept = Intervals(
         rows.slots[chosen],
@@ -178,16 +184,14 @@ def _subset(ordered: SortedIntervals, chosen: npt.NDArray[np.bool_]) -> SortedIn
     )
 
 
-def copies_by_length(rows: Intervals, windows: Cut) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def copies_by_length(rows: Intervals, windows: Cut) -> tuple[Int64s, Int64s]:
     """For every bit length of an interval's length: how many intervals, and how many windows they lie in."""
     intervals, copies = np.zeros(65, np.int64), np.zeros(65, np.int64)
     tally_lengths(rows.firsts, rows.lasts, windows.starts_in, windows.ends_in, intervals, copies)
     return intervals, copies
 
 
-def build_part(
-    ordered: SortedIntervals, windows: Cut, is_float: bool, ids: npt.NDArray[np.uint32], base: int
-) -> tuple[Part, npt.NDArray[np.uint32]]:
+def build_part(ordered: SortedIntervals, windows: Cut, is_float: bool, ids: UInt32s, base: int) -> tuple[Part, UInt32s]:
     """Lay a set of intervals out in its windows, slots into ``ids[base:]``; also each row's first window."""
     rows = ordered.rows
     count = len(windows.keys)
@@ -197,7 +201,15 @@ def build_part(
     edge_count = tally_windows(rows.firsts, rows.lasts, windows, window_rows, covers, starts)
     edges = np.empty(edge_count + PADDING, np.int64)
     stored = offset_windows(window_rows, covers, starts, base)
+    if int(window_rows[:, 2].max()) >= 1 << ENDS_BITS:
+        raise FencepostError(
+            f"more than {1 << ENDS_BITS} intervals that end in one window",
+            "fewer",
+            "Split the set over several indexes.",
+        )
     fill_windows(ordered, windows, window_rows, covers, ids, edges)
+    short_edges = np.empty(edge_count + PADDING, np.uint16)
+    shorten_edges(windows.keys, edges, window_rows, short_edges)
     keyed = len(rows.groups) > 0
     scales, buckets = _bucket_tables(windows.keys, windows.groups_first, ordered.large_groups, is_float)
     table = np.zeros(_table_size(len(ordered.group_keys)) if keyed else 0, np.uint32)
@@ -207,6 +219,7 @@ def build_part(
         keys=np.concatenate([windows.keys, np.full(8, LARGEST)]),
         windows=window_rows,
         edges=edges,
+        short_edges=short_edges,
         group_keys=ordered.group_keys,
         groups_first=windows.groups_first,
         groups_table=table,
@@ -222,9 +235,7 @@ def stored_copies(rows: Intervals, windows: Cut) -> int:
     return int((windows.ends_in.astype(np.int64) - windows.starts_in + 1).sum()) if len(rows.slots) else 0
 
 
-def _bucket_tables(
-    keys: npt.NDArray[np.int64], groups_first: npt.NDArray[np.uint32], large: int, is_float: bool
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.uint32]]:
+def _bucket_tables(keys: Int64s, groups_first: UInt32s, large: int, is_float: bool) -> tuple[Float64s, UInt32s]:
     counts = np.diff(groups_first[: large + 1].astype(np.int64))
     scales = np.zeros((large, 4))
     scales[:, 2] = np.cumsum(counts + 1) - (counts + 1)
@@ -234,9 +245,7 @@ def _bucket_tables(
     return scales, buckets
 
 
-def unpack(
-    part: Part, ids: npt.NDArray[np.uint32], gone: npt.NDArray[np.uint64], first_windows: npt.NDArray[np.uint32]
-) -> Intervals:
+def unpack(part: Part, ids: UInt32s, gone: UInt64s, first_windows: UInt32s) -> Intervals:
     """The intervals of a part that are not gone, in no set order; `first_windows` by slot."""
     slot_limit = len(first_windows)
     firsts, lasts = np.empty(slot_limit, np.int64), np.empty(slot_limit, np.int64)
@@ -254,17 +263,17 @@ def unpack(
 
 @kernel
 def number_groups(
-    groups: npt.NDArray[np.int64],
-    table: npt.NDArray[np.uint32],
-    keys: npt.NDArray[np.int64],
-    numbers: npt.NDArray[np.uint32],
+    groups: Int64s,
+    table: UInt32s,
+    keys: Int64s,
+    numbers: UInt32s,
 ) -> Any:
     """Number the distinct group keys in order of appearance; how many there are."""
     count = 0
     for i in range(len(groups)):
         key = groups[i]
         at = spread(key, len(table))
-        while table[at] != 0 and keys[np.int64(table[at]) - 1] != key:
+        while table[at] != 0 and keys[i64(table[at]) - 1] != key:
             at = at + 1 if at + 1 < len(table) else 0
         if table[at] == 0:
             keys[count] = key
@@ -275,7 +284,7 @@ def number_groups(
 
 
 @kernel
-def enter_groups(keys: npt.NDArray[np.int64], table: npt.NDArray[np.uint32]) -> None:
+def enter_groups(keys: Int64s, table: UInt32s) -> None:
     """Fill the table that finds a group's number by its key."""
     for g in range(len(keys)):
         at = spread(keys[g], len(table))
@@ -286,23 +295,23 @@ def enter_groups(keys: npt.NDArray[np.int64], table: npt.NDArray[np.uint32]) -> 
 
 @kernel
 def cut_windows(
-    by_first: npt.NDArray[np.uint32],
-    groups: npt.NDArray[np.uint32],
-    firsts: npt.NDArray[np.int64],
-    lasts: npt.NDArray[np.int64],
-    keys: npt.NDArray[np.int64],
-    groups_first: npt.NDArray[np.uint32],
-    starts_in: npt.NDArray[np.uint32],
+    by_first: UInt32s,
+    groups: UInt32s,
+    firsts: Int64s,
+    lasts: Int64s,
+    keys: Int64s,
+    groups_first: UInt32s,
+    starts_in: UInt32s,
 ) -> Any:
     """Greedy windows; an interval that starts with its window needs no cut at its end."""
     count = 0
     group = -1
-    begin = np.int64(0)
-    smallest_last = np.int64(LARGEST)
+    begin = i64(0)
+    smallest_last = i64(LARGEST)
     for i in range(len(by_first)):
         row = by_first[i]
         first = firsts[row]
-        this = np.int64(groups[row]) if len(groups) else 0
+        this = i64(groups[row]) if len(groups) else 0
         if this != group:
             if smallest_last < LARGEST:
                 keys[count] = smallest_last + 1
@@ -332,20 +341,20 @@ def cut_windows(
 
 @kernel
 def place_ends(
-    by_last: npt.NDArray[np.uint32],
-    groups: npt.NDArray[np.uint32],
-    lasts: npt.NDArray[np.int64],
-    keys: npt.NDArray[np.int64],
-    groups_first: npt.NDArray[np.uint32],
-    ends_in: npt.NDArray[np.uint32],
+    by_last: UInt32s,
+    groups: UInt32s,
+    lasts: Int64s,
+    keys: Int64s,
+    groups_first: UInt32s,
+    ends_in: UInt32s,
 ) -> None:
     """The window in which each interval ends."""
     window = 0
     for i in range(len(by_last)):
         row = by_last[i]
-        group = np.int64(groups[row]) if len(groups) else 0
-        window = max(window, np.int64(groups_first[group]))
-        behind = np.int64(groups_first[group + 1])
+        group = i64(groups[row]) if len(groups) else 0
+        window = max(window, i64(groups_first[group]))
+        behind = i64(groups_first[group + 1])
         while window + 1 < behind and keys[window + 1] <= lasts[row]:
             window += 1
         ends_in[row] = window
@@ -353,34 +362,32 @@ def place_ends(
 
 @kernel
 def tally_lengths(
-    firsts: npt.NDArray[np.int64],
-    lasts: npt.NDArray[np.int64],
-    starts_in: npt.NDArray[np.uint32],
-    ends_in: npt.NDArray[np.uint32],
-    intervals: npt.NDArray[np.int64],
-    copies: npt.NDArray[np.int64],
+    firsts: Int64s,
+    lasts: Int64s,
+    starts_in: UInt32s,
+    ends_in: UInt32s,
+    intervals: Int64s,
+    copies: Int64s,
 ) -> None:
     for row in range(len(firsts)):
         bits = length_bits(firsts[row], lasts[row])
         intervals[bits] += 1
-        copies[bits] += np.int64(ends_in[row]) - np.int64(starts_in[row]) + 1
+        copies[bits] += i64(ends_in[row]) - i64(starts_in[row]) + 1
 
 
 @kernel
 def length_bits(first: int, last: int) -> Any:
     """The bit length of ``last - first``, which may exceed int64."""
-    length = np.uint64(last) - np.uint64(first)
+    length = u64(last) - u64(first)
     bits = 0
     while length:
-        length >>= np.uint64(1)
+        length >>= u64(1)
         bits += 1
     return bits
 
 
 @kernel
-def mark_short(
-    firsts: npt.NDArray[np.int64], lasts: npt.NDArray[np.int64], bits: int, short: npt.NDArray[np.bool_]
-) -> None:
+def mark_short(firsts: Int64s, lasts: Int64s, bits: int, short: Bools) -> None:
     """Which rows have a length of at most `bits` bits."""
     for row in range(len(firsts)):
         short[row] = length_bits(firsts[row], lasts[row]) <= bits
@@ -388,18 +395,18 @@ def mark_short(
 
 @kernel
 def tally_windows(
-    firsts: npt.NDArray[np.int64],
-    lasts: npt.NDArray[np.int64],
+    firsts: Int64s,
+    lasts: Int64s,
     windows: Cut,
-    window_rows: npt.NDArray[np.uint32],
-    covers: npt.NDArray[np.int64],
-    starts: npt.NDArray[np.uint32],
+    window_rows: UInt32s,
+    covers: Int64s,
+    starts: UInt32s,
 ) -> Any:
     """Per window: ends (column 2), starts, and covers as differences; the number of edges in all."""
     keys, until, starts_in, ends_in = windows.keys, windows.until, windows.starts_in, windows.ends_in
     edges = 0
     for row in range(len(firsts)):
-        a, b = np.int64(starts_in[row]), np.int64(ends_in[row])
+        a, b = i64(starts_in[row]), i64(ends_in[row])
         starts_inside = firsts[row] != keys[a]
         if starts_inside:
             starts[a] += 1
@@ -415,23 +422,23 @@ def tally_windows(
 
 @kernel
 def offset_windows(
-    window_rows: npt.NDArray[np.uint32],
-    covers: npt.NDArray[np.int64],
-    starts: npt.NDArray[np.uint32],
+    window_rows: UInt32s,
+    covers: Int64s,
+    starts: UInt32s,
     base: int,
 ) -> Any:
     """Turn counts into offsets; `covers` becomes the place of each window's first cover. Slots stored in all."""
-    at = np.int64(base)
-    edge = np.int64(0)
-    covering = np.int64(0)
+    at = i64(base)
+    edge = i64(0)
+    covering = i64(0)
     for w in range(len(starts)):
         covering += covers[w]
-        ends = np.int64(window_rows[w, 2])
+        ends = i64(window_rows[w, 2])
         window_rows[w, 0] = at
         window_rows[w, 1] = edge
         covers[w] = at + ends
-        at += ends + covering + np.int64(starts[w])
-        edge += ends + np.int64(starts[w])
+        at += ends + covering + i64(starts[w])
+        edge += ends + i64(starts[w])
     window_rows[len(starts), 0] = at
     window_rows[len(starts), 1] = edge
     return at - base
@@ -441,41 +448,41 @@ def offset_windows(
 def fill_windows(
     ordered: SortedIntervals,
     windows: Cut,
-    window_rows: npt.NDArray[np.uint32],
-    cover_at: npt.NDArray[np.int64],
-    ids: npt.NDArray[np.uint32],
-    edges: npt.NDArray[np.int64],
+    window_rows: UInt32s,
+    cover_at: Int64s,
+    ids: UInt32s,
+    edges: Int64s,
 ) -> None:
     """Write slots and edges: ends in order of end, then starts and covers in order of start."""
     rows = ordered.rows
     slots, firsts, lasts = rows.slots, rows.firsts, rows.lasts
     keys, until, starts_in, ends_in = windows.keys, windows.until, windows.starts_in, windows.ends_in
     by_first, by_last = ordered.by_first, ordered.by_last
-    window = np.int64(-1)
-    rank = np.int64(0)
+    window = i64(-1)
+    rank = i64(0)
     for i in range(len(by_last)):
         row = by_last[i]
-        b = np.int64(ends_in[row])
+        b = i64(ends_in[row])
         if lasts[row] == until[b]:
             continue
         if b != window:
             window = b
             rank = 0
-        ids[np.int64(window_rows[b, 0]) + rank] = slots[row]
-        edges[np.int64(window_rows[b, 1]) + rank] = lasts[row]
+        ids[i64(window_rows[b, 0]) + rank] = slots[row]
+        edges[i64(window_rows[b, 1]) + rank] = lasts[row]
         rank += 1
-    window = np.int64(-1)
-    start_at = np.int64(0)
-    edge_at = np.int64(0)
+    window = i64(-1)
+    start_at = i64(0)
+    edge_at = i64(0)
     for i in range(len(by_first)):
         row = by_first[i]
-        a, b = np.int64(starts_in[row]), np.int64(ends_in[row])
+        a, b = i64(starts_in[row]), i64(ends_in[row])
         starts_inside = firsts[row] != keys[a]
         if starts_inside:
             if a != window:
                 window = a
-                edge_at = np.int64(window_rows[a, 1]) + np.int64(window_rows[a, 2])
-                start_at = np.int64(window_rows[a + 1, 0]) - (np.int64(window_rows[a + 1, 1]) - edge_at)
+                edge_at = i64(window_rows[a, 1]) + i64(window_rows[a, 2])
+                start_at = i64(window_rows[a + 1, 0]) - (i64(window_rows[a + 1, 1]) - edge_at)
             ids[start_at] = slots[row]
             edges[edge_at] = firsts[row]
             start_at += 1
@@ -486,11 +493,32 @@ def fill_windows(
 
 
 @kernel
+def shorten_edges(
+    keys: Int64s,
+    edges: Int64s,
+    window_rows: UInt32s,
+    short_edges: UInt16s,
+) -> None:
+    """Set each window's shift and the short form of its edges; no edge has the largest short form."""
+    for w in range(len(keys)):
+        begin, end = i64(window_rows[w, 1]), i64(window_rows[w + 1, 1])
+        farthest = u64(0)
+        for e in range(begin, end):
+            farthest = max(farthest, u64(edges[e]) - u64(keys[w]))
+        shift = u64(0)
+        while (farthest >> shift) >= u64(FARTHEST):
+            shift += u64(1)
+        window_rows[w, 2] |= np.uint32(shift << u64(ENDS_BITS))
+        for e in range(begin, end):
+            short_edges[e] = (u64(edges[e]) - u64(keys[w])) >> shift
+
+
+@kernel
 def decoded(ordinal: int, is_float: bool) -> Any:
     """A float that grows with the ordinal, finite and such that differences are finite too."""
     if is_float:
-        bits = ordinal if ordinal >= 0 else np.int64(-(2**63)) - ordinal
-        x = np.int64(bits).view(np.float64)
+        bits = ordinal if ordinal >= 0 else i64(-(2**63)) - ordinal
+        x = i64(bits).view(np.float64)
         return min(max(x, -_FINITE), _FINITE) if x == x else (_FINITE if ordinal > 0 else -_FINITE)
     return np.float64(ordinal)
 
@@ -499,21 +527,21 @@ def decoded(ordinal: int, is_float: bool) -> Any:
 def bucket_of(x: float, origin: float, per_unit: float, count: float) -> Any:
     """The bucket of a decoded value, monotone in it."""
     b = (x - origin) * per_unit
-    return np.int64(min(max(b, 0.0), count - 1))
+    return i64(min(max(b, 0.0), count - 1))
 
 
 @kernel
 def fill_buckets(
-    keys: npt.NDArray[np.int64],
-    groups_first: npt.NDArray[np.uint32],
+    keys: Int64s,
+    groups_first: UInt32s,
     is_float: bool,
-    scales: npt.NDArray[np.float64],
-    buckets: npt.NDArray[np.uint32],
+    scales: Float64s,
+    buckets: UInt32s,
 ) -> None:
     """Bucket tables over the bulk of each group's keys: outliers share the outer buckets."""
     for row in range(len(scales)):
-        begin, end = np.int64(groups_first[row]), np.int64(groups_first[row + 1])
-        trim = min(np.int64(_TRIMMED * (end - begin)) + 1, (end - begin - 1) // 2)
+        begin, end = i64(groups_first[row]), i64(groups_first[row + 1])
+        trim = min(i64(_TRIMMED * (end - begin)) + 1, (end - begin - 1) // 2)
         origin = decoded(keys[begin + trim], is_float)
         reach = decoded(keys[end - 1 - trim], is_float) - origin
         count = scales[row, 3]
@@ -522,10 +550,10 @@ def fill_buckets(
             per_unit = 0.0
         scales[row, 0] = origin
         scales[row, 1] = per_unit
-        at = np.int64(scales[row, 2])
+        at = i64(scales[row, 2])
         for w in range(begin, end):
             buckets[at + 1 + bucket_of(decoded(keys[w], is_float), origin, per_unit, count)] += 1
-        for b in range(1, np.int64(count) + 1):
+        for b in range(1, i64(count) + 1):
             buckets[at + b] += buckets[at + b - 1]
 
 
@@ -535,25 +563,25 @@ def fill_buckets(
 @kernel
 def unpack_windows(
     part: Part,
-    ids: npt.NDArray[np.uint32],
-    gone: npt.NDArray[np.uint64],
-    first_windows: npt.NDArray[np.uint32],
-    slots: npt.NDArray[np.uint32],
-    firsts: npt.NDArray[np.int64],
-    lasts: npt.NDArray[np.int64],
-    groups: npt.NDArray[np.int64],
+    ids: UInt32s,
+    gone: UInt64s,
+    first_windows: UInt32s,
+    slots: UInt32s,
+    firsts: Int64s,
+    lasts: Int64s,
+    groups: Int64s,
 ) -> Any:
     """Recover intervals window by window: an edge gives an exact end, a window's bounds the others."""
     count = 0
     for g in range(len(part.groups_first) - 1):
-        end = np.int64(part.groups_first[g + 1])
-        for w in range(np.int64(part.groups_first[g]), end):
-            base, behind = np.int64(part.windows[w, 0]), np.int64(part.windows[w + 1, 0])
-            edge, ends = np.int64(part.windows[w, 1]), np.int64(part.windows[w, 2])
-            starts = np.int64(part.windows[w + 1, 1]) - edge - ends
+        end = i64(part.groups_first[g + 1])
+        for w in range(i64(part.groups_first[g]), end):
+            base, behind = i64(part.windows[w, 0]), i64(part.windows[w + 1, 0])
+            edge, ends = i64(part.windows[w, 1]), i64(part.windows[w, 2]) & MOST_ENDS
+            starts = i64(part.windows[w + 1, 1]) - edge - ends
             until = part.keys[w + 1] - 1 if w + 1 < end else LARGEST
             for at in range(base, behind):
-                if len(gone) and (gone[at >> 6] >> np.uint64(at & 63)) & np.uint64(1):
+                if len(gone) and (gone[at >> 6] >> u64(at & 63)) & u64(1):
                     continue
                 slot = ids[at]
                 from_start = at - (behind - starts)
