@@ -4,26 +4,28 @@ import argparse
 import importlib.metadata
 import platform
 
-from benchmarks import catalogue
+from benchmarks import catalogue, slices
 from benchmarks.harness import console
 
 PACKAGES = ("fencepost", "numpy", "numba", "superintervals", "ncls", "polars", "duckdb", "intervaltree")
-SUBJECTS = {"catalogue": catalogue.run}
+SUBJECTS = {"catalogue": catalogue.run, "slices": slices.run}
 
 
 def main() -> None:
     """Run the subjects named on the command line, or all of them."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("subjects", nargs="*", choices=[*SUBJECTS, []], help="default: all")
+    parser.add_argument("subjects", nargs="*", help="default: all")
     parser.add_argument("--full", action="store_true", help="the large sizes")
     arguments = parser.parse_args()
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
-    console.print(f"[dim]{platform.processor() or platform.machine()}, Python {platform.python_version()}, {versions}[/]")
+    machine = platform.processor() or platform.machine()
+    console.print(f"[dim]{machine}, Python {platform.python_version()}, {versions}[/]")
+    wrong = set(arguments.subjects) - set(SUBJECTS)
+    if wrong:
+        parser.error(f"got {', '.join(sorted(wrong))}; expected any of {', '.join(SUBJECTS)}")
     missed = 0
     for subject in arguments.subjects or SUBJECTS:
-        with console.status(f"measuring {subject}"):
-            reports = SUBJECTS[subject](arguments.full)
-        for report in reports:
+        for report in SUBJECTS[subject](arguments.full):
             report.show()
             missed += report.missed
     console.print(f"{missed} goals missed. Ratios decide; absolute times only inform.")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["Report", "interleaved"]
+__all__ = ["Report", "console", "interleaved", "once"]
 
 console = Console(width=118)
 
@@ -22,11 +22,16 @@ def interleaved(contestants: Mapping[str, Callable[[], object]], rounds: int = 5
     gc.disable()
     for _ in range(rounds):
         for name, contestant in contestants.items():
-            begin = time.perf_counter()
-            contestant()
-            times[name].append(time.perf_counter() - begin)
+            times[name].append(once(contestant))
     gc.enable()
     return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+def once(contestant: Callable[[], object]) -> float:
+    """Seconds of one run."""
+    begin = time.perf_counter()
+    contestant()
+    return time.perf_counter() - begin
 
 
 @dataclass
@@ -38,12 +43,15 @@ class Report:
     missed: int = 0
 
     def at_most(self, what: str, value: float, goal: float, unit: str = "x") -> None:
+        """Judge a figure that should be small."""
         self._judge(what, f"{value:,.2f}{unit}", f"<= {goal:g}{unit}", value <= goal)
 
     def at_least(self, what: str, value: float, goal: float, unit: str = "x") -> None:
+        """Judge a figure that should be large."""
         self._judge(what, f"{value:,.2f}{unit}", f">= {goal:g}{unit}", value >= goal)
 
     def note(self, what: str, figure: str) -> None:
+        """Show a figure without a goal."""
         self.rows.append((what, figure, "", ""))
 
     def _judge(self, what: str, figure: str, goal: str, reached: bool) -> None:
@@ -51,9 +59,12 @@ class Report:
         self.rows.append((what, figure, goal, "[green]reached[/]" if reached else "[red]missed[/]"))
 
     def show(self) -> None:
+        """Print the table."""
         table = Table(title=self.title, title_justify="left")
-        for header, side in (("what", "left"), ("measured", "right"), ("goal", "right"), ("", "left")):
-            table.add_column(header, justify=side)  # type: ignore[arg-type]
+        table.add_column("what")
+        table.add_column("measured", justify="right")
+        table.add_column("goal", justify="right")
+        table.add_column("")
         for row in self.rows:
             table.add_row(*row)
         console.print(table)

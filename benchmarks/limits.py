@@ -7,10 +7,9 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.harness import interleaved
 from fencepost.indexes.vectors import PADDING, aligned_empty, copy_run, fence, prefetch, stream_run
 
-__all__ = ["copy_limit"]
+__all__ = ["copy_contestants"]
 
 STAGE = 4096
 AHEAD = 8
@@ -53,20 +52,18 @@ def copy_streamed(starts: Any, counts: Any, source: Any, offsets: Any, out: Any,
     fence()
 
 
-def copy_limit(
-    counts: npt.NDArray[np.int64], source_items: int, dtype: npt.DTypeLike, rounds: int = 3
-) -> tuple[float, dict[str, Callable[[], None]]]:
-    """Seconds to copy runs of these lengths out of a source of this many ids, and the two contestants."""
+def copy_contestants(
+    name: str, counts: npt.NDArray[np.int64], source_items: int, dtype: npt.DTypeLike
+) -> dict[str, Callable[[], object]]:
+    """Copies of runs of these lengths from random places of so many ids, with ordinary and with streamed stores."""
     rng = np.random.default_rng(1)
     source = np.arange(source_items + int(counts.max(initial=0)) + PADDING).astype(dtype)
     starts = rng.integers(0, max(1, source_items), len(counts))
-    total = int(counts.sum())
-    out = aligned_empty(total + STAGE, dtype)
+    out = aligned_empty(int(counts.sum()) + STAGE, dtype)
     out[:] = 0
     offsets = np.zeros(len(counts) + 1, np.int64)
     stage = aligned_empty(STAGE, dtype)
-    contestants = {
-        "ordinary": lambda: copy_ordinary(starts, counts, source, offsets, out),
-        "streamed": lambda: copy_streamed(starts, counts, source, offsets, out, stage),
+    return {
+        f"{name}, ordinary": lambda: copy_ordinary(starts, counts, source, offsets, out),
+        f"{name}, streamed": lambda: copy_streamed(starts, counts, source, offsets, out, stage),
     }
-    return min(interleaved(contestants, rounds).values()), contestants

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import duckdb
@@ -13,9 +14,21 @@ import pytest
 from hypothesis import given, settings
 from numpy.typing import NDArray
 
-from fencepost.language import KEY, Binder, BoundCondition, ColumnType, Condition, ConditionError, infer_types, parse
-from fencepost.ordinals import DATE, AttributeType
-from tests.conditions import TYPES, conditions
+from fencepost.language import (
+    KEY,
+    Band,
+    Binder,
+    BoundBand,
+    BoundCondition,
+    ColumnType,
+    Condition,
+    ConditionError,
+    bind_band,
+    infer_types,
+    parse,
+)
+from fencepost.ordinals import BIGINT, DATE, DOUBLE, TIMESTAMP_NTZ, AttributeType
+from tests.conditions import TYPES, band_conditions, conditions
 
 ROWS = 400
 SCHEMA: dict[str, ColumnType] = {
@@ -138,9 +151,83 @@ def test_types_inferred_from_constants_find_what_duckdb_finds(oracle: Any, text:
         "i > -7 % 4 AND i < 7 % 4",
         "2 BETWEEN i AND 3",
         "NOT 2 BETWEEN i AND 3",
+        "2 IN (i, d)",
+        "2 NOT IN (i, d)",
     ],
 )
 def test_corners(oracle: Any, text: str) -> None:
     condition = parse(text)
     assert isinstance(condition, Condition)
     assert rows_inside(Binder(SCHEMA).bind(condition), SCHEMA) == rows_of_oracle(oracle, text)
+
+
+BAND_ROWS = 40
+BAND_SCHEMA: dict[str, ColumnType] = {"x": DOUBLE, "n": BIGINT, "day": DATE, "ts": TIMESTAMP_NTZ, "s": KEY}
+
+
+def _side(seed: int) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(seed)
+    halves, days, hours = (rng.integers(0, 9, BAND_ROWS).tolist() for _ in range(3))
+    return [
+        {
+            "x": half / 2 if half else None,
+            "n": day - 4,
+            "day": date(2024, 1, 1 + day),
+            "ts": datetime(2024, 1, 1 + hour // 2, 12 * (hour % 2)),
+            "s": ["A", "B", None][hour % 3],
+        }
+        for half, day, hour in zip(halves, days, hours, strict=True)
+    ]
+
+
+LEFT, RIGHT = _side(5), _side(6)
+
+
+def in_units(attribute: AttributeType, value: Any) -> Fraction | None:
+    """What a difference counts: the double itself, or the ordinal."""
+    counted = value if attribute == DOUBLE else attribute.encode_one(value)
+    return None if counted is None else Fraction(counted)
+
+
+def is_inside(bound: BoundBand, left: dict[str, Any], right: dict[str, Any]) -> bool:
+    """Whether a pair is in the band, by exact arithmetic."""
+    one, other = in_units(bound.left_type, left[bound.left]), in_units(bound.right_type, right[bound.right])
+    if one is None or other is None:
+        return False
+    above = bound.lower is None or one - other > bound.lower or (bound.lower_closed and one - other == bound.lower)
+    below = bound.upper is None or one - other < bound.upper or (bound.upper_closed and one - other == bound.upper)
+    return (
+        above
+        and below
+        and all(left[key] is not None and left[key] == right[other_key] for key, other_key in bound.same)
+        and all(left[column] == key for column, key in bound.left_keys)
+        and all(right[column] == key for column, key in bound.right_keys)
+    )
+
+
+@pytest.fixture(scope="module")
+def band_oracle() -> Any:
+    connection = duckdb.connect(config={"threads": 1})
+    for name, rows in (("lefts", LEFT), ("rights", RIGHT)):
+        connection.register(f"{name}_arrow", pa.Table.from_pylist(rows))
+        connection.execute(f"CREATE TABLE {name} AS SELECT row_number() OVER () - 1 AS row, * FROM {name}_arrow")  # noqa: S608
+    return connection
+
+
+@settings(max_examples=300)
+@given(text=band_conditions())
+def test_bands_find_the_pairs_that_duckdb_finds(band_oracle: Any, text: str) -> None:
+    where = text.replace("left.", "l.").replace("right.", "r.")
+    query = f"SELECT l.row, r.row FROM lefts l, rights r WHERE {where} ORDER BY ALL"  # noqa: S608
+    expected = band_oracle.execute(query).fetchall()
+    try:
+        band = parse(text)
+        assert isinstance(band, Band)
+        bound = bind_band(band, BAND_SCHEMA, BAND_SCHEMA)
+    except ConditionError:
+        found = []
+    else:
+        found = [
+            (i, j) for i, left in enumerate(LEFT) for j, right in enumerate(RIGHT) if is_inside(bound, left, right)
+        ]
+    assert found == expected

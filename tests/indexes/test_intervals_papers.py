@@ -125,7 +125,7 @@ def test_acei_of_blocks_equal_to_length_is_cei() -> None:
     acei, cei = ACEI(domain=(0, 64), length=8, blocks=8), CEI(domain=(0, 64), length=8)
     for low in range(64):
         for high in range(low + 1, 65):
-            ours = [node + 16 * segment for segment, node in pieces_of(acei, low, high)]  # type: ignore[misc]
+            ours = [piece[1] + 16 * piece[0] for piece in pieces_of(acei, low, high)]  # type: ignore[index]
             assert ours == pieces_of(cei, low, high)
 
 

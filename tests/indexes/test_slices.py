@@ -3,6 +3,7 @@
 import itertools
 import math
 import threading
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -318,7 +319,8 @@ def test_read_only_arrays_hit_the_same_compiled_code() -> None:
     index = SliceList()
     index.insert_many(np.arange(100), np.arange(100), np.arange(100) + 9)
     index.stab(np.arange(50))
-    before = [len(kernel.signatures) for kernel in (slice_search.find_runs, slice_search.copy_runs)]  # type: ignore[attr-defined]
+    kernels: list[Any] = [slice_search.find_runs, slice_search.copy_runs]
+    before = [len(kernel.signatures) for kernel in kernels]
     arrays = index.to_arrays()
     frozen = {name: np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape) for name, array in arrays.items()}
     loaded = SliceList.from_arrays(frozen)
@@ -327,7 +329,7 @@ def test_read_only_arrays_hit_the_same_compiled_code() -> None:
     assert loaded.stab(values).sets() == index.stab(np.arange(50)).sets()
     strided = np.arange(100)[::2]
     assert loaded.stab(strided).sets() == index.stab(list(range(0, 100, 2))).sets()
-    assert [len(k.signatures) for k in (slice_search.find_runs, slice_search.copy_runs)] == before  # type: ignore[attr-defined]
+    assert [len(kernel.signatures) for kernel in kernels] == before
     loaded.remove(5)
     loaded.insert(5, 0, 1)
     loaded.check()

@@ -6,6 +6,7 @@ Intervals answer "which intervals contain this value?" (`stab`). All of them sha
 
 from fencepost.indexes.intervals.acei import ACEI
 from fencepost.indexes.intervals.cei import CEI
+from fencepost.indexes.intervals.islist import ISList
 from fencepost.indexes.intervals.lci import LCI
 from fencepost.indexes.intervals.linear import Linear
 from fencepost.indexes.intervals.sci import SCI
@@ -13,4 +14,4 @@ from fencepost.indexes.intervals.slices import SliceList
 from fencepost.indexes.intervals.ui import UI
 from fencepost.indexes.matches import Matches, Storage
 
-__all__ = ["ACEI", "CEI", "LCI", "SCI", "UI", "Linear", "Matches", "SliceList", "Storage"]
+__all__ = ["ACEI", "CEI", "LCI", "SCI", "UI", "ISList", "Linear", "Matches", "SliceList", "Storage"]

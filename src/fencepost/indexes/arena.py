@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Int64s, i64
 
-__all__ = ["new_arenas", "release", "size_class", "take"]
+__all__ = ["has_block", "new_arenas", "release", "size_class", "take"]
 
 SIZE_CLASSES = 40
 
@@ -43,6 +43,12 @@ def take(arenas: Int64s, arena: int, links: npt.NDArray[Any], c: int) -> Any:
     block = arenas[arena, 0]
     arenas[arena, 0] = block + (1 << c)
     return block
+
+
+@kernel
+def has_block(arenas: Int64s, arena: int, items: int, c: int) -> Any:
+    """Whether `take` can serve a block of 2**c items from an array of so many items."""
+    return arenas[arena, 1 + c] != 0 or arenas[arena, 0] + (1 << c) <= items
 
 
 @kernel

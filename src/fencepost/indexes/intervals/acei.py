@@ -9,14 +9,8 @@ from fencepost.errors import FencepostError
 from fencepost.indexes.analysis import acei_parameters
 from fencepost.indexes.arrays import Float64s, Int64s, UInt32s, i64
 from fencepost.indexes.intervals.cei import best_partition
-from fencepost.indexes.intervals.constructs import (
-    MOST_EXTRA_CODES,
-    ConstructIndex,
-    Piece,
-    finish_codes,
-    plan,
-    power_of_two,
-)
+from fencepost.indexes.intervals.construct_lists import MOST_EXTRA_CODES, finish_codes, plan
+from fencepost.indexes.intervals.constructs import ConstructIndex, Piece, power_of_two
 
 __all__ = ["ACEI"]
 

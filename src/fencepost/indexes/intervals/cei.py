@@ -4,14 +4,8 @@ from typing import Any, NamedTuple
 
 from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Float64s, Int64s, UInt32s
-from fencepost.indexes.intervals.constructs import (
-    MOST_EXTRA_CODES,
-    ConstructIndex,
-    Piece,
-    finish_codes,
-    plan,
-    power_of_two,
-)
+from fencepost.indexes.intervals.construct_lists import MOST_EXTRA_CODES, finish_codes, plan
+from fencepost.indexes.intervals.constructs import ConstructIndex, Piece, power_of_two
 from fencepost.indexes.vectors import prefetch
 
 __all__ = ["CEI", "best_partition"]

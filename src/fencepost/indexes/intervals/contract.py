@@ -171,7 +171,9 @@ class TableIndex(IntervalIndex):
         slots = np.empty(len(ids), np.int64)
         fault, row = admit(self._map, self._queries, ids, lows, highs, self._closed_ends(bounds), slots)
         if fault:
-            raise refusal(fault, int(ids[row]), float(lows[row]), float(highs[row]), ids[:row], self.closed)
+            raise refusal(
+                fault, int(ids[row]), float(lows[row]), float(highs[row]), ids[:row], self._closed_ends(bounds)
+            )
         self._attach(slots)
 
     def _remove(self, ids: Int64s) -> None:

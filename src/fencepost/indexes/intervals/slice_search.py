@@ -3,6 +3,7 @@
 Finding goes stage by stage over blocks of values, each stage asking for the memory that the next one reads.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -207,16 +208,25 @@ def gone_between(gone: UInt64s, start: int, end: int) -> Any:
     count = 0
     for word in range(start >> 6, (end + 63) >> 6):
         bits = gone[word]
-        if bits == 0:
-            continue
         if word == start >> 6:
             bits &= ~u64(0) << u64(start & 63)
         if word == end >> 6:
             bits &= (u64(1) << u64(end & 63)) - u64(1)
-        while bits:
-            bits &= bits - u64(1)
-            count += 1
+        count += bit_count(bits)
     return count
+
+
+@kernel
+def next_gone(gone: UInt64s, start: int, stop: int) -> Any:
+    """The first position of ``[start, stop)`` that is gone, or `stop`."""
+    word = start >> 6
+    bits = gone[word] & (~u64(0) << u64(start & 63))
+    while bits == 0:
+        word += 1
+        if word << 6 >= stop:
+            return stop
+        bits = gone[word]
+    return min(stop, (word << 6) + bit_count((bits & (~bits + u64(1))) - u64(1)))
 
 
 @kernel
@@ -253,35 +263,29 @@ def copy_runs(
                 for line in range(start, start + length, _LINE_SLOTS):
                     prefetch(ids, line)
         for column in range(columns):
-            start, left = i64(runs[i, column, 0]), i64(runs[i, column, 1])
-            if len(gone) > 0 and gone_between(gone, start, start + left) > 0:
-                for position in range(start, start + left):
-                    stage[staged] = ids[position]
-                    staged += not (gone[position >> 6] >> u64(position & 63)) & u64(1)
+            start = i64(runs[i, column, 0])
+            stop = start + i64(runs[i, column, 1])
+            while start < stop:
+                until = next_gone(gone, start, stop) if len(gone) > 0 else stop
+                while start < until:
+                    size = min(until - start, limit - staged)
+                    copy_run(stage, staged, ids, start, size)
+                    staged += size
+                    start += size
                     if staged == limit:
                         emit_stage(stage, staged, streamed and limit == STAGE, out, at, wide, translation)
                         at += staged
                         staged = 0
                         limit = STAGE
-                continue
-            while left > 0:
-                part = min(left, limit - staged)
-                copy_run(stage, staged, ids, start, part)
-                staged += part
-                start += part
-                left -= part
-                if staged == limit:
-                    emit_stage(stage, staged, streamed and limit == STAGE, out, at, wide, translation)
-                    at += staged
-                    staged = 0
-                    limit = STAGE
+                start = until + 1
         offsets[i + 1] = at + staged
     emit_stage(stage, staged, False, out, at, wide, translation)
     if streamed:
         fence()
 
 
-_overload: Any = overload
+def _overload(stub: Callable[..., None]) -> Callable[[Callable[..., Any]], Any]:
+    return overload(stub)  # type: ignore[no-any-return]
 
 
 def emit_stage(stage: Any, staged: Any, streamed: Any, out: Any, at: Any, wide: Any, translation: Any) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fencepost.errors import FencepostError
 from fencepost.indexes.arguments import Column, id_column, kernel_ready, same_length, whole_id
-from fencepost.indexes.arrays import Bools, Int64s, UInt32s, UInt64s
+from fencepost.indexes.arrays import Bools, Int64s, UInt32s
 from fencepost.indexes.intervals.contract import (
     EMPTY,
     KNOWN,
@@ -22,14 +22,12 @@ from fencepost.indexes.intervals.contract import (
     unknown,
 )
 from fencepost.indexes.intervals.slice_search import (
-    STAGE,
     Translation,
-    copy_runs,
-    count_runs,
     find_runs,
     mark_gone,
     trace,
 )
+from fencepost.indexes.intervals.slice_view import ROUND, Slices, View, answer_values, count_values
 from fencepost.indexes.intervals.windows import (
     MOST_ENDS,
     Intervals,
@@ -48,68 +46,8 @@ from fencepost.indexes.vectors import PADDING, aligned_empty
 __all__ = ["SliceList", "Slices"]
 
 _FORMAT = 1
-_ROUND = 4096
-_STREAMED_BYTES = 1 << 24
 _MOST_PARTS = 250
 _NO_GROUPS = np.zeros(0, np.int64)
-
-
-class Slices:
-    """Answers that are not copied: per value and layer a run of one shared array.
-
-    ``slots[starts[i, l] : starts[i, l] + lengths[i, l]]`` are the slots of value i in layer l, and `ids` is
-    `slots` translated to ids. Layers hold disjoint intervals: lengths of one scale, intervals of all groups,
-    live changes.
-    """
-
-    def __init__(self, runs: UInt32s, slots: UInt32s, translation: Translation) -> None:
-        self._runs = runs
-        self._translation = translation
-        self._ids: Int64s | None = None
-        self.slots = slots
-
-    @property
-    def starts(self) -> UInt32s:
-        """One row per value, one column per layer."""
-        return self._runs[:, :, 0]
-
-    @property
-    def lengths(self) -> UInt32s:
-        """One row per value, one column per layer."""
-        return self._runs[:, :, 1]
-
-    @property
-    def ids(self) -> Int64s:
-        """The shared array as ids; translated from `slots` when first asked for."""
-        if self._ids is None:
-            slot_ids, origin = self._translation
-            self._ids = slot_ids[self.slots] if len(slot_ids) else self.slots.astype(np.int64) + origin
-        return self._ids
-
-    def to_arrow(self, slots: bool = False) -> list[Any]:
-        """One Arrow list view per layer over the shared array, nothing copied.
-
-        Args:
-            slots: over the slots themselves instead of the ids.
-        """
-        import pyarrow as pa
-
-        values = pa.array(self.slots if slots else self.ids)
-        runs = self._runs.astype(np.int64)
-        return [
-            pa.LargeListViewArray.from_arrays(pa.array(runs[:, layer, 0]), pa.array(runs[:, layer, 1]), values)
-            for layer in range(runs.shape[1])
-        ]
-
-
-class _View(NamedTuple):
-    """What a reader sees: never edited, replaced as a whole."""
-
-    parts: tuple[Part, ...]
-    ids: UInt32s
-    gone: UInt64s
-    """A bit per position of `ids` that no longer counts; empty if there is none."""
-    translation: Translation
 
 
 class _Run(NamedTuple):
@@ -174,7 +112,7 @@ class SliceList(IntervalIndex):
     def _publish(self) -> None:
         """Let readers see the changes, all at once."""
         parts = tuple(self._parts[number] for run in self._runs for number in run.numbers)
-        self._view = _View(parts, self._ids, self._gone, self._translation)
+        self._view = View(parts, self._ids, self._gone, self._translation)
 
     # -- changing the set -------------------------------------------------------------------------------
 
@@ -449,16 +387,16 @@ class SliceList(IntervalIndex):
         view = self._view
         ordinals, missing, keys = self._asked(view, values, groups)
         dtype = np.uint32 if slots else np.int64
-        if threads > 1 and len(ordinals) >= 2 * _ROUND:
+        if threads > 1 and len(ordinals) >= 2 * ROUND:
             return self._stab_threaded(view, ordinals, missing, keys, dtype, out, threads)
         offsets, ids = answer_buffers(len(ordinals), 0, dtype, out)
         offsets[0] = 0
-        ids = _answer(view, ordinals, missing, keys, offsets, ids, out)
+        ids = answer_values(view, ordinals, missing, keys, offsets, ids, out)
         return Matches(offsets, ids[: offsets[-1]])
 
     def _stab_threaded(
         self,
-        view: _View,
+        view: View,
         ordinals: Int64s,
         missing: Bools,
         groups: Int64s,
@@ -471,7 +409,7 @@ class SliceList(IntervalIndex):
         counts = np.empty(len(ordinals), np.int64)
 
         def count(share: slice) -> int:
-            _count(view, ordinals[share], missing[share], groups[share], counts[share])
+            count_values(view, ordinals[share], missing[share], groups[share], counts[share])
             return int(counts[share].sum())
 
         with ThreadPoolExecutor(threads) as pool:
@@ -483,7 +421,7 @@ class SliceList(IntervalIndex):
             def answer(share: slice, start: int) -> None:
                 own = np.empty(share.stop - share.start + 1, np.int64)
                 own[0] = start
-                _answer(view, ordinals[share], missing[share], groups[share], own, ids, out)
+                answer_values(view, ordinals[share], missing[share], groups[share], own, ids, out)
                 offsets[share.start + 1 : share.stop + 1] = own[1:]
 
             list(pool.map(answer, shares, [0, *ends[:-1].tolist()]))
@@ -495,7 +433,7 @@ class SliceList(IntervalIndex):
         view = self._view
         ordinals, missing, keys = self._asked(view, values, groups)
         counts = np.empty(len(ordinals), np.int64)
-        _count(view, ordinals, missing, keys, counts)
+        count_values(view, ordinals, missing, keys, counts)
         return counts
 
     def slices(self, values: Column, groups: Column | None = None) -> Slices:
@@ -510,7 +448,7 @@ class SliceList(IntervalIndex):
             find_runs(part, ordinals, missing, keys, runs, column)
         return Slices(runs, view.ids, view.translation)
 
-    def _asked(self, view: _View, values: Column, groups: Column | None) -> tuple[Int64s, Bools, Int64s]:
+    def _asked(self, view: View, values: Column, groups: Column | None) -> tuple[Int64s, Bools, Int64s]:
         ordinals, missing = values_to_ordinals(values, self.values or "float64")
         if not any(part.meta[1] for part in view.parts):
             return ordinals, missing, _NO_GROUPS
@@ -657,75 +595,6 @@ def _check_part(part: Part, ids: UInt32s) -> None:
             assert ((start > part.keys[w]) & (start <= until)).all(), "starts lie inside their window"
             assert behind - base >= next_edge - edge, "every edge has its slot"
             assert len(np.unique(ids[base:behind])) == behind - base, "a slot is in a window once"
-
-
-def _answer(
-    view: _View,
-    ordinals: Int64s,
-    missing: Bools,
-    groups: Int64s,
-    offsets: Int64s,
-    ids: npt.NDArray[Any],
-    out: Matches | None,
-) -> npt.NDArray[Any]:
-    """Fill `ids` from ``offsets[0]`` on, round by round; the buffer, widened if it had to be."""
-    total = len(ordinals)
-    if not view.parts:
-        offsets[:] = offsets[0]
-        return ids
-    runs = np.empty((min(_ROUND, total), len(view.parts), 2), np.uint32)
-    stage = aligned_empty(STAGE, np.uint32)
-    wide = aligned_empty(STAGE, ids.dtype)
-    for first in range(0, total, _ROUND):
-        part = slice(first, first + _ROUND)
-        values = ordinals[part]
-        found = _find(view, values, missing[part], groups[part], runs)
-        filled = int(offsets[first])
-        if filled + found > len(ids):
-            done = first + len(values)
-            likely = int((filled - int(offsets[0]) + found) / done * (total - done) * 1.05)
-            ids = widened(ids, filled, filled + found + likely, out)
-        streamed = len(ids) * ids.itemsize >= _STREAMED_BYTES
-        copy_runs(
-            view.ids,
-            view.gone,
-            runs[: len(values)],
-            view.translation,
-            streamed,
-            offsets[first : first + len(values) + 1],
-            ids,
-            stage,
-            wide,
-        )
-    return ids
-
-
-def _count(
-    view: _View,
-    ordinals: Int64s,
-    missing: Bools,
-    groups: Int64s,
-    counts: Int64s,
-) -> None:
-    if not view.parts:
-        counts[:] = 0
-        return
-    runs = np.empty((min(_ROUND, len(ordinals)), len(view.parts), 2), np.uint32)
-    for first in range(0, len(ordinals), _ROUND):
-        part = slice(first, first + _ROUND)
-        values = ordinals[part]
-        _find(view, values, missing[part], groups[part], runs)
-        count_runs(runs, view.gone, counts[part])
-
-
-def _find(
-    view: _View,
-    values: Int64s,
-    missing: Bools,
-    groups: Int64s,
-    runs: UInt32s,
-) -> int:
-    return sum(find_runs(part, values, missing, groups, runs, column) for column, part in enumerate(view.parts))
 
 
 def _dense(low: int, high: int, count: int) -> bool:

@@ -1,0 +1,185 @@
+"""SliceList against the copy limit, its goals and everyone else's interval index."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from benchmarks.harness import Report, console, interleaved, once
+from benchmarks.limits import copy_contestants
+from benchmarks.peers import PEERS
+from fencepost import workloads
+from fencepost.indexes import Matches, SliceList
+from fencepost.workloads import IntervalWorkload
+
+__all__ = ["run"]
+
+CHANGES = 10_000
+PEER_SECONDS = 1.0
+
+
+def run(full: bool) -> list[Report]:
+    """All reports; `full` takes the published sizes."""
+    scale = 1 if full else 4
+    works = [
+        workloads.uniform(65_536, 50_000, 200, 1_000_000 // scale, name="A"),
+        workloads.uniform(2**20, 640_000, 200, 1_000_000 // scale, name="B"),
+        workloads.sparse(values=1_000_000 // scale),
+        workloads.heavy_tailed(values=100_000 // scale),
+        workloads.loans(values=1000 // scale),
+        workloads.onion(1_000_000 if full else 200_000, 400),
+        workloads.clustered(1_000_000, 1_000_000 // scale),
+    ]
+    if full:
+        works.append(workloads.uniform(2**40, 10_000_000, 2 * 2**40 // 10**5, 1_000_000, name="10M"))
+    reports = []
+    for work in works:
+        console.print(f"[dim]workload {work.name}[/]")
+        reports.append(against_the_limit(work))
+        if work.name in "ABCD":
+            reports.append(against_peers(work, full))
+    console.print("[dim]groups, live changes, threads[/]")
+    return [*reports, grouped(1_000_000 if full else 300_000), live_changes(), threads()]
+
+
+def built(work: IntervalWorkload) -> SliceList:
+    """The workload in an index."""
+    index = SliceList()
+    index.insert_many(work.ids, work.los, work.his)
+    return index
+
+
+def against_the_limit(work: IntervalWorkload) -> Report:
+    """Searching, counting, building and space of one workload."""
+    counts, n, m = work.counts(), len(work.los), len(work.values)
+    matches = counts.mean()
+    report = Report(f"SliceList, workload {work.name}: {n:,} intervals, {matches:,.0f} matches per value")
+    index = built(work)
+    held = index.storage()
+    assert np.array_equal(index.count(work.values), counts), "disagrees with the ranks"
+    total = int(counts.sum())
+    slots = Matches(np.empty(m + 1, np.int64), np.zeros(total, np.uint32))
+    ids = Matches(np.empty(m + 1, np.int64), np.zeros(total, np.int64))
+    taken = interleaved(
+        {
+            **copy_contestants("slots", counts, held.entries, np.uint32),
+            **copy_contestants("ids", counts, held.entries, np.int64),
+            "stab slots": lambda: index.stab(work.values, slots=True, out=slots),
+            "stab ids": lambda: index.stab(work.values, out=ids),
+            "count": lambda: index.count(work.values),
+            "slices": lambda: index.slices(work.values),
+            "build": lambda: built(work),
+            "sort": lambda: np.sort(np.concatenate([work.los, work.his])),
+        }
+    )
+    per_value = {name: seconds / m * 1e9 for name, seconds in taken.items()}
+    for kind in ("slots", "ids"):
+        limit = min(per_value[f"{kind}, ordinary"], per_value[f"{kind}, streamed"])
+        label = f"stab {kind} ({per_value[f'stab {kind}']:,.0f} ns) / copy limit ({limit:,.0f} ns)"
+        ratio = per_value[f"stab {kind}"] / limit
+        if matches >= 60:
+            report.at_most(label, ratio, 1.15 if matches >= 1000 else 1.5)
+        else:
+            report.note(label, f"{ratio:.2f}x")
+    fast = 10 if n <= 100_000 else 30
+    if n <= 1_000_000 and work.name in "ABCD":
+        report.at_most("count, per value", per_value["count"], fast, " ns")
+        report.at_most("slices, per value", per_value["slices"], fast, " ns")
+    report.at_most("build / NumPy sort of the endpoints", taken["build"] / taken["sort"], 4)
+    report.at_most("space per interval", held.nbytes / n, 64, " bytes")
+    return report
+
+
+def against_peers(work: IntervalWorkload, full: bool) -> Report:
+    """The same batch to every peer; slow ones get fewer values, all answers are compared."""
+    report = Report(f"SliceList against its peers, workload {work.name}, time per value")
+    index = built(work)
+    for name, make in PEERS.items():
+        if name == "intervaltree" and len(work.los) > 100_000 and not full:
+            report.note(name, "left out of the quick size: builds for minutes")
+            continue
+        stab = make(work)
+        probe = work.values[:8]
+        seconds_each = max(once(partial(stab, probe)) / len(probe), 1e-7)
+        some = work.values[: int(np.clip(PEER_SECONDS / seconds_each, 8, 20_000))]
+        expected = int(work.counts()[: len(some)].sum())
+        assert stab(some) == expected, f"{name} disagrees with the ranks"
+        contest: dict[str, Callable[[], object]] = {
+            "peer": partial(stab, some),
+            "slots": partial(index.stab, some, slots=True),
+            "ids": partial(index.stab, some),
+        }
+        taken = interleaved(contest, rounds=3)
+        each = taken["peer"] / len(some) * 1e9
+        report.at_least(f"{name} ({each:,.0f} ns) / slots", taken["peer"] / taken["slots"], 50)
+        report.at_least(f"{name} ({each:,.0f} ns) / ids", taken["peer"] / taken["ids"], 30)
+    return report
+
+
+def grouped(n: int) -> Report:
+    """One index, more and more groups, the same number of matches: the cost per value should not follow."""
+    report = Report(f"SliceList with groups: {n:,} intervals, about 10 matches per value")
+    rng = np.random.default_rng(5)
+    contest: dict[str, Callable[[], object]] = {}
+    values = rng.integers(0, 2**30, 200_000)
+    for groups in (10, 1000, n // 100, n // 20):
+        keys = rng.integers(0, groups, n)
+        lows = rng.integers(0, 2**30, n)
+        width = 2 * 10 * 2**30 * groups // n
+        index = SliceList()
+        index.insert_many(np.arange(n), lows, lows + rng.integers(1, width, n), groups=keys)
+        asked = rng.integers(0, groups, len(values))
+        contest[f"{groups:,} groups"] = partial(index.stab, values, groups=asked, slots=True)
+        report.note(f"{groups:,} groups: space per interval", f"{index.storage().nbytes / n:.1f} bytes")
+    taken = interleaved(contest)
+    fewest = next(iter(taken.values()))
+    for name, seconds in taken.items():
+        report.note(f"{name}: stab", f"{seconds / len(values) * 1e9:,.0f} ns, {seconds / fewest:.2f}x of 10 groups")
+    return report
+
+
+def live_changes() -> Report:
+    """10,000 inserts and 10,000 removes in bulk on a million intervals, and the search after them."""
+    work = workloads.sparse(values=200_000)
+    report = Report(
+        f"SliceList, live changes: {CHANGES:,} inserts and {CHANGES:,} removes at {len(work.los):,} intervals"
+    )
+    rng = np.random.default_rng(9)
+    indexes = [built(work) for _ in range(4)]
+    new = np.arange(len(work.los), len(work.los) + CHANGES)
+    picked = rng.integers(0, len(work.los), CHANGES)
+    gone = rng.choice(len(work.los), CHANGES, replace=False)
+
+    def change(index: SliceList) -> None:
+        index.insert_many(new, work.los[picked], work.his[picked])
+        index.remove_many(gone)
+
+    seconds = sorted(once(partial(change, index)) for index in indexes[1:])
+    report.at_most("both calls", seconds[1] * 1e3, 50, " ms")
+    before, after = indexes[0], indexes[1]
+    taken = interleaved(
+        {
+            "before": lambda: before.stab(work.values, slots=True),
+            "after": lambda: after.stab(work.values, slots=True),
+        }
+    )
+    report.at_most("stab after / before", taken["after"] / taken["before"], 1.2)
+    compacting = once(after.compact)
+    report.note("compact() of all of it", f"{compacting * 1e3:.0f} ms")
+    return report
+
+
+def threads() -> Report:
+    """One batch over two cores."""
+    report = Report("SliceList, two threads")
+    work = workloads.heavy_tailed(values=100_000)
+    index = built(work)
+    out = Matches(np.empty(len(work.values) + 1, np.int64), np.zeros(int(work.counts().sum()), np.uint32))
+    taken = interleaved(
+        {
+            "one": lambda: index.stab(work.values, slots=True, out=out),
+            "two": lambda: index.stab(work.values, slots=True, out=out, threads=2),
+        }
+    )
+    report.at_least("workload D, slots: one thread / two", taken["one"] / taken["two"], 1.8)
+    return report

@@ -1,0 +1,146 @@
+"""What readers of a slice list work on: an immutable view, and the answers drawn from it."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fencepost.indexes.arrays import Bools, Int64s, UInt32s, UInt64s
+from fencepost.indexes.intervals.slice_search import STAGE, Translation, copy_runs, count_runs, find_runs
+from fencepost.indexes.intervals.windows import Part
+from fencepost.indexes.matches import Matches, widened
+from fencepost.indexes.vectors import aligned_empty
+
+__all__ = ["ROUND", "Slices", "View", "answer_values", "count_values"]
+
+ROUND = 4096
+"""Values that are located before their runs are copied: few enough for the cache."""
+_STREAMED_BYTES = 1 << 24
+
+
+class View(NamedTuple):
+    """What a reader sees: never edited, replaced as a whole."""
+
+    parts: tuple[Part, ...]
+    ids: UInt32s
+    gone: UInt64s
+    """A bit per position of `ids` that no longer counts; empty if there is none."""
+    translation: Translation
+
+
+class Slices:
+    """Answers that are not copied: per value and layer a run of one shared array.
+
+    ``slots[starts[i, l] : starts[i, l] + lengths[i, l]]`` are the slots of value i in layer l, and `ids` is
+    `slots` translated to ids. Layers hold disjoint intervals: lengths of one scale, intervals of all groups,
+    live changes.
+    """
+
+    def __init__(self, runs: UInt32s, slots: UInt32s, translation: Translation) -> None:
+        self._runs = runs
+        self._translation = translation
+        self._ids: Int64s | None = None
+        self.slots = slots
+
+    @property
+    def starts(self) -> UInt32s:
+        """One row per value, one column per layer."""
+        return self._runs[:, :, 0]
+
+    @property
+    def lengths(self) -> UInt32s:
+        """One row per value, one column per layer."""
+        return self._runs[:, :, 1]
+
+    @property
+    def ids(self) -> Int64s:
+        """The shared array as ids; translated from `slots` when first asked for."""
+        if self._ids is None:
+            slot_ids, origin = self._translation
+            self._ids = slot_ids[self.slots] if len(slot_ids) else self.slots.astype(np.int64) + origin
+        return self._ids
+
+    def to_arrow(self, slots: bool = False) -> list[Any]:
+        """One Arrow list view per layer over the shared array, nothing copied.
+
+        Args:
+            slots: over the slots themselves instead of the ids.
+        """
+        import pyarrow as pa
+
+        values = pa.array(self.slots if slots else self.ids)
+        runs = self._runs.astype(np.int64)
+        return [
+            pa.LargeListViewArray.from_arrays(pa.array(runs[:, layer, 0]), pa.array(runs[:, layer, 1]), values)
+            for layer in range(runs.shape[1])
+        ]
+
+
+def answer_values(
+    view: View,
+    ordinals: Int64s,
+    missing: Bools,
+    groups: Int64s,
+    offsets: Int64s,
+    ids: npt.NDArray[Any],
+    out: Matches | None,
+) -> npt.NDArray[Any]:
+    """Fill `ids` from ``offsets[0]`` on, round by round; the buffer, widened if it had to be."""
+    total = len(ordinals)
+    if not view.parts:
+        offsets[:] = offsets[0]
+        return ids
+    runs = np.empty((min(ROUND, total), len(view.parts), 2), np.uint32)
+    stage = aligned_empty(STAGE, np.uint32)
+    wide = aligned_empty(STAGE, ids.dtype)
+    for first in range(0, total, ROUND):
+        part = slice(first, first + ROUND)
+        values = ordinals[part]
+        found = _find(view, values, missing[part], groups[part], runs)
+        filled = int(offsets[first])
+        if filled + found > len(ids):
+            done = first + len(values)
+            likely = int((filled - int(offsets[0]) + found) / done * (total - done) * 1.05)
+            ids = widened(ids, filled, filled + found + likely, out)
+        streamed = len(ids) * ids.itemsize >= _STREAMED_BYTES
+        copy_runs(
+            view.ids,
+            view.gone,
+            runs[: len(values)],
+            view.translation,
+            streamed,
+            offsets[first : first + len(values) + 1],
+            ids,
+            stage,
+            wide,
+        )
+    return ids
+
+
+def count_values(
+    view: View,
+    ordinals: Int64s,
+    missing: Bools,
+    groups: Int64s,
+    counts: Int64s,
+) -> None:
+    """Write how many intervals contain each value, round by round."""
+    if not view.parts:
+        counts[:] = 0
+        return
+    runs = np.empty((min(ROUND, len(ordinals)), len(view.parts), 2), np.uint32)
+    for first in range(0, len(ordinals), ROUND):
+        part = slice(first, first + ROUND)
+        values = ordinals[part]
+        _find(view, values, missing[part], groups[part], runs)
+        count_runs(runs, view.gone, counts[part])
+
+
+def _find(
+    view: View,
+    values: Int64s,
+    missing: Bools,
+    groups: Int64s,
+    runs: UInt32s,
+) -> int:
+    return sum(find_runs(part, values, missing, groups, runs, column) for column, part in enumerate(view.parts))

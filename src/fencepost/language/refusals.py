@@ -1,0 +1,248 @@
+"""What the language refuses: one function per reason, each with the nearest thing that works."""
+
+import re
+from collections.abc import Sequence
+
+from sqlglot import exp
+from sqlglot.errors import ParseError
+
+from fencepost.language.source import Place, RefusalError, Source
+
+__all__ = [
+    "cast_type",
+    "column_arithmetic",
+    "different_kinds",
+    "interval_form",
+    "mixed_kinds",
+    "negated_key",
+    "no_list",
+    "no_predicate",
+    "null_constant",
+    "operand",
+    "ordered_key",
+    "predicate",
+    "qualified",
+    "reserved",
+    "symmetric",
+    "syntax",
+    "two_columns",
+]
+
+_KIND_NAMES = {
+    "number": "a number",
+    "key": "a string",
+    "date": "a date",
+    "timestamp": "a timestamp",
+    "boolean": "TRUE or FALSE",
+    "interval": "an interval",
+    "column": "a column",
+}
+_COMPARISON = "a column compared with a constant"
+_LIKE_A_TIME = re.compile(r"'\d{4}-\d{1,2}-\d{1,2}")
+_LIKE_A_NUMBER = re.compile(r"'[+-]?\d+(\.\d+)?'")
+
+
+def syntax(source: Source, error: ParseError) -> RefusalError:
+    """The text is no SQL condition."""
+    index = min(error.errors[0].get("col") or 0, len(source.tokens) - 1)
+    return RefusalError(
+        [(index, index)],
+        "where the condition cannot be read further",
+        "columns, constants, comparisons, BETWEEN, IN, AND, OR, NOT and parentheses",
+        'Look around the mark for a missing operand, operator or parenthesis; quote a column named like SQL: "from".',
+    )
+
+
+def reserved(word: str, place: Place) -> RefusalError:
+    """A word that SQL keeps for itself."""
+    return RefusalError(
+        [place], "a word that SQL keeps for itself", _COMPARISON, f'Quote it where it names a column: "{word}".'
+    )
+
+
+def no_predicate(place: Place) -> RefusalError:
+    """The expression is neither true nor false."""
+    return RefusalError([place], "which is neither true nor false", _COMPARISON, "Compare it, for example price > 40.")
+
+
+def predicate(node: exp.Expression, place: Place) -> RefusalError:
+    """The expression cannot stand where true or false is needed."""
+    if isinstance(node, exp.Is):
+        return _is_test(node, place)
+    if isinstance(node, (exp.Like, exp.ILike, exp.RegexpLike, exp.SimilarTo, exp.Glob)):
+        return RefusalError(
+            [place],
+            "a pattern",
+            _COMPARISON,
+            "List the strings, symbol IN ('IBM', 'SAP'), or compute whether it matches into a boolean column.",
+        )
+    if isinstance(node, exp.NullSafeEQ):
+        return RefusalError([place], "which also holds for null", "a comparison with =", "Write = instead.")
+    if isinstance(node, (exp.Literal, exp.Neg, exp.Interval, exp.Cast, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)):
+        return no_predicate(place)
+    return operand(node, place)
+
+
+def _is_test(node: exp.Is, place: Place) -> RefusalError:
+    name = node.expression.name.upper()
+    if name in ("TRUE", "FALSE"):
+        return RefusalError([place], "which also decides null", "a comparison", f"Write = {name} instead of IS {name}.")
+    return RefusalError(
+        [place],
+        "a test for null",
+        _COMPARISON,
+        "Leave it out: a null is in no range, so every comparison already asks for a value.",
+    )
+
+
+def operand(node: exp.Expression, place: Place) -> RefusalError:
+    """The expression cannot be compared."""
+    if isinstance(node, (exp.Query, exp.Subquery, exp.Exists, exp.All, exp.Any)):
+        return RefusalError([place], "a subquery", _COMPARISON, "Write the constants themselves: x IN (1, 2, 3).")
+    if isinstance(node, (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.CurrentDatetime)) or (
+        isinstance(node, exp.Anonymous) and node.name.lower() == "now"
+    ):
+        return RefusalError(
+            [place],
+            "which changes while the rule stands",
+            "a fixed constant",
+            "Write TIMESTAMP '2024-12-31 23:59:59'.",
+        )
+    if isinstance(node, exp.Cast):
+        return RefusalError([place], "a cast of a column", _COMPARISON, "Cast the constant instead.")
+    if isinstance(node, exp.Abs):
+        return RefusalError([place], "a function", _COMPARISON, "Write x BETWEEN -5 AND 5 for ABS(x) <= 5.")
+    if (isinstance(node, exp.Predicate) and not isinstance(node, exp.Func)) or isinstance(node, exp.Connector):
+        return RefusalError(
+            [place],
+            "a comparison inside another",
+            _COMPARISON,
+            "Join comparisons with AND: 1 < x AND x < 5.",
+        )
+    return RefusalError(
+        [place],
+        "which no range of a column can express",
+        _COMPARISON,
+        "Compute it into a column of the data and compare that column.",
+    )
+
+
+def column_arithmetic(column: str, place: Place) -> RefusalError:
+    """Arithmetic on a column."""
+    return RefusalError(
+        [place],
+        "arithmetic on a column",
+        _COMPARISON,
+        f"Move the constants to the other side: {column} > 3 for {column} + 2 > 5, {column} < -5 for -{column} > 5.",
+    )
+
+
+def two_columns(left: str, right: str, symbol: str, source: Source, place: Place) -> RefusalError:
+    """A comparison of two columns."""
+    remedy = f"Compute {left} - {right} into a column of the data and compare that with 0."
+    if symbol == "=" and source.tokens[place[1]].text.startswith('"'):
+        remedy = f"Strings take single quotes: {left} = '{right[1:-1]}'."
+    return RefusalError([place], "which compares two columns", _COMPARISON, remedy)
+
+
+def negated_key(place: Place) -> RefusalError:
+    """A string excluded."""
+    return RefusalError(
+        [place],
+        "a negated key",
+        "keys that are named: symbol = 'IBM' or symbol IN ('IBM', 'SAP')",
+        "List the keys that are meant, or compute the exclusion into a boolean column.",
+    )
+
+
+def ordered_key(source: Source, place: Place, constant: Place) -> RefusalError:
+    """An ordering comparison with a string."""
+    text = source.tokens[constant[1]].text
+    remedy = "List the strings that are meant: symbol IN ('IBM', 'SAP')."
+    if _LIKE_A_TIME.match(text):
+        remedy = f"Write DATE {text}." if len(text) <= len("'2024-12-31'") else f"Write TIMESTAMP {text}."
+    elif _LIKE_A_NUMBER.fullmatch(text):
+        remedy = f"Write {text[1:-1]} without quotes."
+    return RefusalError(
+        [place],
+        "an order of strings",
+        "numbers, dates or timestamps in order; strings with = or IN",
+        remedy,
+    )
+
+
+def null_constant(place: Place) -> RefusalError:
+    """A comparison with NULL."""
+    return RefusalError(
+        [place],
+        "with which no comparison holds",
+        _COMPARISON,
+        "Leave it out: a null is in no range, so every comparison already asks for a value.",
+    )
+
+
+def different_kinds(place: Place, left: str, right: str) -> RefusalError:
+    """Constants or columns that cannot be compared with each other."""
+    remedy = "Write both as numbers, strings, dates or timestamps."
+    if "interval" in (left, right):
+        remedy = "Add the interval to a date or timestamp: TIMESTAMP '2024-12-31' + INTERVAL '1' DAY."
+    return RefusalError(
+        [place],
+        f"which compares {_KIND_NAMES[left]} with {_KIND_NAMES[right]}",
+        "both sides of one kind",
+        remedy,
+    )
+
+
+def mixed_kinds(column: str, place: Place, known: str, found: str) -> RefusalError:
+    """One column compared with constants of two kinds."""
+    return RefusalError(
+        [place],
+        f"which compares {column} with {_KIND_NAMES[found]}, elsewhere with {_KIND_NAMES[known]}",
+        "one kind of constant for one column",
+        "Write both as numbers, strings, dates or timestamps.",
+    )
+
+
+def qualified(column: str, place: Place) -> RefusalError:
+    """A column with a table in front."""
+    return RefusalError(
+        [place],
+        "which names a table",
+        "columns of the one stream; left. and right. where a band compares two",
+        f"Write {column} alone.",
+    )
+
+
+def no_list(place: Place) -> RefusalError:
+    """IN without constants."""
+    return RefusalError(
+        [place], "an IN without constants", "a list of constants", "Write the constants themselves: x IN (1, 2, 3)."
+    )
+
+
+def symmetric(place: Place) -> RefusalError:
+    """BETWEEN SYMMETRIC."""
+    return RefusalError(
+        [place], "BETWEEN SYMMETRIC", "BETWEEN", "Write the smaller bound first and leave SYMMETRIC out."
+    )
+
+
+def interval_form(place: Place) -> RefusalError:
+    """An interval in a form that is not read."""
+    return RefusalError(
+        [place],
+        "an interval of two units",
+        "an interval in one unit, or in units that are named",
+        "Write INTERVAL '1 day 2 hours' for INTERVAL '1 2' DAY TO HOUR.",
+    )
+
+
+def cast_type(place: Place, types: Sequence[str]) -> RefusalError:
+    """A cast to a type that no constant has."""
+    return RefusalError(
+        [place],
+        "a cast to a type that no attribute has",
+        f"a cast to one of {', '.join(types)}",
+        "Write the constant without the cast.",
+    )

@@ -1,0 +1,269 @@
+"""Every refusal of the language, word by word: what was got, what was expected, the next step, and the place."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fencepost.language import KEY, Band, ColumnType, Condition, ConditionError, bind, bind_band, parse
+from fencepost.ordinals import BIGINT, BOOLEAN, DATE, DOUBLE, TIMESTAMP
+
+
+def refusals() -> list[tuple[str, str]]:
+    """Conditions and the messages that refuse them, from the file beside this one."""
+    text = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8")
+    cases = []
+    for block in text.split("\n\n"):
+        lines = [line for line in block.strip("\n").split("\n") if not line.startswith("#")]
+        if lines != [""] and lines:
+            condition = "\n".join(line.removeprefix("> ") for line in lines if line.startswith(">"))
+            message = "\n".join(line for line in lines if not line.startswith(">"))
+            cases.append((condition.removeprefix(">"), message))
+    return cases
+
+
+@pytest.mark.parametrize(("text", "message"), refusals(), ids=[text for text, _ in refusals()])
+def test_refusals(text: str, message: str) -> None:
+    with pytest.raises(ConditionError) as refused:
+        parse(text)
+    assert str(refused.value) == message
+
+
+def refusal_of(text: str) -> ConditionError | None:
+    try:
+        parse(text)
+    except ConditionError as refused:
+        return refused
+    return None
+
+
+VOCABULARY = """
+x y s left . right left.x right.x left.s = <> < <= > >= != ( ) , AND OR NOT IN BETWEEN IS NULL TRUE FALSE 1 2.5 1e5
+'a' '1' '2024-01-01' DATE TIMESTAMP INTERVAL DAY MONTH CAST AS INT DECIMAL ABS LIKE SELECT FROM CASE WHEN THEN END ::
++ - * / % WITH TIME ZONE "q" `b` -- /* */ EXISTS ANY IF OVER DISTINCT ARRAY current_date SET date COLLATE UNION VALUES
+<=> ISNULL DIV EXTRACT SYMMETRIC ' ; $ [
+"""
+
+
+@settings(max_examples=1500, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(words=st.lists(st.sampled_from(VOCABULARY.split()), min_size=1, max_size=9))
+def test_nonsense_is_read_or_refused_but_never_fails(caplog: pytest.LogCaptureFixture, words: list[str]) -> None:
+    text = " ".join(words)
+    refused = refusal_of(text)
+    if refused is not None:
+        assert all(0 <= start < end <= len(text) for start, end in refused.spans)
+        assert str(refused).startswith("got ")
+    assert not caplog.records
+
+
+def test_long_conditions_are_cut_around_the_place() -> None:
+    with pytest.raises(ConditionError) as refused:
+        parse(" AND ".join(f"column_{n} > {n}" for n in range(20)) + " AND x < y AND " + "z > 1 AND " * 20 + "z > 1")
+    _, line, carets = str(refused.value).split("\n")
+    assert line.startswith("  ...")
+    assert line.endswith("...")
+    assert line[carets.index("^") :].startswith("x < y")
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (f"x IN ({', '.join(map(str, range(257)))})", 257),
+        (f"x NOT IN ({', '.join(map(str, range(256)))})", 257),
+        (" AND ".join(f"(a{n} = 1 OR b{n} = 1)" for n in range(9)), 512),
+        (" OR ".join(f"x{n} = 1" for n in range(300)), 300),
+    ],
+)
+def test_too_many_boxes(text: str, count: int) -> None:
+    with pytest.raises(ConditionError) as refused:
+        parse(text)
+    assert refused.value.got.endswith(f"`, which makes {count} boxes")
+    assert refused.value.expected == "at most 256 combinations of OR, IN and <> in one condition"
+    assert refused.value.remedy == "Split it into several rules, or replace neighbouring constants by a range."
+
+
+@pytest.mark.parametrize(
+    ("text", "boxes"),
+    [
+        (f"x IN ({', '.join(map(str, range(256)))})", 256),
+        (f"x NOT IN ({', '.join(map(str, range(255)))})", 256),
+        (" AND ".join(f"x <> {n}" for n in range(50)), 51),
+        (f"x IN ({', '.join(map(str, range(200)))}) AND y IN ({', '.join(map(str, range(200)))}) AND x = 3", 200),
+        (" AND ".join(f"x > {n}" for n in range(3000)), 1),
+    ],
+)
+def test_as_many_boxes_as_can_hold(text: str, boxes: int) -> None:
+    condition = parse(text)
+    assert isinstance(condition, Condition)
+    assert len(condition.boxes) == boxes
+
+
+def test_deep_nesting() -> None:
+    with pytest.raises(ConditionError) as refused:
+        parse("(" * 5000 + "x > 1" + ")" * 5000)
+    assert str(refused.value) == (
+        "got a condition that is nested too deeply; expected at most some hundred parentheses inside each other. "
+        "Remove parentheses that change nothing."
+    )
+
+
+@pytest.mark.parametrize("text", [None, 5, b"x > 5"])
+def test_what_is_no_text(text: object) -> None:
+    with pytest.raises(ConditionError) as refused:
+        parse(text)  # type: ignore[arg-type]
+    assert str(refused.value) == f"got {text!r}; expected the text of a condition. Write for example 'price > 40'."
+
+
+BOUND: list[tuple[str, dict[str, ColumnType], str]] = [
+    (
+        "volume > 5",
+        {"price": DOUBLE, "symbol": KEY},
+        "got `volume > 5`, where no column is named volume; expected one of price, symbol. "
+        "Correct the name, or add the column to the schema.",
+    ),
+    (
+        "prize > 5",
+        {"price": DOUBLE},
+        "got `prize > 5`, where no column is named prize; expected one of price. Did you mean price?",
+    ),
+    (
+        '"PRICE" > 5',
+        {"price": DOUBLE},
+        'got `"PRICE" > 5`, where no column is named "PRICE"; expected one of price. '
+        "Correct the name, or add the column to the schema.",
+    ),
+    (
+        "x > 5",
+        {},
+        "got `x > 5`, where no column is named x; expected a schema with columns. "
+        "Correct the name, or add the column to the schema.",
+    ),
+    (
+        "price > 5",
+        {"Price": DOUBLE, "PRICE": DOUBLE},
+        "got `price > 5`, where price may be Price or PRICE; expected a name that only one column has. "
+        'Quote the name: "Price".',
+    ),
+    (
+        "price = '40'",
+        {"price": DOUBLE},
+        "got `price = '40'`, where price is double; expected a constant of type double. Write a number without quotes, "
+        "a time as DATE '2024-12-31' or TIMESTAMP '2024-12-31 23:59:59'.",
+    ),
+    (
+        "symbol = 40",
+        {"symbol": KEY},
+        "got `symbol = 40`, where symbol is a key; expected symbol = or IN with strings. "
+        "Put the constant in single quotes, or give the column another type.",
+    ),
+    (
+        "day > 5",
+        {"day": DATE},
+        "got `day > 5`, where day is date; expected a date or timestamp. "
+        "Compare with a constant of that type, or bind the column to the type of the constant.",
+    ),
+    (
+        "flag = 1",
+        {"flag": BOOLEAN},
+        "got `flag = 1`, where flag is boolean; expected TRUE or FALSE. "
+        "Compare with a constant of that type, or bind the column to the type of the constant.",
+    ),
+    (
+        "n > DATE '2024-01-01'",
+        {"n": BIGINT},
+        "got `n > DATE '2024-01-01'`, where n is bigint; expected a number. "
+        "Compare with a constant of that type, or bind the column to the type of the constant.",
+    ),
+    (
+        "n > 2.1 AND n < 2.9",
+        {"n": BIGINT},
+        "got `n > 2.1` and `n < 2.9`, which exclude each other; expected a condition that can hold. "
+        "Remove one of the two parts, correct its constants, or join them with OR.",
+    ),
+    (
+        "n = 2.5",
+        {"n": BIGINT},
+        "got `n = 2.5`, which can never hold; expected a condition that can hold. Remove it, or correct its constants.",
+    ),
+    (
+        "s = 'A' AND \"s\" = 'B'",
+        {"s": KEY},
+        "got `s = 'A'` and `\"s\" = 'B'`, which exclude each other; expected a condition that can hold. "
+        "Remove one of the two parts, correct its constants, or join them with OR.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "types", "message"), BOUND, ids=[case[0] for case in BOUND])
+def test_refusals_of_binding(text: str, types: dict[str, ColumnType], message: str) -> None:
+    condition = parse(text)
+    assert isinstance(condition, Condition)
+    with pytest.raises(ConditionError) as refused:
+        bind(condition, types)
+    assert str(refused.value).split("\n")[:2] == [message, f"  {text}"]
+
+
+BOUND_BANDS: list[tuple[str, dict[str, ColumnType], dict[str, ColumnType], str]] = [
+    (
+        "left.x < right.x",
+        {"x": DOUBLE},
+        {"x": BIGINT},
+        "got `left.x < right.x`, where left.x is double and right.x is bigint; expected two columns of one type. "
+        "Cast one of the two columns to the type of the other.",
+    ),
+    (
+        "left.x < right.x",
+        {"x": KEY},
+        {"x": KEY},
+        "got `left.x < right.x`, where left.x is key and right.x is key; expected two columns of one type. "
+        "Cast one of the two columns to the type of the other.",
+    ),
+    (
+        "left.x < right.x AND left.s = right.s",
+        {"x": DOUBLE, "s": KEY},
+        {"x": DOUBLE, "s": BIGINT},
+        "got `left.x < right.x AND left.s = right.s`, where left.s is key and right.s is bigint; "
+        "expected two columns of one type. "
+        "Cast one of the two columns to the type of the other.",
+    ),
+    (
+        "left.t - right.t < 5",
+        {"t": TIMESTAMP},
+        {"t": TIMESTAMP},
+        "got `left.t - right.t < 5`, where the columns are timestamp; expected an interval between timestamps, days or "
+        "an interval between dates, else a number. Write for example INTERVAL '5' SECOND between timestamps.",
+    ),
+    (
+        "left.x < right.x AND left.s = 'A'",
+        {"x": DOUBLE, "s": BIGINT},
+        {"x": DOUBLE},
+        "got `left.x < right.x AND left.s = 'A'`, where s is bigint and compared with a string; expected a key. "
+        "Compare strings with string columns; filter the stream for other constants.",
+    ),
+    (
+        "left.x - right.x > 2.1 AND left.x - right.x < 2.9",
+        {"x": BIGINT},
+        {"x": BIGINT},
+        "got `left.x - right.x > 2.1` and `left.x - right.x < 2.9`, which exclude each other; "
+        "expected a condition that can hold. Remove one of the two parts, correct its constants, or join them with OR.",
+    ),
+    (
+        "left.x < right.y",
+        {"x": BIGINT},
+        {"x": BIGINT},
+        "got `left.x < right.y`, where no column is named y; expected one of x. "
+        "Correct the name, or add the column to the schema.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "left", "right", "message"), BOUND_BANDS, ids=[case[0] for case in BOUND_BANDS])
+def test_refusals_of_binding_bands(
+    text: str, left: dict[str, ColumnType], right: dict[str, ColumnType], message: str
+) -> None:
+    band = parse(text)
+    assert isinstance(band, Band)
+    with pytest.raises(ConditionError) as refused:
+        bind_band(band, left, right)
+    assert str(refused.value).split("\n")[0] == message
