@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from fencepost import workloads
-from fencepost.indexes import ACEI, CEI, LCI, SCI, UI, ISList, SliceList
+from fencepost.indexes import ACEI, CEI, LCI, SCI, UI, ISList, Matches, SliceList
 from fencepost.indexes.intervals.contract import IntervalIndex
+from fencepost.indexes.vectors import PADDING
 
 __all__ = ["main"]
 
@@ -51,6 +52,7 @@ def catalogue(console: Console) -> int:
         table.add_column(header, justify="right")
     table.columns.insert(0, type(table.columns[0])(header="structure"))
     expected = work.counts()
+    buffers = Matches(np.empty(len(values) + 1, np.int64), np.zeros(int(expected.sum()) + PADDING, np.int64))
     wrong = 0
     with console.status("building and asking"):
         for name, index in structures:
@@ -60,7 +62,7 @@ def catalogue(console: Console) -> int:
             begin = time.perf_counter()
             index.insert_many(work.ids, work.los, work.his)
             built = time.perf_counter()
-            answer = index.stab(values)
+            answer = index.stab(values, out=buffers)
             asked = time.perf_counter()
             wrong += not np.array_equal(answer.counts, expected)
             table.add_row(

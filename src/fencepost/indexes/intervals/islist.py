@@ -190,8 +190,10 @@ class ISList(TableIndex):
                 if done == len(part):
                     break
                 filled = int(part_offsets[done])
-                rate = (filled + needed) / (first + done + 1)
-                ids = widened(ids, filled, filled + needed + int(1.05 * rate * (total - first - done)), out)
+                met = np.arange(runs.shape[1]) < visits.counts[: len(part), None]
+                in_round = int(runs[: len(part), :, 1].sum(dtype=np.int64, where=met))
+                likely = int(1.05 * in_round * (total - first) / len(part))
+                ids = widened(ids, filled, filled + needed + likely, out)
         return Matches(offsets, ids[: offsets[total]])
 
     def pieces(self, id: int) -> list[tuple[float, float]]:

@@ -40,7 +40,16 @@ from fencepost.indexes.intervals.windows import (
     unpack,
 )
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
-from fencepost.indexes.ordinal import LARGEST, SMALLEST, ValueType, from_ordinal, infer_type, ranges, values_to_ordinals
+from fencepost.indexes.ordinal import (
+    LARGEST,
+    SMALLEST,
+    Ranges,
+    ValueType,
+    from_ordinal,
+    infer_type,
+    ranges,
+    values_to_ordinals,
+)
 from fencepost.indexes.vectors import PADDING, aligned_empty
 
 __all__ = ["SliceList", "Slices"]
@@ -142,24 +151,43 @@ class SliceList(IntervalIndex):
         with self._writing:
             id_array = id_column(ids)
             kind = self.values or infer_type(los, his)
-            firsts, lasts, no_number, empty = ranges(los, his, bounds or "[)", kind)
-            same_length(id_array, los=firsts, his=lasts)
-            keys, in_all = _group_column(groups, len(id_array))
-            same_length(id_array, groups=keys if groups is not None else None)
-            self._refuse_faults(id_array, los, his, no_number, empty, closed=bounds == "[]")
-            if not len(id_array):
-                return
-            self.values = kind
-            self._own_tables()
-            self._prepare_slots(id_array)
-            for chosen, keyed in ((in_all, False), (~in_all, True)):
-                if chosen.any():
-                    some = slice(None) if chosen.all() else chosen
-                    slots = self._new_slots(id_array[some])
-                    self._add(Intervals(slots, firsts[some], lasts[some], keys[some] if keyed else _NO_GROUPS))
-            self._live += len(id_array)
-            self._balance()
-            self._publish()
+            found = ranges(los, his, bounds or "[)", kind)
+            same_length(id_array, los=found.firsts, his=found.lasts)
+            self._insert_ranges(id_array, found, groups, kind, (los, his), closed=bounds == "[]")
+
+    def insert_ordinals(self, ids: Column, firsts: Int64s, lasts: Int64s, groups: Column | None = None) -> None:
+        """Add intervals given as inclusive ranges of ordinals (see `fencepost.indexes.ordinal`)."""
+        with self._writing:
+            id_array = id_column(ids)
+            same_length(id_array, firsts=firsts, lasts=lasts)
+            found = Ranges(firsts, lasts, np.zeros(len(firsts), np.bool_), firsts > lasts)
+            self._insert_ranges(id_array, found, groups, self.values or "int64", (firsts, lasts), closed=True)
+
+    def _insert_ranges(
+        self,
+        ids: Int64s,
+        found: Ranges,
+        groups: Column | None,
+        kind: ValueType,
+        written: tuple[Any, Any],
+        closed: bool,
+    ) -> None:
+        keys, in_all = _group_column(groups, len(ids))
+        same_length(ids, groups=keys if groups is not None else None)
+        self._refuse_faults(ids, found, written, closed)
+        if not len(ids):
+            return
+        self.values = kind
+        self._own_tables()
+        self._prepare_slots(ids)
+        for chosen, keyed in ((in_all, False), (~in_all, True)):
+            if chosen.any():
+                some = slice(None) if chosen.all() else chosen
+                slots = self._new_slots(ids[some])
+                self._add(Intervals(slots, found.firsts[some], found.lasts[some], keys[some] if keyed else _NO_GROUPS))
+        self._live += len(ids)
+        self._balance()
+        self._publish()
 
     def remove(self, id: int) -> None:
         """Take one interval out."""
@@ -170,8 +198,7 @@ class SliceList(IntervalIndex):
         with self._writing:
             id_array = id_column(ids)
             slots = self._slots_of(id_array)
-            order = np.argsort(id_array, kind="stable")
-            again = order[1:][id_array[order][1:] == id_array[order][:-1]]
+            again = _repeats(id_array)
             if len(again) or (slots < 0).any():
                 faults = np.append(np.flatnonzero(slots < 0), again)
                 row = int(faults.min())
@@ -196,24 +223,15 @@ class SliceList(IntervalIndex):
                 self._rebuild()
                 self._publish()
 
-    def _refuse_faults(
-        self,
-        ids: Int64s,
-        los: Any,
-        his: Any,
-        no_number: Bools,
-        empty: Bools,
-        closed: bool,
-    ) -> None:
+    def _refuse_faults(self, ids: Int64s, found: Ranges, written: tuple[Any, Any], closed: bool) -> None:
         known = self._slots_of(ids) >= 0
-        order = np.argsort(ids, kind="stable")
-        known[order[1:][ids[order][1:] == ids[order][:-1]]] = True
-        faulty = no_number | empty | known
+        known[_repeats(ids)] = True
+        faulty = found.not_a_number | found.empty | known
         if not faulty.any():
             return
         row = int(np.argmax(faulty))
-        fault = NAN_BOUND if no_number[row] else EMPTY if empty[row] else KNOWN
-        low, high = (_shown(column, row, side) for column, side in ((los, -np.inf), (his, np.inf)))
+        fault = NAN_BOUND if found.not_a_number[row] else EMPTY if found.empty[row] else KNOWN
+        low, high = (_shown(column, row, side) for column, side in zip(written, (-np.inf, np.inf), strict=True))
         raise refusal(fault, int(ids[row]), low, high, ids[:row], closed)
 
     # -- slots ------------------------------------------------------------------------------------------
@@ -385,7 +403,27 @@ class SliceList(IntervalIndex):
             threads: cores to split a large batch over.
         """
         view = self._view
-        ordinals, missing, keys = self._asked(view, values, groups)
+        ordinals, missing = values_to_ordinals(values, self.values or "float64")
+        return self._stab(view, ordinals, missing, self._asked_groups(view, len(ordinals), groups), slots, out, threads)
+
+    def stab_ordinals(
+        self, ordinals: Int64s, missing: Bools | None = None, groups: Column | None = None, slots: bool = False
+    ) -> Matches:
+        """Like `stab`, for values given as ordinals; `missing` marks those that are in no interval."""
+        view = self._view
+        absent = np.zeros(0, np.bool_) if missing is None else missing
+        return self._stab(view, ordinals, absent, self._asked_groups(view, len(ordinals), groups), slots, None, 1)
+
+    def _stab(
+        self,
+        view: View,
+        ordinals: Int64s,
+        missing: Bools,
+        keys: Int64s,
+        slots: bool,
+        out: Matches | None,
+        threads: int,
+    ) -> Matches:
         dtype = np.uint32 if slots else np.int64
         if threads > 1 and len(ordinals) >= 2 * ROUND:
             return self._stab_threaded(view, ordinals, missing, keys, dtype, out, threads)
@@ -431,7 +469,8 @@ class SliceList(IntervalIndex):
     def count(self, values: Column, groups: Column | None = None) -> Int64s:
         """How many intervals contain each value."""
         view = self._view
-        ordinals, missing, keys = self._asked(view, values, groups)
+        ordinals, missing = values_to_ordinals(values, self.values or "float64")
+        keys = self._asked_groups(view, len(ordinals), groups)
         counts = np.empty(len(ordinals), np.int64)
         count_values(view, ordinals, missing, keys, counts)
         return counts
@@ -441,33 +480,33 @@ class SliceList(IntervalIndex):
         if len(self._view.gone):
             self.compact()
         view = self._view
-        ordinals, missing, keys = self._asked(view, values, groups)
+        ordinals, missing = values_to_ordinals(values, self.values or "float64")
+        keys = self._asked_groups(view, len(ordinals), groups)
         runs = np.empty((len(ordinals), max(1, len(view.parts)), 2), np.uint32)
         runs[:, len(view.parts) :] = 0
         for column, part in enumerate(view.parts):
             find_runs(part, ordinals, missing, keys, runs, column)
         return Slices(runs, view.ids, view.translation)
 
-    def _asked(self, view: View, values: Column, groups: Column | None) -> tuple[Int64s, Bools, Int64s]:
-        ordinals, missing = values_to_ordinals(values, self.values or "float64")
+    def _asked_groups(self, view: View, values: int, groups: Column | None) -> Int64s:
         if not any(part.meta[1] for part in view.parts):
-            return ordinals, missing, _NO_GROUPS
+            return _NO_GROUPS
         if groups is None:
             raise FencepostError(
-                f"{len(ordinals)} values without groups",
+                f"{values} values without groups",
                 "the group of each value, since the index has intervals with groups",
                 "Pass groups=[...].",
             )
-        keys, in_none = _group_column(groups, len(ordinals))
-        if len(keys) != len(ordinals):
+        keys, in_none = _group_column(groups, values)
+        if len(keys) != values:
             raise FencepostError(
-                f"{len(ordinals)} values and {len(keys)} groups", "one group per value", "Pass columns of one length."
+                f"{values} values and {len(keys)} groups", "one group per value", "Pass columns of one length."
             )
         if in_none.any():
             raise FencepostError(
                 f"value {int(np.argmax(in_none))} without a group", "the group of each value", "Leave such values out."
             )
-        return ordinals, missing, keys
+        return keys
 
     # -- saving -----------------------------------------------------------------------------------------
 
@@ -534,17 +573,33 @@ class SliceList(IntervalIndex):
 
     def interval(self, id: int) -> tuple[float, float]:
         """The bounds of one interval ``[lo, hi)``, infinite where it is unbounded."""
+        first, last = self.ordinals(id)
+        kind = self.values or "float64"
+        low = -np.inf if first == SMALLEST else from_ordinal(first, kind)
+        return low, np.inf if last == LARGEST else from_ordinal(last + 1, kind)
+
+    def ordinals(self, id: int) -> tuple[int, int]:
+        """The first and last ordinal of one interval."""
         with self._writing:
-            slot = int(self._slots_of(np.array([whole_id(id)]))[0])
-            if slot < 0:
-                raise unknown(id)
-            part = self._parts[int(self._owners[slot])]
-            window = int(self._first_windows[slot])
+            slot, part, window = self._home(id)
             group_end = int(part.groups_first[np.searchsorted(part.groups_first, window, "right")])
             first, last = trace(part, self._ids, group_end, slot, window)
-            kind = self.values or "float64"
-            low = -np.inf if first == SMALLEST else from_ordinal(int(first), kind)
-            return low, np.inf if last == LARGEST else from_ordinal(int(last) + 1, kind)
+            return int(first), int(last)
+
+    def group_of(self, id: int) -> int | None:
+        """The group of one interval; None if it holds in every group."""
+        with self._writing:
+            _, part, window = self._home(id)
+            if not part.meta[1]:
+                return None
+            return int(part.group_keys[np.searchsorted(part.groups_first, window, "right") - 1])
+
+    def _home(self, id: int) -> tuple[int, Part, int]:
+        """The slot of an interval, its part and its first window there."""
+        slot = int(self._slots_of(np.array([whole_id(id)]))[0])
+        if slot < 0:
+            raise unknown(id)
+        return slot, self._parts[int(self._owners[slot])], int(self._first_windows[slot])
 
     def storage(self) -> Storage:
         """Windows and the slots in them; the model is 4 bytes per slot and 8 per window and edge."""
@@ -595,6 +650,14 @@ def _check_part(part: Part, ids: UInt32s) -> None:
             assert ((start > part.keys[w]) & (start <= until)).all(), "starts lie inside their window"
             assert behind - base >= next_edge - edge, "every edge has its slot"
             assert len(np.unique(ids[base:behind])) == behind - base, "a slot is in a window once"
+
+
+def _repeats(ids: Int64s) -> Int64s:
+    """The rows whose id came before."""
+    if (ids[1:] > ids[:-1]).all():
+        return np.zeros(0, np.int64)
+    order = np.argsort(ids, kind="stable")
+    return np.compress(ids[order][1:] == ids[order][:-1], order[1:])
 
 
 def _dense(low: int, high: int, count: int) -> bool:

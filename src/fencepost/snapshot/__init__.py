@@ -1,0 +1,21 @@
+"""Snapshots: an immutable function from a batch of rows to the rules they concern."""
+
+from fencepost.snapshot.columns import DETECTS, NEVER, BandColumns, BoxSet, RuleColumns, detect_flags, detect_names
+from fencepost.snapshot.groups import Batch
+from fencepost.snapshot.snapshot import Explanation, GroupExplanation, Snapshot
+from fencepost.snapshot.tables import Table
+
+__all__ = [
+    "DETECTS",
+    "NEVER",
+    "BandColumns",
+    "Batch",
+    "BoxSet",
+    "Explanation",
+    "GroupExplanation",
+    "RuleColumns",
+    "Snapshot",
+    "Table",
+    "detect_flags",
+    "detect_names",
+]

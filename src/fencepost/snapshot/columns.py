@@ -1,0 +1,83 @@
+"""Rules as a snapshot takes them: columns of arrays, bound to types, nothing left to parse."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt8s
+
+__all__ = ["DETECTS", "NEVER", "BandColumns", "BoxSet", "RuleColumns", "detect_flags", "detect_names"]
+
+DETECTS = {"inside": 1, "enter": 2, "exit": 4, "cross": 8}
+"""What a rule can ask to be told, as bits."""
+
+NEVER = 2**63 - 1
+"""The expiry of a rule without one."""
+
+
+class RuleColumns(NamedTuple):
+    """One row per rule; rows are what boxes refer to."""
+
+    ids: Int64s
+    versions: Int64s
+    """The rule's own revision: 1, 2, ..."""
+    detects: UInt8s
+    """Bits of `DETECTS`."""
+    initial: Bools
+    expires: Int64s
+    """Microseconds since 1970 UTC, or `NEVER`."""
+    conditions: Any
+    """Arrow large_string: the text, or null where the rule came from a table."""
+    labels: Any
+    """Arrow large_string: a JSON object, or null."""
+
+
+class BoxSet(NamedTuple):
+    """Boxes that constrain the same columns: the unit a snapshot indexes."""
+
+    keys: tuple[str, ...]
+    """Key columns, sorted."""
+    attributes: tuple[str, ...]
+    """Range columns, sorted."""
+    rules: Int64s
+    """The row of `RuleColumns` each box belongs to; a rule may have boxes in several sets."""
+    key_values: tuple[Any, ...]
+    """Per key column an Arrow string (or dictionary) array, one value per box, no nulls."""
+    firsts: Int64s
+    """Inclusive ordinals, one row per box and one column per attribute."""
+    lasts: Int64s
+
+
+class BandColumns(NamedTuple):
+    """Bands, one row each: kept in snapshots, answered by the band join."""
+
+    rules: Int64s
+    left: Any
+    """Arrow large_string: the column of the left stream; likewise the others."""
+    right: Any
+    same: Any
+    """Arrow large_string: a JSON list of pairs of columns that must be equal."""
+    lower: Float64s
+    upper: Float64s
+    lower_closed: Bools
+    upper_closed: Bools
+
+
+def detect_flags(detect: str | Iterable[str]) -> int:
+    """The bits of a list of detections.
+
+    >>> detect_flags("enter,exit"), detect_names(6)
+    (6, 'enter,exit')
+    """
+    names = [name.strip() for name in detect.split(",")] if isinstance(detect, str) else list(detect)
+    wrong = [name for name in names if name not in DETECTS]
+    if wrong or not names:
+        raise FencepostError(
+            f"detect={detect!r}", f"any of {', '.join(DETECTS)}, separated by commas", "Write for example 'enter,exit'."
+        )
+    return sum({DETECTS[name] for name in names})
+
+
+def detect_names(flags: int) -> str:
+    """The detections of these bits, in a fixed order."""
+    return ",".join(name for name, bit in DETECTS.items() if flags & bit)

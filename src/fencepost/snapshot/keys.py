@@ -1,0 +1,126 @@
+"""Key columns: strings as numbers, and the numbers of several columns as one."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fencepost.errors import FencepostError
+from fencepost.indexes.arguments import kernel_ready
+from fencepost.indexes.arrays import Int64s
+from fencepost.indexes.strings import UNKNOWN_STRING, StringTable, find_strings, string_table
+
+__all__ = ["KeyColumn", "KeyCombination"]
+
+_SAFE = 2**62
+
+
+class KeyColumn:
+    """The strings that rules compare one key column with, each with its code.
+
+    >>> column = KeyColumn.of("symbol", pa.array(["IBM", "AAPL", "IBM"]))
+    >>> column.codes(pa.array(["AAPL", None, "MSFT"])).tolist()
+    [0, -1, -2]
+    """
+
+    def __init__(self, name: str, strings: StringTable) -> None:
+        self.name = name
+        self.strings = strings
+
+    @classmethod
+    def of(cls, name: str, values: Any) -> "KeyColumn":
+        """The column with all distinct strings of an Arrow array, in ascending order."""
+        distinct = pc.unique(_as_strings(name, values).drop_null())
+        ordered = distinct.take(pc.array_sort_indices(distinct))
+        offsets, data, _ = _buffers(ordered)
+        return cls(name, string_table(offsets.copy(), data))
+
+    def __len__(self) -> int:
+        return len(self.strings.offsets) - 1
+
+    def codes(self, values: Any) -> Int64s:
+        """The code of each string: -1 for null, -2 for one that no rule mentions."""
+        if isinstance(values, pa.ChunkedArray):
+            values = values.combine_chunks()
+        if pa.types.is_dictionary(values.type):
+            known = np.append(self.codes(values.dictionary), [-1])
+            indices = pc.fill_null(values.indices.cast(pa.int64()), len(known) - 1).to_numpy(zero_copy_only=False)
+            taken: Int64s = np.take(known, indices)
+            return taken
+        offsets, data, valid = _buffers(_as_strings(self.name, values))
+        numbers = np.empty(len(values), np.int64)
+        find_strings(self.strings, offsets, data, valid, numbers)
+        return numbers
+
+    def string(self, code: int) -> str:
+        """The string with this code."""
+        start, end = self.strings.offsets[code], self.strings.offsets[code + 1]
+        return bytes(self.strings.data[start:end]).decode()
+
+
+def _as_strings(name: str, values: Any) -> Any:
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    if pa.types.is_null(array.type):
+        return array.cast(pa.large_string())
+    if not (
+        pa.types.is_string(array.type) or pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type)
+    ):
+        raise FencepostError(
+            f"column {name} of type {array.type}",
+            "strings, since rules compare it with quoted strings",
+            "Cast the column to a string in the same form that the rules use.",
+        )
+    return array.cast(pa.large_string())
+
+
+def _buffers(strings: Any) -> tuple[Int64s, Any, Any]:
+    """Offsets, bytes and validity of an Arrow large_string array."""
+    _, offset_buffer, data_buffer = strings.buffers()
+    if offset_buffer is None or not len(strings):
+        return np.zeros(len(strings) + 1, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.bool_)
+    offsets = np.frombuffer(offset_buffer, np.int64)[strings.offset : strings.offset + len(strings) + 1]
+    data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.zeros(0, np.uint8)
+    valid = strings.is_valid().to_numpy(zero_copy_only=False) if strings.null_count else np.zeros(0, np.bool_)
+    return kernel_ready(offsets), kernel_ready(data), kernel_ready(valid)
+
+
+class KeyCombination:
+    """The codes of several key columns as one code: pairs are numbered column by column, exactly.
+
+    `steps[i]` are the pairs (code so far, code of column i + 1) that occur, as ``a * sizes[i + 1] + b``, ascending;
+    the rank of a pair is the code so far of the next step.
+    """
+
+    def __init__(self, sizes: Sequence[int], steps: Sequence[Int64s]) -> None:
+        self.sizes = list(sizes)
+        self.steps = list(steps)
+
+    @classmethod
+    def of(cls, columns: Sequence[Int64s], sizes: Sequence[int]) -> tuple["KeyCombination", Int64s]:
+        """The combination of these code columns, and the combined code of each row."""
+        codes = columns[0]
+        steps: list[Int64s] = []
+        for column, size in zip(columns[1:], sizes[1:], strict=True):
+            if (int(codes.max(initial=0)) + 1) * size >= _SAFE:
+                raise FencepostError(
+                    f"{len(columns)} key columns with {size} strings in one of them",
+                    "fewer combinations than 2**62",
+                    "Join some of the key columns into one.",
+                )
+            step, codes = np.unique(codes * size + column, return_inverse=True)
+            steps.append(step)
+        return cls(sizes, steps), codes
+
+    def codes(self, columns: Sequence[Int64s]) -> Int64s:
+        """The combined code of each row; negative for a combination that does not occur."""
+        codes = columns[0]
+        for column, size, step in zip(columns[1:], self.sizes[1:], self.steps, strict=True):
+            pair = codes * size + column
+            at = np.minimum(np.searchsorted(step, pair), max(0, len(step) - 1))
+            found = (codes >= 0) & (column >= 0) & (step[at] == pair)
+            codes = np.where(found, at, UNKNOWN_STRING)
+        return codes

@@ -1,0 +1,161 @@
+"""Snapshots on disk: a directory with `header.json` and `arrays.bin`, checksummed, mapped copy-on-write.
+
+The header lists every array with its type, shape and place, and ends in a checksum of itself; it is written last, so
+a directory without one was never finished. Arrays start on 64-byte boundaries.
+"""
+
+import hashlib
+import json
+import mmap
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fencepost.errors import FencepostError
+from fencepost.indexes.checksum import checksum
+from fencepost.indexes.strings import StringTable
+
+__all__ = ["read", "string_table_from", "with_prefix", "write"]
+
+FORMAT = 1
+MAGIC = "fencepost snapshot"
+_ALIGNED = 64
+_DTYPES = {"|b1", "|u1", "<u2", "<u4", "<u8", "<i8", "<f8"}
+
+
+def write(
+    path: Path, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], texts: Mapping[str, Any]
+) -> None:
+    """Write arrays and Arrow string arrays under a header, into a directory that does not exist yet."""
+    try:
+        path.mkdir(parents=True)
+    except FileExistsError:
+        raise FencepostError(f"{path}, which exists", "a new directory", "Save under another name.") from None
+    places = []
+    at = 0
+    parts = dict(arrays)
+    for name, strings in texts.items():
+        parts |= _text_arrays(name, strings)
+    with (path / "arrays.bin").open("wb") as file:
+        for name, array in parts.items():
+            data = np.ascontiguousarray(array)
+            file.write(b"\0" * (-at % _ALIGNED))
+            at += -at % _ALIGNED
+            places.append([name, data.dtype.str, list(data.shape), at])
+            file.write(data.reshape(-1).view(np.uint8).data)
+            at += data.nbytes
+        file.write(b"\0" * (-at % _ALIGNED))
+        file.flush()
+        os.fsync(file.fileno())
+    mapped = _mapped(path / "arrays.bin")
+    full = {
+        "magic": MAGIC,
+        "format": FORMAT,
+        **header,
+        "texts": list(texts),
+        "arrays": places,
+        "bytes": len(mapped),
+        "checksum": checksum(mapped),
+    }
+    body = json.dumps(full, sort_keys=True)
+    with (path / "header.json").open("x") as file_out:
+        file_out.write(json.dumps({"header": full, "digest": _digest(body)}))
+        file_out.flush()
+        os.fsync(file_out.fileno())
+
+
+def read(path: Path, verify: bool) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """Header, arrays and texts of a directory that `write` made."""
+    header = _header(path)
+    file = path / "arrays.bin"
+    size = file.stat().st_size if file.exists() else -1
+    if size != header["bytes"]:
+        raise _refused(path, f"arrays.bin with {size:,} bytes", f"{header['bytes']:,} bytes")
+    memory = _mapped(file)
+    if verify and checksum(memory) != header["checksum"]:
+        raise _refused(path, "arrays.bin with another checksum", "the bytes that were saved")
+    arrays = {}
+    for name, dtype, shape, at in header["arrays"]:
+        count = int(np.prod(shape, dtype=np.int64))
+        if dtype not in _DTYPES or at < 0 or at + count * np.dtype(dtype).itemsize > size:
+            raise _refused(path, f"array {name} at {at} of type {dtype}", "an array inside the file")
+        arrays[name] = memory[at : at + count * np.dtype(dtype).itemsize].view(dtype).reshape(shape)
+    texts = {name: _text(arrays, name) for name in header["texts"]}
+    return header, {name: a for name, a in arrays.items() if not name.startswith("text.")}, texts
+
+
+def _mapped(file: Path) -> npt.NDArray[np.uint8]:
+    """A file's bytes, shared with everyone who maps it until written to, which nobody does."""
+    if not file.stat().st_size:
+        return np.zeros(0, np.uint8)
+    with file.open("rb") as opened:
+        return np.frombuffer(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
+
+
+def _header(path: Path) -> dict[str, Any]:
+    file = path / "header.json"
+    try:
+        outer = json.loads(file.read_text())
+        header: dict[str, Any] = outer["header"]
+        digest = outer["digest"]
+        magic, version = header["magic"], header["format"]
+    except FileNotFoundError:
+        raise _refused(path, "no header.json", "a finished snapshot") from None
+    except (ValueError, KeyError, TypeError, UnicodeDecodeError):
+        raise _refused(path, "a header.json that cannot be read", "the header of a snapshot") from None
+    if magic != MAGIC:
+        raise _refused(path, f"a header of {magic!r}", f"{MAGIC!r}")
+    if version != FORMAT:
+        raise FencepostError(
+            f"a snapshot of format {version} in {path}",
+            f"format {FORMAT}",
+            "Upgrade fencepost."
+            if isinstance(version, int) and version > FORMAT
+            else "Compile and save the rules again.",
+        )
+    if digest != _digest(json.dumps(header, sort_keys=True)):
+        raise _refused(path, "a header that was changed", "the header that was saved")
+    return header
+
+
+def _refused(path: Path, got: str, expected: str) -> FencepostError:
+    return FencepostError(f"{got} in {path}", expected, "Save or publish the snapshot again.")
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _text_arrays(name: str, strings: Any) -> dict[str, npt.NDArray[Any]]:
+    array = strings.cast(pa.large_string())
+    filled = array.fill_null("")
+    _, offsets, data = filled.buffers()
+    return {
+        f"text.{name}.offsets": np.frombuffer(offsets, np.int64)[filled.offset : filled.offset + len(filled) + 1]
+        if len(filled)
+        else np.zeros(1, np.int64),
+        f"text.{name}.data": np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8),
+        f"text.{name}.valid": np.asarray(array.is_valid().to_numpy(zero_copy_only=False)),
+    }
+
+
+def _text(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> Any:
+    offsets, data, valid = (arrays[f"text.{name}.{field}"] for field in ("offsets", "data", "valid"))
+    mask = pa.array(valid).buffers()[1] if len(valid) else None
+    buffers = [mask, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.LargeStringArray.from_buffers(len(valid), buffers[1], buffers[2], buffers[0])
+
+
+def with_prefix(items: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """The items under a prefix, without it."""
+    return {name.removeprefix(prefix): item for name, item in items.items() if name.startswith(prefix)}
+
+
+def string_table_from(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> StringTable:
+    """The string table whose arrays have this prefix."""
+    return StringTable(**with_prefix(arrays, prefix))

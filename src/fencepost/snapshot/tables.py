@@ -1,0 +1,78 @@
+"""Tables as callers have them (Arrow, pandas, polars, dicts of arrays): columns by name, found without case."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from fencepost.errors import FencepostError
+
+__all__ = ["Table"]
+
+
+class Table:
+    """A table's columns, by the names that rules use.
+
+    A name matches exactly, or without case if that leaves one column.
+
+    >>> Table({"Price": [1.0, 2.0]}).column("price")
+    [1.0, 2.0]
+    """
+
+    def __init__(self, data: Any) -> None:
+        self._data = data.to_arrow() if type(data).__module__.split(".")[0] == "polars" else data
+        self.names = self._column_names()
+        lengths = {name: len(self._get(name)) for name in self.names} if isinstance(data, Mapping) else {}
+        if len(set(lengths.values())) > 1:
+            shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
+            raise FencepostError(f"columns of different lengths ({shown})", "one length", "Pad or cut the columns.")
+        self.rows = next(iter(lengths.values()), 0) if isinstance(data, Mapping) else self._count()
+
+    def _column_names(self) -> list[str]:
+        data = self._data
+        if isinstance(data, Mapping):
+            return list(data)
+        if isinstance(data, pa.Table | pa.RecordBatch):
+            return list(data.schema.names)
+        if hasattr(data, "columns") and hasattr(data, "iloc"):
+            return [str(name) for name in data.columns]
+        raise FencepostError(
+            f"a {type(data).__name__}",
+            "an Arrow table or record batch, a pandas or polars frame, or a dict of arrays",
+            "Pass for example {'price': [41.5, 47.0]}.",
+        )
+
+    def _count(self) -> int:
+        return int(self._data.num_rows) if hasattr(self._data, "num_rows") else len(self._data)
+
+    def _get(self, name: str) -> Any:
+        return self._data.column(name) if isinstance(self._data, pa.Table | pa.RecordBatch) else self._data[name]
+
+    def find(self, name: str) -> str | None:
+        """The table's own name for a column, or None if it has none."""
+        if name in self.names:
+            return name
+        near = [own for own in self.names if own.lower() == name.lower()]
+        if len(near) > 1:
+            raise FencepostError(
+                f"columns {' and '.join(near)} for {name}", "one column of that name", "Rename one of the two."
+            )
+        return near[0] if near else None
+
+    def column(self, name: str) -> Any:
+        """The column of that name, as the table has it."""
+        own = self.find(name)
+        if own is None:
+            raise FencepostError(
+                f"a table without the column {name}",
+                f"that column beside {', '.join(self.names) or 'none'}",
+                "Add the column, or rename the one that is meant.",
+            )
+        return self._get(own)
+
+    def arrow(self, name: str) -> Any:
+        """The column of that name as an Arrow array."""
+        column = self.column(name)
+        if isinstance(column, pa.ChunkedArray):
+            return column.combine_chunks()
+        return column if isinstance(column, pa.Array) else pa.array(column, from_pandas=True)

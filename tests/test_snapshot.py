@@ -1,0 +1,229 @@
+"""Snapshots against a naive evaluation of their boxes; files that were tampered with."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fencepost.errors import FencepostError
+from fencepost.ordinals import BIGINT, DATE, DOUBLE, AttributeType
+from fencepost.snapshot import NEVER, BoxSet, RuleColumns, Snapshot, Table, detect_flags
+
+TYPES: dict[str, AttributeType] = {"price": DOUBLE, "volume": BIGINT, "day": DATE}
+KEYS = ["symbol", "venue"]
+STRINGS = ["IBM", "AAPL", "", "ÄÖ", "a longer name than eight bytes", "a longer name than eight bytez"]
+
+Box = tuple[dict[str, str], dict[str, tuple[int, int]]]
+
+
+def columns_of(boxes_by_rule: list[list[Box]]) -> tuple[RuleColumns, list[BoxSet]]:
+    n = len(boxes_by_rule)
+    nulls = pa.nulls(n, pa.large_string())
+    rules = RuleColumns(
+        np.arange(n) * 10 + 7,
+        np.ones(n, np.int64),
+        np.full(n, detect_flags("enter,exit"), np.uint8),
+        np.zeros(n, np.bool_),
+        np.full(n, NEVER),
+        pa.array([f"rule {i}" for i in range(n)], pa.large_string()),
+        nulls,
+    )
+    sets: dict[tuple[tuple[str, ...], tuple[str, ...]], list[tuple[int, Box]]] = {}
+    for row, boxes in enumerate(boxes_by_rule):
+        for keys, ranges in boxes:
+            sets.setdefault((tuple(sorted(keys)), tuple(sorted(ranges))), []).append((row, (keys, ranges)))
+    made = []
+    for (keys, attributes), members in sets.items():
+        ends = np.array([[box[1][name] for name in attributes] for _, box in members], np.int64)
+        ends = ends.reshape(len(members), len(attributes), 2)
+        strings = tuple(pa.array([box[0][key] for _, box in members]) for key in keys)
+        rows = np.array([row for row, _ in members])
+        made.append(BoxSet(keys, attributes, rows, strings, ends[:, :, 0].copy(), ends[:, :, 1].copy()))
+    return rules, made
+
+
+def compiled(boxes_by_rule: list[list[Box]], version: int = 3) -> Snapshot:
+    rules, sets = columns_of(boxes_by_rule)
+    return Snapshot.compile(rules, sets, TYPES, KEYS, version=version)
+
+
+ordinals = st.integers(-5, 40)
+boxes = st.tuples(
+    st.dictionaries(st.sampled_from(KEYS), st.sampled_from(STRINGS), max_size=2),
+    st.dictionaries(
+        st.sampled_from(sorted(TYPES)),
+        st.tuples(ordinals, ordinals).map(lambda ends: (min(ends), max(ends))),
+        max_size=3,
+    ),
+)
+rows = st.fixed_dictionaries(
+    {
+        "price": st.one_of(st.none(), ordinals),
+        "volume": st.one_of(st.none(), ordinals),
+        "day": st.one_of(st.none(), ordinals),
+        "symbol": st.one_of(st.none(), st.sampled_from([*STRINGS, "nobody"])),
+        "venue": st.one_of(st.none(), st.sampled_from([*STRINGS, "nowhere"])),
+    }
+)
+
+
+def table_of(drawn: list[dict[str, Any]]) -> Any:
+    columns: dict[str, Any] = {key: pa.array([row[key] for row in drawn], pa.string()) for key in KEYS}
+    for name, kind in TYPES.items():
+        given_values = [row[name] for row in drawn]
+        valid = np.array([value is not None for value in given_values], np.bool_)
+        columns[name] = kind.decode(np.array([value or 0 for value in given_values], np.int64), valid)
+    return pa.table({"other": pa.array(range(len(drawn))), **columns})
+
+
+def holds(box: Box, row: dict[str, Any]) -> bool:
+    keys, ranges = box
+    return all(row[key] == string for key, string in keys.items()) and all(
+        row[name] is not None and first <= row[name] <= last for name, (first, last) in ranges.items()
+    )
+
+
+def expected(boxes_by_rule: list[list[Box]], drawn: list[dict[str, Any]]) -> list[list[int]]:
+    return [[i * 10 + 7 for i, own in enumerate(boxes_by_rule) if any(holds(box, row) for box in own)] for row in drawn]
+
+
+@given(st.lists(st.lists(boxes, min_size=1, max_size=3), max_size=25), st.lists(rows, max_size=20))
+@settings(max_examples=60)
+def test_match_is_a_naive_evaluation_of_the_boxes(boxes_by_rule: list[list[Box]], drawn: list[dict[str, Any]]) -> None:
+    snapshot = compiled(boxes_by_rule)
+    answer = snapshot.match(table_of(drawn))
+    assert [sorted(row.tolist()) for row in answer] == expected(boxes_by_rule, drawn)
+    for row, own in enumerate(boxes_by_rule):
+        assert sorted(map(repr, snapshot.boxes_of(row))) == sorted(
+            repr((dict(sorted(keys.items())), dict(sorted(ranges.items())))) for keys, ranges in own
+        )
+
+
+EXAMPLE: list[list[Box]] = [
+    [({"symbol": "IBM"}, {"volume": (4, 9)})],
+    [({}, {"price": (2, 30), "volume": (0, 5)}), ({"venue": "", "symbol": "ÄÖ"}, {})],
+    [({}, {})],
+]
+ROWS: list[dict[str, Any]] = [
+    {"price": 3, "volume": 5, "day": 1, "symbol": "IBM", "venue": None},
+    {"price": None, "volume": 9, "day": None, "symbol": "ÄÖ", "venue": ""},
+]
+
+
+def test_a_saved_snapshot_gives_the_same_answers(tmp_path: Path) -> None:
+    snapshot = compiled(EXAMPLE)
+    snapshot.save(tmp_path / "s")
+    for verify in (True, False):
+        loaded = Snapshot.load(tmp_path / "s", verify=verify)
+        assert loaded.match(table_of(ROWS)).sets() == snapshot.match(table_of(ROWS)).sets() == [{7, 17, 27}, {17, 27}]
+        assert (loaded.version, len(loaded), loaded.keys) == (3, 3, ("symbol", "venue"))
+        assert loaded.rules.conditions.to_pylist() == ["rule 0", "rule 1", "rule 2"]
+        assert loaded.rules.labels.null_count == 3
+        assert str(loaded.explain()) == str(snapshot.explain())
+        assert loaded.boxes_of(1) == snapshot.boxes_of(1)
+    with pytest.raises(FencepostError, match="which exists; expected a new directory"):
+        snapshot.save(tmp_path / "s")
+
+
+def test_every_kind_of_table_is_matched() -> None:
+    snapshot = compiled([[({"symbol": "IBM"}, {"price": DOUBLE.range(40, 50)})]])  # type: ignore[dict-item]
+    given_columns: dict[str, Any] = {
+        "SYMBOL": ["IBM", "IBM", None, "x"],
+        "price": [41.5, float("nan"), 45.0, 45.0],
+        "volume": [1, 2, 3, 4],
+        "day": pa.array([0, 1, 2, 3], pa.date32()),
+        "venue": ["a", "b", "c", "d"],
+    }
+    arrow = pa.table(given_columns)
+    for table in (
+        given_columns,
+        arrow,
+        arrow.to_batches()[0],
+        pa.concat_tables([arrow[:2], arrow[2:]]),
+        arrow.to_pandas(),
+        pl.from_arrow(arrow),
+        {**given_columns, "SYMBOL": pa.array(given_columns["SYMBOL"]).dictionary_encode()},
+        {**given_columns, "SYMBOL": pd.Series(given_columns["SYMBOL"])},
+    ):
+        assert snapshot.match(table).sets() == [{7}, set(), set(), set()]
+    assert snapshot.match(arrow[:0]).sets() == []
+
+
+def test_what_cannot_be_matched_is_refused_by_name() -> None:
+    snapshot = compiled(EXAMPLE)
+    good = table_of(ROWS)
+    with pytest.raises(
+        FencepostError, match="got a table without the column volume; expected that column, since rule 7"
+    ):
+        snapshot.match(good.drop_columns(["volume"]))
+    with pytest.raises(FencepostError, match="got column symbol of type int64; expected strings"):
+        snapshot.match(good.set_column(good.schema.get_field_index("symbol"), "symbol", pa.array([1, 2])))
+    with pytest.raises(FencepostError, match="volume"):
+        snapshot.match(good.set_column(good.schema.get_field_index("volume"), "volume", pa.array([1.5, 2.0])))
+    with pytest.raises(FencepostError, match="got columns PRICE and Price for price; expected one column of that name"):
+        snapshot.match(
+            good.drop_columns(["price"])
+            .append_column("PRICE", pa.array([1.0, 2.0]))
+            .append_column("Price", pa.array([1.0, 2.0]))
+        )
+    with pytest.raises(FencepostError, match="got a list; expected an Arrow table"):
+        snapshot.match([1, 2])
+    with pytest.raises(FencepostError, match=r"got columns of different lengths \(a 1, b 2\)"):
+        Table({"a": [1], "b": [1, 2]})
+
+
+def test_explain_names_the_structure_and_the_reason() -> None:
+    wide_and_narrow: list[list[Box]] = [[({}, {"price": (0, 10**6), "volume": (i, i + 1)})] for i in range(100)]
+    shown = str(compiled([*wide_and_narrow, *EXAMPLE]).explain())
+    assert "101 boxes of 101 rules on price, volume" in shown
+    assert "SliceList over volume, its most selective range" in shown
+    assert "SliceList over the keys alone" in shown
+    assert "always holds" in shown
+
+
+def test_any_changed_byte_is_noticed(tmp_path: Path) -> None:
+    compiled(EXAMPLE).save(tmp_path / "s")
+    files = {name: (tmp_path / "s" / name).read_bytes() for name in ("arrays.bin", "header.json")}
+    rng = np.random.default_rng(1)
+    for name, original in files.items():
+        for at in rng.choice(len(original), 120, replace=False).tolist():
+            changed = bytearray(original)
+            changed[at] ^= 1 << int(rng.integers(0, 8))
+            (tmp_path / "s" / name).write_bytes(changed)
+            with pytest.raises(FencepostError):
+                Snapshot.load(tmp_path / "s")
+        for size in (0, 1, len(original) // 2, len(original) - 1):
+            (tmp_path / "s" / name).write_bytes(original[:size])
+            with pytest.raises(FencepostError):
+                Snapshot.load(tmp_path / "s", verify=name == "header.json")
+        (tmp_path / "s" / name).write_bytes(original)
+    Snapshot.load(tmp_path / "s")
+
+
+def test_foreign_and_newer_snapshots_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FencepostError, match="got no header.json in .*; expected a finished snapshot"):
+        Snapshot.load(tmp_path)
+    compiled(EXAMPLE).save(tmp_path / "s")
+    file = tmp_path / "s" / "header.json"
+    outer = json.loads(file.read_text())
+    for change, message in (
+        ({"format": 2}, "got a snapshot of format 2 in .*; expected format 1. Upgrade fencepost."),
+        ({"magic": "parquet"}, "got a header of 'parquet' in"),
+        ({"version": 9}, "got a header that was changed in"),
+    ):
+        file.write_text(json.dumps({**outer, "header": {**outer["header"], **change}}))
+        with pytest.raises(FencepostError, match=message):
+            Snapshot.load(tmp_path / "s")
+
+
+def test_detections_are_checked() -> None:
+    assert detect_flags(["enter", "enter"]) == 2
+    with pytest.raises(FencepostError, match="got detect='leave'; expected any of inside, enter, exit, cross"):
+        detect_flags("leave")
