@@ -40,12 +40,12 @@ def columns_of(boxes_by_rule: list[list[Box]]) -> tuple[RuleColumns, list[BoxSet
         for keys, ranges in boxes:
             sets.setdefault((tuple(sorted(keys)), tuple(sorted(ranges))), []).append((row, (keys, ranges)))
     made = []
-    for (keys, attributes), members in sets.items():
+    for (key_names, attributes), members in sets.items():
         ends = np.array([[box[1][name] for name in attributes] for _, box in members], np.int64)
         ends = ends.reshape(len(members), len(attributes), 2)
-        strings = tuple(pa.array([box[0][key] for _, box in members]) for key in keys)
+        strings = tuple(pa.array([box[0][key] for _, box in members]) for key in key_names)
         rows = np.array([row for row, _ in members])
-        made.append(BoxSet(keys, attributes, rows, strings, ends[:, :, 0].copy(), ends[:, :, 1].copy()))
+        made.append(BoxSet(key_names, attributes, rows, strings, ends[:, :, 0].copy(), ends[:, :, 1].copy()))
     return rules, made
 
 
@@ -159,20 +159,16 @@ def test_every_kind_of_table_is_matched() -> None:
 def test_what_cannot_be_matched_is_refused_by_name() -> None:
     snapshot = compiled(EXAMPLE)
     good = table_of(ROWS)
-    with pytest.raises(
-        FencepostError, match="got a table without the column volume; expected that column, since rule 7"
-    ):
+    with pytest.raises(FencepostError, match="got a table without the column volume; expected that column"):
         snapshot.match(good.drop_columns(["volume"]))
     with pytest.raises(FencepostError, match="got column symbol of type int64; expected strings"):
         snapshot.match(good.set_column(good.schema.get_field_index("symbol"), "symbol", pa.array([1, 2])))
     with pytest.raises(FencepostError, match="volume"):
         snapshot.match(good.set_column(good.schema.get_field_index("volume"), "volume", pa.array([1.5, 2.0])))
+    two_prices = good.drop_columns(["price"]).append_column("PRICE", pa.array([1.0, 2.0]))
+    two_prices = two_prices.append_column("Price", pa.array([1.0, 2.0]))
     with pytest.raises(FencepostError, match="got columns PRICE and Price for price; expected one column of that name"):
-        snapshot.match(
-            good.drop_columns(["price"])
-            .append_column("PRICE", pa.array([1.0, 2.0]))
-            .append_column("Price", pa.array([1.0, 2.0]))
-        )
+        snapshot.match(two_prices)
     with pytest.raises(FencepostError, match="got a list; expected an Arrow table"):
         snapshot.match([1, 2])
     with pytest.raises(FencepostError, match=r"got columns of different lengths \(a 1, b 2\)"):
@@ -208,7 +204,7 @@ def test_any_changed_byte_is_noticed(tmp_path: Path) -> None:
 
 
 def test_foreign_and_newer_snapshots_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(FencepostError, match="got no header.json in .*; expected a finished snapshot"):
+    with pytest.raises(FencepostError, match=r"got no header.json in .*; expected a finished snapshot"):
         Snapshot.load(tmp_path)
     compiled(EXAMPLE).save(tmp_path / "s")
     file = tmp_path / "s" / "header.json"

@@ -1,6 +1,7 @@
 """Snapshots: an immutable function from a batch of rows to the rules they concern."""
 
 from fencepost.snapshot.columns import DETECTS, NEVER, BandColumns, BoxSet, RuleColumns, detect_flags, detect_names
+from fencepost.snapshot.directory import VersionDirectory
 from fencepost.snapshot.groups import Batch
 from fencepost.snapshot.snapshot import Explanation, GroupExplanation, Snapshot
 from fencepost.snapshot.tables import Table
@@ -16,6 +17,7 @@ __all__ = [
     "RuleColumns",
     "Snapshot",
     "Table",
+    "VersionDirectory",
     "detect_flags",
     "detect_names",
 ]

@@ -1,0 +1,109 @@
+"""Published versions: many publishers, kills in between, readers that see complete versions only."""
+
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from fencepost.errors import FencepostError
+from fencepost.snapshot import Snapshot, VersionDirectory
+from tests.test_snapshot import Box, compiled, table_of
+
+RULE: list[list[Box]] = [[({"symbol": "IBM"}, {"price": (0, 9)})]]
+
+
+def snapshot_of(version: int) -> Snapshot:
+    return compiled(RULE * version, version)
+
+
+def publish_several(path: Path, times: int) -> None:
+    for _ in range(times):
+        VersionDirectory(path).publish(snapshot_of)
+
+
+def publish_never(path: Path, claimed: Path) -> None:
+    def slowly(version: int) -> Snapshot:
+        claimed.write_text(str(version))
+        time.sleep(60)
+        return snapshot_of(version)
+
+    VersionDirectory(path).publish(slowly)
+
+
+def test_versions_count_up_and_load(tmp_path: Path) -> None:
+    versions = VersionDirectory(tmp_path / "published")
+    assert versions.latest() is None
+    assert [versions.publish(snapshot_of) for _ in range(3)] == [1, 2, 3]
+    assert versions.versions() == [1, 2, 3]
+    assert (versions.load().version, len(versions.load()), len(versions.load(2))) == (3, 3, 2)
+    row = {"price": 3, "volume": 1, "day": 1, "symbol": "IBM", "venue": None}
+    assert versions.load(1).match(table_of([row])).sets() == [{7}]
+
+
+def test_publishers_at_once_lose_nothing(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=publish_several, args=(tmp_path, 4)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    assert VersionDirectory(tmp_path).versions() == list(range(1, 13))
+    assert len(VersionDirectory(tmp_path).load()) == 12
+
+
+def test_a_killed_publisher_leaves_a_gap_and_no_half_version(tmp_path: Path) -> None:
+    versions = VersionDirectory(tmp_path / "published")
+    versions.publish(snapshot_of)
+    claimed = tmp_path / "claimed"
+    worker = multiprocessing.get_context("spawn").Process(target=publish_never, args=(versions.path, claimed))
+    worker.start()
+    while not claimed.exists():
+        time.sleep(0.02)
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGKILL)
+    worker.join()
+    assert versions.latest() == 1
+    assert versions.publish(snapshot_of) == 3
+    assert versions.versions() == [1, 3]
+
+
+def test_a_half_written_announcement_does_not_count(tmp_path: Path) -> None:
+    versions = VersionDirectory(tmp_path)
+    versions.publish(snapshot_of)
+    versions.publish(snapshot_of)
+    announcement = tmp_path / "00000002.published"
+    announcement.write_text(announcement.read_text()[:5])
+    assert versions.latest() == 1
+    with pytest.raises(FencepostError, match=r"got version 2 of .*; expected a published version \(the last are: 1\)"):
+        versions.load(2)
+
+
+def test_an_empty_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FencepostError, match=r"without any version; expected a published version .*Publish rules"):
+        VersionDirectory(tmp_path).load()
+
+
+def test_the_first_version_fixes_the_schema(tmp_path: Path) -> None:
+    versions = VersionDirectory(tmp_path)
+    everything = {
+        "price": "double",
+        "volume": "bigint",
+        "day": "date",
+        "symbol": "key",
+        "venue": "key",
+        "later": "double",
+    }
+    versions.publish(snapshot_of, everything)
+    assert versions.schema() == everything
+    versions.publish(snapshot_of)
+    other = VersionDirectory(tmp_path / "other")
+    other.publish(snapshot_of)
+    with pytest.raises(FencepostError, match=r"got rules that need later as double; expected the columns that"):
+        other.publish(snapshot_of, {"later": "double"})
+    with pytest.raises(FencepostError, match=r"got rules that need extra as date; .*Publish to a new directory"):
+        other.publish(snapshot_of, {"extra": "date"})
+    assert other.versions() == [1]
