@@ -25,6 +25,7 @@ __all__ = [
     "items_until_aligned",
     "prefetch",
     "stream_run",
+    "widen_run",
 ]
 
 VECTOR_BYTES = 64
@@ -63,6 +64,30 @@ def _move(builder: Any, vector: Any, target: Any, source: Any, step: Any, align:
         stored.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
 
 
+def _spread(builder: Any, vector: Any, value: Any) -> Any:
+    """The vector with `value` in every lane."""
+    nothing = ir.Constant(vector, ir.Undefined)
+    word = ir.IntType(32)
+    one = builder.insert_element(nothing, value, word(0))
+    return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(word, vector.count), [0] * vector.count))
+
+
+def _steps(builder: Any, count: Any, width: int, body: Callable[[Any], None]) -> None:
+    """A loop over 0, width, 2 * width, ... below `count`."""
+    word = ir.IntType(64)
+    position = cgutils.alloca_once_value(builder, word(0))
+    check, inside, done = (builder.append_basic_block(name) for name in ("check", "inside", "done"))
+    builder.branch(check)
+    builder.position_at_end(check)
+    step = builder.load(position)
+    builder.cbranch(builder.icmp_signed("<", step, count), inside, done)
+    builder.position_at_end(inside)
+    body(step)
+    builder.store(builder.add(step, word(width)), position)
+    builder.branch(check)
+    builder.position_at_end(done)
+
+
 def _copy_loop(stream: bool) -> Any:
     def typing(_context: Any, target: Any, at: Any, source: Any, start: Any, count: Any) -> Any:  # noqa: ARG001
         signature = types.void(target, types.int64, source, types.int64, types.int64)
@@ -72,21 +97,11 @@ def _copy_loop(stream: bool) -> Any:
             align = VECTOR_BYTES if stream else vector.element.width // 8
             to = builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]])
             source_data = builder.gep(_data(context, builder, sig.args[2], args[2]), [args[3]])
-            zero = ir.Constant(ir.IntType(64), 0)
-            width = ir.Constant(ir.IntType(64), lanes)
-            position = cgutils.alloca_once_value(builder, zero)
-            check = builder.append_basic_block("copy.check")
-            body = builder.append_basic_block("copy.body")
-            done = builder.append_basic_block("copy.done")
-            builder.branch(check)
-            builder.position_at_end(check)
-            step = builder.load(position)
-            builder.cbranch(builder.icmp_signed("<", step, args[4]), body, done)
-            builder.position_at_end(body)
-            _move(builder, vector, to, source_data, step, align, stream)
-            builder.store(builder.add(step, width), position)
-            builder.branch(check)
-            builder.position_at_end(done)
+
+            def body(step: Any) -> None:
+                _move(builder, vector, to, source_data, step, align, stream)
+
+            _steps(builder, args[4], lanes, body)
             return context.get_dummy_value()
 
         return signature, generate
@@ -107,6 +122,31 @@ def stream_run(typingctx: Any, target: Any, at: Any, source: Any, start: Any, co
     Call `fence` before anyone else reads the result.
     """
     return _copy_loop(stream=True)(typingctx, target, at, source, start, count)
+
+
+@_intrinsic
+def widen_run(typingctx: Any, target: Any, at: Any, source: Any, start: Any, count: Any, add: Any) -> Any:  # noqa: ARG001
+    """``target[at:at+count] = source[start:start+count] + add`` from uint32 to int64, 8 at a time."""
+    signature = types.void(target, types.int64, source, types.int64, types.int64, types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        word = ir.IntType(64)
+        narrow, wide = ir.VectorType(ir.IntType(32), 8), ir.VectorType(word, 8)
+        to = builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]])
+        source_data = builder.gep(_data(context, builder, sig.args[2], args[2]), [args[3]])
+        added = _spread(builder, wide, args[5])
+
+        def body(step: Any) -> None:
+            loaded = builder.load(
+                builder.bitcast(builder.gep(source_data, [step]), narrow.as_pointer()), align=4, typ=narrow
+            )
+            sums = builder.add(builder.zext(loaded, wide), added)
+            builder.store(sums, builder.bitcast(builder.gep(to, [step]), wide.as_pointer()), align=8)
+
+        _steps(builder, args[4], 8, body)
+        return context.get_dummy_value()
+
+    return signature, generate
 
 
 @_intrinsic
@@ -155,59 +195,31 @@ def items_until_aligned(typingctx: Any, array: Any) -> Any:  # noqa: ARG001
     return signature, generate
 
 
-def _count_loop(predicate: str) -> Any:
-    def typing(_context: Any, array: Any, start: Any, count: Any, value: Any) -> Any:  # noqa: ARG001
-        signature = types.int64(array, types.int64, types.int64, types.int64)
-
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            word = ir.IntType(64)
-            vector = ir.VectorType(word, 8)
-            data = builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]])
-            zero, eight = ir.Constant(word, 0), ir.Constant(word, 8)
-            spread = builder.shuffle_vector(
-                builder.insert_element(ir.Constant(vector, ir.Undefined), args[3], ir.Constant(ir.IntType(32), 0)),
-                ir.Constant(vector, ir.Undefined),
-                ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8),
-            )
-            lanes = ir.Constant(vector, list(range(8)))
-            position = cgutils.alloca_once_value(builder, zero)
-            total = cgutils.alloca_once_value(builder, zero)
-            check = builder.append_basic_block("count.check")
-            body = builder.append_basic_block("count.body")
-            done = builder.append_basic_block("count.done")
-            builder.branch(check)
-            builder.position_at_end(check)
-            step = builder.load(position)
-            builder.cbranch(builder.icmp_signed("<", step, args[2]), body, done)
-            builder.position_at_end(body)
-            loaded = builder.load(builder.bitcast(builder.gep(data, [step]), vector.as_pointer()), align=8, typ=vector)
-            left = builder.sub(args[2], step)
-            left_spread = builder.shuffle_vector(
-                builder.insert_element(ir.Constant(vector, ir.Undefined), left, ir.Constant(ir.IntType(32), 0)),
-                ir.Constant(vector, ir.Undefined),
-                ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8),
-            )
-            hit = builder.and_(
-                builder.icmp_signed(predicate, loaded, spread), builder.icmp_signed("<", lanes, left_spread)
-            )
-            bits = builder.bitcast(hit, ir.IntType(8))
-            popcount = builder.module.declare_intrinsic("llvm.ctpop", [ir.IntType(8)])
-            found = builder.zext(builder.call(popcount, [bits]), word)
-            builder.store(builder.add(builder.load(total), found), total)
-            builder.store(builder.add(step, eight), position)
-            builder.branch(check)
-            builder.position_at_end(done)
-            return builder.load(total)
-
-        return signature, generate
-
-    return typing
-
-
 @_intrinsic
-def count_above(typingctx: Any, array: Any, start: Any, count: Any, value: Any) -> Any:
+def count_above(typingctx: Any, array: Any, start: Any, count: Any, value: Any) -> Any:  # noqa: ARG001
     """How many of the `count` int64 items from `start` on are > value."""
-    return _count_loop(">")(typingctx, array, start, count, value)
+    signature = types.int64(array, types.int64, types.int64, types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        word = ir.IntType(64)
+        vector = ir.VectorType(word, 8)
+        data = builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]])
+        threshold = _spread(builder, vector, args[3])
+        lanes = ir.Constant(vector, list(range(8)))
+        total = cgutils.alloca_once_value(builder, word(0))
+        popcount = builder.module.declare_intrinsic("llvm.ctpop", [ir.IntType(8)])
+
+        def body(step: Any) -> None:
+            loaded = builder.load(builder.bitcast(builder.gep(data, [step]), vector.as_pointer()), align=8, typ=vector)
+            counted = builder.icmp_signed("<", lanes, _spread(builder, vector, builder.sub(args[2], step)))
+            hit = builder.and_(builder.icmp_signed(">", loaded, threshold), counted)
+            found = builder.zext(builder.call(popcount, [builder.bitcast(hit, ir.IntType(8))]), word)
+            builder.store(builder.add(builder.load(total), found), total)
+
+        _steps(builder, args[2], 8, body)
+        return builder.load(total)
+
+    return signature, generate
 
 
 @_intrinsic
@@ -219,12 +231,7 @@ def compare_64(typingctx: Any, array: Any, start: Any, value: Any) -> Any:  # no
         half, word, long = ir.IntType(16), ir.IntType(32), ir.IntType(64)
         vector = ir.VectorType(half, 32)
         data = builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]])
-        nothing = ir.Constant(vector, ir.Undefined)
-        spread = builder.shuffle_vector(
-            builder.insert_element(nothing, args[2], word(0)),
-            nothing,
-            ir.Constant(ir.VectorType(word, 32), [0] * 32),
-        )
+        spread = _spread(builder, vector, args[2])
         masks = []
         parts = [
             builder.load(builder.bitcast(builder.gep(data, [long(offset)]), vector.as_pointer()), align=2, typ=vector)

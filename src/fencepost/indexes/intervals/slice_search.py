@@ -24,9 +24,20 @@ from fencepost.indexes.vectors import (
     items_until_aligned,
     prefetch,
     stream_run,
+    widen_run,
 )
 
-__all__ = ["STAGE", "Translation", "copy_runs", "count_runs", "find_runs", "mark_gone", "trace"]
+__all__ = [
+    "STAGE",
+    "Translation",
+    "copy_ids",
+    "copy_slots",
+    "count_runs",
+    "find_runs",
+    "mark_gone",
+    "stream_runs",
+    "trace",
+]
 
 BLOCK = 64
 NOWHERE = -1
@@ -230,29 +241,91 @@ def next_gone(gone: UInt64s, start: int, stop: int) -> Any:
 
 
 @kernel
-def copy_runs(
+def copy_slots(ids: UInt32s, gone: UInt64s, runs: UInt32s, limit: int, offsets: Int64s, out: UInt32s) -> None:
+    """Copy the runs of each value to ``out[offsets[0]:limit]`` and set the offsets behind them.
+
+    Its twin `copy_ids` translates on the way; both are written out, since a helper would count references per run.
+    """
+    at = offsets[0]
+    columns = runs.shape[1]
+    far = len(ids) > _IN_CACHE
+    for i in range(len(runs)):
+        if far and i + _AHEAD < len(runs):
+            for column in range(columns):
+                start = i64(runs[i + _AHEAD, column, 0])
+                for line in range(start, start + min(i64(runs[i + _AHEAD, column, 1]), _PREFETCHED), _LINE_SLOTS):
+                    prefetch(ids, line)
+        for column in range(columns):
+            start = i64(runs[i, column, 0])
+            stop = start + i64(runs[i, column, 1])
+            while start < stop:
+                until = next_gone(gone, start, stop) if len(gone) > 0 else stop
+                if at + until - start + _LINE_SLOTS <= limit:
+                    copy_run(out, at, ids, start, until - start)
+                else:
+                    for j in range(until - start):
+                        out[at + j] = ids[start + j]
+                at += until - start
+                start = until + 1
+        offsets[i + 1] = at
+
+
+@kernel
+def copy_ids(
     ids: UInt32s,
     gone: UInt64s,
     runs: UInt32s,
     translation: Translation,
-    streamed: bool,
+    limit: int,
+    offsets: Int64s,
+    out: Int64s,
+) -> None:
+    """Like `copy_slots`, with every slot translated to its id."""
+    slot_ids, origin = translation.slot_ids, translation.origin
+    at = offsets[0]
+    columns = runs.shape[1]
+    far = len(ids) > _IN_CACHE
+    for i in range(len(runs)):
+        if far and i + _AHEAD < len(runs):
+            for column in range(columns):
+                start = i64(runs[i + _AHEAD, column, 0])
+                for line in range(start, start + min(i64(runs[i + _AHEAD, column, 1]), _PREFETCHED), _LINE_SLOTS):
+                    prefetch(ids, line)
+        for column in range(columns):
+            start = i64(runs[i, column, 0])
+            stop = start + i64(runs[i, column, 1])
+            while start < stop:
+                until = next_gone(gone, start, stop) if len(gone) > 0 else stop
+                if len(slot_ids) > 0:
+                    for j in range(until - start):
+                        out[at + j] = slot_ids[ids[start + j]]
+                elif at + until - start + _LINE_SLOTS <= limit:
+                    widen_run(out, at, ids, start, until - start, origin)
+                else:
+                    for j in range(until - start):
+                        out[at + j] = origin + i64(ids[start + j])
+                at += until - start
+                start = until + 1
+        offsets[i + 1] = at
+
+
+@kernel
+def stream_runs(
+    ids: UInt32s,
+    gone: UInt64s,
+    runs: UInt32s,
+    translation: Translation,
     offsets: Int64s,
     out: npt.NDArray[Any],
     stage: UInt32s,
     wide: npt.NDArray[Any],
 ) -> None:
-    """Copy the runs of each value to ``out[offsets[0]:]`` and set the offsets behind them.
-
-    Runs gather in a stage that fits the cache and leaves it a full stage at a time, as slots or translated to
-    ids; `streamed` output bypasses the cache.
-    """
+    """Like `copy_slots` and `copy_ids`, past the cache: runs gather in a stage that leaves it whole lines at a time."""
     at = offsets[0]
     staged = 0
-    limit = STAGE
-    if streamed:
-        line = 64 // out.itemsize
-        lead = (items_until_aligned(out) - at) & (line - 1)
-        limit = lead if lead > 0 else STAGE
+    line = 64 // out.itemsize
+    lead = (items_until_aligned(out) - at) & (line - 1)
+    limit = lead if lead > 0 else STAGE
     columns = runs.shape[1]
     far = len(ids) > _IN_CACHE
     for i in range(len(runs)):
@@ -273,15 +346,14 @@ def copy_runs(
                     staged += size
                     start += size
                     if staged == limit:
-                        emit_stage(stage, staged, streamed and limit == STAGE, out, at, wide, translation)
+                        emit_stage(stage, staged, limit == STAGE, out, at, wide, translation)
                         at += staged
                         staged = 0
                         limit = STAGE
                 start = until + 1
         offsets[i + 1] = at + staged
     emit_stage(stage, staged, False, out, at, wide, translation)
-    if streamed:
-        fence()
+    fence()
 
 
 def _overload(stub: Callable[..., None]) -> Callable[[Callable[..., Any]], Any]:

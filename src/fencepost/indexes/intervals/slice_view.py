@@ -1,21 +1,33 @@
 """What readers of a slice list work on: an immutable view, and the answers drawn from it."""
 
+import functools
+import math
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s, UInt64s
-from fencepost.indexes.intervals.slice_search import STAGE, Translation, copy_runs, count_runs, find_runs
+from fencepost.indexes.intervals.slice_search import (
+    STAGE,
+    Translation,
+    copy_ids,
+    copy_slots,
+    count_runs,
+    find_runs,
+    stream_runs,
+)
 from fencepost.indexes.intervals.windows import Part
 from fencepost.indexes.matches import Matches, widened
 from fencepost.indexes.vectors import aligned_empty
 
-__all__ = ["ROUND", "Slices", "View", "answer_values", "count_values"]
+__all__ = ["Slices", "View", "answer_values", "count_values"]
 
-ROUND = 4096
-"""Values that are located before their runs are copied: few enough for the cache."""
-_STREAMED_BYTES = 1 << 24
+ROUND = 1 << 18
+"""Values that are located before their runs are copied: many, since the two compete for the cache."""
+_TRIED = 4096
+_STREAMED_BYTES = 1 << 25
 
 
 class View(NamedTuple):
@@ -84,15 +96,18 @@ def answer_values(
     offsets: Int64s,
     ids: npt.NDArray[Any],
     out: Matches | None,
+    limit: int | None = None,
 ) -> npt.NDArray[Any]:
-    """Fill `ids` from ``offsets[0]`` on, round by round; the buffer, widened if it had to be."""
+    """Fill `ids` from ``offsets[0]`` on, round by round; the buffer, widened if it had to be.
+
+    Nothing is written from `limit` on: it is another thread's share.
+    """
     total = len(ordinals)
     if not view.parts:
         offsets[:] = offsets[0]
         return ids
     runs = np.empty((min(ROUND, total), len(view.parts), 2), np.uint32)
-    stage = aligned_empty(STAGE, np.uint32)
-    wide = aligned_empty(STAGE, ids.dtype)
+    stage, wide = aligned_empty(STAGE, np.uint32), aligned_empty(STAGE, ids.dtype)
     for first in range(0, total, ROUND):
         part = slice(first, first + ROUND)
         values = ordinals[part]
@@ -102,18 +117,15 @@ def answer_values(
             done = first + len(values)
             likely = int((filled - int(offsets[0]) + found) / done * (total - done) * 1.05)
             ids = widened(ids, filled, filled + found + likely, out)
-        streamed = len(ids) * ids.itemsize >= _STREAMED_BYTES
-        copy_runs(
-            view.ids,
-            view.gone,
-            runs[: len(values)],
-            view.translation,
-            streamed,
-            offsets[first : first + len(values) + 1],
-            ids,
-            stage,
-            wide,
-        )
+        own_runs, own_offsets = runs[: len(values)], offsets[first : first + len(values) + 1]
+        if len(ids) * ids.itemsize >= _STREAMED_BYTES and streaming_pays():
+            stream_runs(view.ids, view.gone, own_runs, view.translation, own_offsets, ids, stage, wide)
+        else:
+            end = len(ids) if limit is None else limit
+            if ids.dtype == np.uint32:
+                copy_slots(view.ids, view.gone, own_runs, end, own_offsets, ids)
+            else:
+                copy_ids(view.ids, view.gone, own_runs, view.translation, end, own_offsets, ids)
     return ids
 
 
@@ -134,6 +146,31 @@ def count_values(
         values = ordinals[part]
         _find(view, values, missing[part], groups[part], runs)
         count_runs(runs, view.gone, counts[part])
+
+
+@functools.cache
+def streaming_pays() -> bool:
+    """Whether this machine writes large output faster past the cache; tried once, on 32 MB."""
+    slots = aligned_empty(1 << 22, np.uint32)
+    slots[:] = 0
+    out, offsets = aligned_empty(1 << 23, np.uint32), np.zeros(_TRIED + 1, np.int64)
+    out[:] = 0
+    runs = np.zeros((_TRIED, 1, 2), np.uint32)
+    runs[:, 0, 0] = np.arange(_TRIED) * 7919 % (1 << 21)
+    runs[:, 0, 1] = 512
+    gone, translation = np.zeros(0, np.uint64), Translation(np.zeros(0, np.int64), 0)
+    stage = aligned_empty(STAGE, np.uint32)
+    taken = {True: math.inf, False: math.inf}
+    for streamed in (True, False) * 3:
+        begin = time.perf_counter()
+        for at in range(4):
+            offsets[0] = at * _TRIED * 512
+            if streamed:
+                stream_runs(slots, gone, runs, translation, offsets, out, stage, stage)
+            else:
+                copy_slots(slots, gone, runs, len(out), offsets, out)
+        taken[streamed] = min(taken[streamed], time.perf_counter() - begin)
+    return taken[True] < 0.9 * taken[False]
 
 
 def _find(

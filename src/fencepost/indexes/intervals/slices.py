@@ -27,7 +27,7 @@ from fencepost.indexes.intervals.slice_search import (
     mark_gone,
     trace,
 )
-from fencepost.indexes.intervals.slice_view import ROUND, Slices, View, answer_values, count_values
+from fencepost.indexes.intervals.slice_view import Slices, View, answer_values, count_values
 from fencepost.indexes.intervals.windows import (
     MOST_ENDS,
     Intervals,
@@ -56,6 +56,7 @@ __all__ = ["SliceList", "Slices"]
 
 _FORMAT = 1
 _MOST_PARTS = 250
+_WORTH_THREADS = 8192
 _NO_GROUPS = np.zeros(0, np.int64)
 
 
@@ -425,7 +426,7 @@ class SliceList(IntervalIndex):
         threads: int,
     ) -> Matches:
         dtype = np.uint32 if slots else np.int64
-        if threads > 1 and len(ordinals) >= 2 * ROUND:
+        if threads > 1 and len(ordinals) >= _WORTH_THREADS:
             return self._stab_threaded(view, ordinals, missing, keys, dtype, out, threads)
         offsets, ids = answer_buffers(len(ordinals), 0, dtype, out)
         offsets[0] = 0
@@ -451,7 +452,8 @@ class SliceList(IntervalIndex):
             return int(counts[share].sum())
 
         with ThreadPoolExecutor(threads) as pool:
-            ends = np.cumsum(list(pool.map(count, shares)))
+            sizes = list(pool.map(count, shares))
+            ends = np.cumsum(sizes)
             offsets, ids = answer_buffers(len(ordinals), int(ends[-1]), dtype, out)
             if len(ids) < ends[-1]:
                 ids = widened(ids, 0, int(ends[-1]), out)
@@ -459,7 +461,8 @@ class SliceList(IntervalIndex):
             def answer(share: slice, start: int) -> None:
                 own = np.empty(share.stop - share.start + 1, np.int64)
                 own[0] = start
-                answer_values(view, ordinals[share], missing[share], groups[share], own, ids, out)
+                limit = int(start + sizes[shares.index(share)])
+                answer_values(view, ordinals[share], missing[share], groups[share], own, ids, out, limit)
                 offsets[share.start + 1 : share.stop + 1] = own[1:]
 
             list(pool.map(answer, shares, [0, *ends[:-1].tolist()]))

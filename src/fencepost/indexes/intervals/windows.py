@@ -33,7 +33,7 @@ FEW = 16
 FARTHEST = 65535
 ENDS_BITS = 26
 MOST_ENDS = (1 << ENDS_BITS) - 1
-_TRIMMED = 0.005
+_WORTH_IT = 8.0
 _FINITE = 8e307
 
 
@@ -531,6 +531,19 @@ def bucket_of(x: float, origin: float, per_unit: float, count: float) -> Any:
 
 
 @kernel
+def bulk_of(keys: Int64s, begin: int, end: int, is_float: bool) -> tuple[float, float]:
+    """Where the bulk of a group's keys starts, and how far it reaches: outliers are left out where that pays."""
+    origin, reach = 0.0, np.inf
+    for outliers in (0.005, 0.05, 0.2):
+        trim = min(i64(outliers * (end - begin)) + 1, (end - begin - 1) // 2)
+        start = decoded(keys[begin + trim], is_float)
+        length = decoded(keys[end - 1 - trim], is_float) - start
+        if length * _WORTH_IT < reach:
+            origin, reach = start, length
+    return origin, reach
+
+
+@kernel
 def fill_buckets(
     keys: Int64s,
     groups_first: UInt32s,
@@ -541,9 +554,7 @@ def fill_buckets(
     """Bucket tables over the bulk of each group's keys: outliers share the outer buckets."""
     for row in range(len(scales)):
         begin, end = i64(groups_first[row]), i64(groups_first[row + 1])
-        trim = min(i64(_TRIMMED * (end - begin)) + 1, (end - begin - 1) // 2)
-        origin = decoded(keys[begin + trim], is_float)
-        reach = decoded(keys[end - 1 - trim], is_float) - origin
+        origin, reach = bulk_of(keys, begin, end, is_float)
         count = scales[row, 3]
         per_unit = count / reach if reach > 0 else 0.0
         if not np.isfinite(per_unit):
