@@ -6,7 +6,7 @@ import numpy as np
 
 from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s, UInt32s, i64, u64
-from fencepost.indexes.vectors import PADDING
+from fencepost.indexes.vectors import PADDING, load_word
 
 __all__ = ["NO_STRING", "UNKNOWN_STRING", "StringTable", "find_strings", "string_table"]
 
@@ -35,19 +35,34 @@ def string_table(offsets: Int64s, data: UInt8s) -> StringTable:
 
 
 @kernel
+def word_at(data: UInt8s, at: int, end: int) -> Any:
+    """Up to 8 bytes from `at` on as a number, those from `end` on as 0."""
+    if at + 8 <= end:
+        return load_word(data, at)
+    word = u64(0)
+    for j in range(end - at):
+        word |= u64(data[at + j]) << u64(8 * j)
+    return word
+
+
+@kernel
 def hashed(data: UInt8s, start: int, end: int) -> Any:
     """64 mixed bits of a string."""
     h = u64(end - start) * u64(0x9E3779B97F4A7C15)
-    at = start
-    while at < end:
-        word = u64(0)
-        for j in range(min(8, end - at)):
-            word |= u64(data[at + j]) << u64(8 * j)
-        h = (h ^ word) * u64(0xBF58476D1CE4E5B9)
+    for at in range(start, end, 8):
+        h = (h ^ word_at(data, at, end)) * u64(0xBF58476D1CE4E5B9)
         h ^= h >> u64(32)
-        at += 8
     h *= u64(0x94D049BB133111EB)
     return h ^ (h >> u64(29))
+
+
+@kernel
+def same(a: UInt8s, a_start: int, b: UInt8s, b_start: int, length: int) -> Any:
+    """Whether two strings of one length are equal."""
+    for j in range(0, length, 8):
+        if word_at(a, a_start + j, a_start + length) != word_at(b, b_start + j, b_start + length):
+            return False
+    return True
 
 
 @kernel
@@ -81,11 +96,7 @@ def find_strings(strings: StringTable, offsets: Int64s, data: UInt8s, valid: Boo
         while table[at] != 0:
             s = i64(table[at]) - 1
             own = own_offsets[s]
-            if own_offsets[s + 1] - own == end - start:
-                j = 0
-                while j < end - start and own_data[own + j] == data[start + j]:
-                    j += 1
-                if j == end - start:
-                    numbers[i] = s
-                    break
+            if own_offsets[s + 1] - own == end - start and same(own_data, own, data, start, end - start):
+                numbers[i] = s
+                break
             at = at + 1 if at + 1 < len(table) else 0

@@ -23,6 +23,7 @@ __all__ = [
     "count_above",
     "fence",
     "items_until_aligned",
+    "load_word",
     "prefetch",
     "stream_run",
     "widen_run",
@@ -256,5 +257,18 @@ def bit_count(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
         function = builder.module.declare_intrinsic("llvm.ctpop", [ir.IntType(64)])
         return builder.call(function, [args[0]])
+
+    return signature, generate
+
+
+@_intrinsic
+def load_word(typingctx: Any, array: Any, at: Any) -> Any:  # noqa: ARG001
+    """Eight bytes of a uint8 array from `at` on, as a little-endian uint64."""
+    signature = types.uint64(array, types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        word = ir.IntType(64)
+        address = builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]])
+        return builder.load(builder.bitcast(address, word.as_pointer()), align=1, typ=word)
 
     return signature, generate

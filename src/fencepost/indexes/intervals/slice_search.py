@@ -95,21 +95,29 @@ def find_runs(
                 low[i] = group
                 if group != NOWHERE:
                     prefetch(groups_first, group)
+                    if group < len(scales):
+                        prefetch(scales, 4 * group)
         else:
             for i in range(size):
                 low[i] = 0
         for i in range(size):
             group = low[i]
+            high[i] = NOWHERE
+            if group != NOWHERE and group < len(scales):
+                high[i] = i64(scales[group, 2]) + bucket_of(
+                    decoded(values[block + i], is_float), scales[group, 0], scales[group, 1], scales[group, 3]
+                )
+                prefetch(buckets, high[i])
+        for i in range(size):
+            group = low[i]
+            bucket = high[i]
             if group == NOWHERE or (len(missing) > 0 and missing[block + i]):
                 low[i] = NOWHERE
                 high[i] = NOWHERE
                 continue
             low[i] = i64(groups_first[group])
             high[i] = i64(groups_first[group + 1]) - 1
-            if group < len(scales):
-                bucket = i64(scales[group, 2]) + bucket_of(
-                    decoded(values[block + i], is_float), scales[group, 0], scales[group, 1], scales[group, 3]
-                )
+            if bucket != NOWHERE:
                 high[i] = low[i] + i64(buckets[bucket + 1]) - 1
                 low[i] = max(low[i], low[i] + i64(buckets[bucket]) - 1)
             prefetch(keys, max(low[i], 0))
