@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,32 @@ def test_the_first_version_fixes_the_schema(tmp_path: Path) -> None:
     with pytest.raises(FencepostError, match=r"got rules that need extra as date; .*Publish to a new directory"):
         other.publish(snapshot_of, {"extra": "date"})
     assert other.versions() == [1]
+
+
+def test_versions_are_collected_unless_leased_or_young_or_newest(tmp_path: Path) -> None:
+    versions = VersionDirectory(tmp_path)
+    for _ in range(4):
+        versions.publish(snapshot_of)
+    assert versions.collect(timedelta(hours=1)) == []
+    with versions.lease(2, "query a") as lease:
+        versions.lease(2, "query b").release()
+        assert versions.leased() == {2}
+        assert versions.collect(timedelta(0)) == [1, 3]
+        assert versions.versions() == [2, 4]
+        assert len(versions.load(2)) == 2
+        lease.renew()
+    assert versions.leased() == set()
+    assert versions.collect(timedelta(0)) == [2]
+    assert versions.publish(snapshot_of) == 5, "numbers are never used again"
+    with pytest.raises(FencepostError, match=r"got a lease of version 1 of .*; expected a published version"):
+        versions.lease(1, "late")
+
+
+def test_a_lease_that_nobody_renews_runs_out(tmp_path: Path) -> None:
+    versions = VersionDirectory(tmp_path)
+    versions.publish(snapshot_of)
+    versions.publish(snapshot_of)
+    versions.lease(1, "gone")
+    time.sleep(0.05)
+    assert versions.leased(fresh_for=timedelta(milliseconds=10)) == set()
+    assert versions.collect(timedelta(0), fresh_for=timedelta(milliseconds=10)) == [1]

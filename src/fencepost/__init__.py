@@ -1,5 +1,7 @@
 """fencepost evaluates millions of standing range rules against live data."""
 
 from fencepost.errors import FencepostError
+from fencepost.rules import Rule, RuleFaultsError, Rules
+from fencepost.snapshot import Snapshot
 
-__all__ = ["FencepostError"]
+__all__ = ["FencepostError", "Rule", "RuleFaultsError", "Rules", "Snapshot"]

@@ -1,7 +1,7 @@
 """Snapshots: an immutable function from a batch of rows to the rules they concern."""
 
 from fencepost.snapshot.columns import DETECTS, NEVER, BandColumns, BoxSet, RuleColumns, detect_flags, detect_names
-from fencepost.snapshot.directory import VersionDirectory
+from fencepost.snapshot.directory import Lease, VersionDirectory
 from fencepost.snapshot.groups import Batch
 from fencepost.snapshot.snapshot import Explanation, GroupExplanation, Snapshot
 from fencepost.snapshot.tables import Table
@@ -14,6 +14,7 @@ __all__ = [
     "BoxSet",
     "Explanation",
     "GroupExplanation",
+    "Lease",
     "RuleColumns",
     "Snapshot",
     "Table",

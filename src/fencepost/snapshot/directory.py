@@ -4,23 +4,30 @@
     00000001.claim       someone is writing, or was killed while writing, version 1
     00000001/            the snapshot itself
     00000001.published   version 1 is complete; its content repeats the snapshot's digest
+    00000001.HOLDER.lease   someone needs version 1; kept fresh by its holder
 
 Numbers are claimed and versions announced by creating a file that must not exist yet, so that any number of
 publishers can work at once on anything that has exclusive creation. A version that was claimed and never announced
 is skipped by readers.
 """
 
+import contextlib
+import hashlib
 import json
 import os
+import shutil
+import time
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 
 from fencepost.errors import FencepostError
 from fencepost.snapshot.snapshot import Snapshot
 
-__all__ = ["VersionDirectory"]
+__all__ = ["Lease", "VersionDirectory"]
 
 _DIGITS = 8
+_FRESH = timedelta(hours=1)
 
 
 class VersionDirectory:
@@ -86,6 +93,51 @@ class VersionDirectory:
         _create(self.path / f"{number:0{_DIGITS}}.published", _digest_of(target) + "\n")
         return number
 
+    def lease(self, version: int, holder: str) -> "Lease":
+        """Keep one version from being collected, until the lease is released or no longer renewed.
+
+        Args:
+            version: a published version.
+            holder: who needs it, such as a query's id; a holder has one lease per version.
+        """
+        if not self._complete(version):
+            raise FencepostError(
+                f"a lease of version {version} of {self.path}", "a published version", "Take the latest() instead."
+            )
+        kept = Lease(self.path / f"{version:0{_DIGITS}}.{_plain(holder)}.lease")
+        kept.renew()
+        return kept
+
+    def leased(self, fresh_for: timedelta = _FRESH) -> set[int]:
+        """The versions that someone needs: those with a lease that was renewed lately."""
+        oldest = time.time() - fresh_for.total_seconds()
+        found = set()
+        for file in self.path.glob(f"{'[0-9]' * _DIGITS}.*.lease"):
+            with contextlib.suppress(FileNotFoundError):
+                if file.stat().st_mtime >= oldest:
+                    found.add(int(file.name[:_DIGITS]))
+        return found
+
+    def collect(self, retention: timedelta, fresh_for: timedelta = _FRESH) -> list[int]:
+        """Delete versions that are older than the retention, not leased and not the newest; their numbers.
+
+        The announcement goes first, so that nobody starts on a version that is being deleted.
+        """
+        needed = self.leased(fresh_for) | {self.latest()}
+        oldest = time.time() - retention.total_seconds()
+        collected = []
+        for number in self.versions():
+            announcement = self.path / f"{number:0{_DIGITS}}.published"
+            if number in needed or announcement.stat().st_mtime > oldest:
+                continue
+            announcement.unlink()
+            if number in self.leased(fresh_for):
+                _create(announcement, _digest_of(self.path / f"{number:0{_DIGITS}}") + "\n")
+                continue
+            shutil.rmtree(self.path / f"{number:0{_DIGITS}}")
+            collected.append(number)
+        return collected
+
     def _claim(self) -> int:
         taken = (int(file.stem) for file in self.path.glob(f"{'[0-9]' * _DIGITS}.claim"))
         number = max(taken, default=0) + 1
@@ -120,6 +172,32 @@ class VersionDirectory:
             return announced == _digest_of(self.path / f"{number:0{_DIGITS}}") + "\n"
         except (FileNotFoundError, ValueError, KeyError):
             return False
+
+
+class Lease:
+    """Says that a version is needed; whoever holds one renews it every few minutes."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def renew(self) -> None:
+        """Keep the version for another while."""
+        self._file.touch()
+
+    def release(self) -> None:
+        """The version is no longer needed."""
+        self._file.unlink(missing_ok=True)
+
+    def __enter__(self) -> "Lease":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def _plain(holder: str) -> str:
+    """A holder as a part of a file name."""
+    return hashlib.blake2b(holder.encode(), digest_size=8).hexdigest()
 
 
 def _create(file: Path, text: str) -> None:

@@ -154,18 +154,25 @@ class Snapshot:
         return Matches(offsets, rows[: offsets[-1]])
 
     def encode(self, table: Any) -> Batch:
-        """The rows as ordinals and key codes; refuses what cannot be converted exactly, naming the column."""
+        """The rows as ordinals and key codes; refuses what cannot be converted exactly, naming the column.
+
+        Columns that only bands use may be missing.
+        """
         given = table if isinstance(table, Table) else Table(table)
         for name in (*self.types, *self.keys):
-            if given.find(name) is None:
+            user = self._user_of(name)
+            if user is not None and given.find(name) is None:
                 raise FencepostError(
                     f"a table without the column {name}",
-                    f"that column, since rule {self._user_of(name)} needs it",
+                    f"that column, since rule {user} needs it",
                     f"Add it; the table has {', '.join(given.names) or 'no columns'}.",
                 )
         ordinals, valid = {}, {}
         for name, kind in self.types.items():
-            ordinals[name], valid[name] = kind.encode(given.column(name), name)
+            if given.find(name) is None:
+                ordinals[name], valid[name] = np.zeros(given.rows, np.int64), np.zeros(given.rows, np.bool_)
+            else:
+                ordinals[name], valid[name] = kind.encode(given.column(name), name)
         keys = {name: self.encode_key(name, given.arrow(name)) for name in self.keys}
         return Batch(given.rows, ordinals, valid, keys)
 
@@ -173,11 +180,12 @@ class Snapshot:
         """The codes of an Arrow array of strings in one key column: -1 for null, -2 for a string of no rule."""
         return self._columns[column].codes(values)
 
-    def _user_of(self, column: str) -> int | str:
+    def _user_of(self, column: str) -> int | None:
+        """A rule whose boxes need the column; None if only bands have it."""
         for group in self.groups:
             if column in group.keys or column in group.attributes:
                 return int(self.rules.ids[group.rules[0]])
-        return "of a band"
+        return None
 
     # -- looking into it --------------------------------------------------------------------------------
 

@@ -1,0 +1,475 @@
+"""A set of rules that can be edited, bound to types and compiled."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self, SupportsIndex, TypedDict, Unpack
+
+import numpy as np
+
+from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.language import ConditionError, parse
+from fencepost.rules import files
+from fencepost.rules.blocks import TableBlock
+from fencepost.rules.compiling import CompiledColumns, TextRule, compiled_columns
+from fencepost.rules.faults import Faults, one_line
+from fencepost.rules.rule import (
+    Rule,
+    checked_detect,
+    checked_expires,
+    checked_flag,
+    checked_id,
+    checked_labels,
+    labels_of,
+    labels_text,
+    microseconds_of,
+)
+from fencepost.rules.schemas import read_schema
+from fencepost.rules.tables import Constants, OptionColumns, read_table, table_shape
+from fencepost.snapshot import Snapshot, VersionDirectory
+from fencepost.snapshot.columns import detect_flags
+
+__all__ = ["Rules"]
+
+_FIELDS = ("id", "condition", "detect", "initial", "labels", "expires", "enabled", "version")
+_Detect = str | Iterable[str]
+
+
+class TableArguments(TypedDict, total=False):
+    """The arguments of Rules.add_table."""
+
+    id: str
+    equal: str | Sequence[str] | Mapping[str, str]
+    ranges: Mapping[str, tuple[str | None, str | None]] | None
+    bounds: str | Mapping[str, str]
+    detect: _Detect
+    initial: bool
+    labels: Mapping[str, str] | None
+    expires: datetime | None
+    enabled: bool
+    detect_column: str | None
+    initial_column: str | None
+    labels_column: str | None
+    expires_column: str | None
+    enabled_column: str | None
+
+
+class Rules:
+    """Rules by id, each a SQL condition with what to detect, or a row of a table.
+
+    Rules of tables stay columns and become `Rule` objects only when they are asked for. Iteration yields them
+    first, then those written as text, in the order in which they were added. Not for use by several threads.
+
+    >>> rules = Rules()
+    >>> rules.add(1, "symbol = 'IBM' AND price BETWEEN 40 AND 50", detect="enter,exit")
+    >>> rules.add(2, "price >= 120 OR volume > 1e6")
+    >>> len(rules), 2 in rules, rules[1].detect
+    (2, True, 'enter,exit')
+
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[int, TextRule] = {}
+        self._blocks: list[TableBlock] = []
+        # The versions of removed rules: an id that comes back goes on from there, or two conditions of one id
+        # would have the same version.
+        self._last_versions: dict[int, int] = {}
+
+    @classmethod
+    def from_dicts(cls, rows: Iterable[Mapping[str, Any]]) -> Self:
+        """Rules from mappings with the names that add takes, and perhaps a version; faults are raised all at once.
+
+        Args:
+            rows: one mapping per rule; id and condition are needed.
+
+        >>> len(Rules.from_dicts([{"id": 1, "condition": "price > 40"}, {"id": 2, "condition": "price < 4"}]))
+        2
+
+        """
+        rules, faults, count = cls(), Faults("row"), 0
+        for count, row in enumerate(rows, start=1):
+            try:
+                rules._add_mapping(row)
+            except FencepostError as error:
+                faults.add(count - 1, one_line(error))
+        faults.raise_if_any(count, "Correct the rows and pass all of them again.")
+        return rules
+
+    @classmethod
+    def from_table(cls, table: Any, **arguments: Unpack[TableArguments]) -> Self:
+        """Rules from the rows of a table.
+
+        Args:
+            table: Arrow, pandas or polars table, or a mapping of column names to columns.
+            **arguments: those of add_table.
+
+        >>> table = {"rule_id": [1, 2], "symbol": ["IBM", None], "lower": [40.0, 9.5], "upper": [50.0, None]}
+        >>> rules = Rules.from_table(table, equal=["symbol"], ranges={"price": ("lower", "upper")})
+        >>> [(boxes.keys, boxes.attributes, len(boxes.rules)) for boxes in rules.columns().boxes]
+        [((), ('price',), 1), (('symbol',), ('price',), 1)]
+
+        """
+        rules = cls()
+        rules.add_table(table, **arguments)
+        return rules
+
+    @classmethod
+    def from_jsonl(cls, path: str | PathLike[str]) -> Self:
+        """Rules from JSON lines, one object per rule; faults are raised all at once, with their lines.
+
+        Args:
+            path: a file of objects as from_dicts takes them; empty lines are skipped.
+
+        """
+        rules, faults, count = cls(), Faults("line"), 0
+        for count, line in files.json_lines(path):
+            try:
+                rules._add_mapping(files.json_object(line))
+            except FencepostError as error:
+                faults.add(count, one_line(error))
+        faults.raise_if_any(count, f"Correct these lines of {path}.")
+        return rules
+
+    @classmethod
+    def from_parquet(cls, path: str | PathLike[str]) -> Self:
+        """Rules from a file that to_parquet wrote.
+
+        Args:
+            path: the file. For a table of your own, read it and use from_table.
+
+        """
+        stored = files.read_parquet(path)
+        rules, faults = cls(), Faults("row")
+        for row, mapping in stored.texts:
+            try:
+                rules._add_mapping({**mapping, "labels": labels_of(mapping["labels"])})
+            except FencepostError as error:
+                faults.add(row, one_line(error))
+        faults.raise_if_any(stored.row_count, f"Correct these rows of {path}.")
+        for part in stored.tables:
+            block = read_table(
+                part.table, part.shape, files.NO_CONSTANTS, files.OPTIONS, rules._is_taken, rules._next_versions
+            )
+            rules._blocks.append(block)
+        return rules
+
+    def add(
+        self,
+        id: SupportsIndex,
+        condition: str,
+        *,
+        detect: _Detect = "inside",
+        initial: bool = False,
+        labels: Mapping[str, str] | None = None,
+        expires: datetime | None = None,
+        enabled: bool = True,
+    ) -> None:
+        """Adds a rule.
+
+        Args:
+            id: an integer that no other rule has.
+            condition: what would stand after WHERE, or a band over `left.` and `right.`.
+            detect: any of inside, enter, exit and cross, separated by commas.
+            initial: whether objects already inside when the rule is added are reported.
+            labels: free text by name, carried along.
+            expires: when the rule ends; without a zone it is read as UTC.
+            enabled: whether it takes part at all.
+
+        >>> rules = Rules()
+        >>> rules.add(7, "left.price - right.price BETWEEN -1 AND 1")
+        >>> rules.add(7, "price > 40")
+        Traceback (most recent call last):
+        ...
+        fencepost.errors.FencepostError: got rule 7 a second time; expected an id of its own. Use replace to
+        edit a rule.
+
+        """
+        number = checked_id(id)
+        if number in self:
+            raise FencepostError(f"rule {number} a second time", "an id of its own", "Use replace to edit a rule.")
+        version = self._last_versions.get(number, 0) + 1
+        self._texts[number] = _made(number, condition, detect, initial, labels, expires, enabled, version)
+        self._last_versions.pop(number, None)
+
+    def replace(
+        self,
+        id: SupportsIndex,
+        condition: str,
+        *,
+        detect: _Detect = "inside",
+        initial: bool = False,
+        labels: Mapping[str, str] | None = None,
+        expires: datetime | None = None,
+        enabled: bool = True,
+    ) -> None:
+        """Puts another rule under a known id, with the next version; takes the arguments of add.
+
+        Args:
+            id: of the rule to replace, which may have come from a table.
+            condition: as in add, and likewise everything else: nothing is taken over from the old rule.
+            detect: as in add.
+            initial: as in add.
+            labels: as in add.
+            expires: as in add.
+            enabled: as in add.
+
+        >>> rules = Rules()
+        >>> rules.add(7, "price > 40")
+        >>> rules.replace(7, "price > 41")
+        >>> rules[7].version
+        2
+
+        """
+        old = self[id]
+        made = _made(old.id, condition, detect, initial, labels, expires, enabled, old.version + 1)
+        self._end_row(old.id)
+        self._texts[old.id] = made
+
+    def remove(self, id: SupportsIndex) -> None:
+        """Takes a rule out.
+
+        Args:
+            id: of a known rule.
+
+        """
+        old = self[id]
+        if self._texts.pop(old.id, None) is None:
+            self._end_row(old.id)
+        self._last_versions[old.id] = old.version
+
+    def add_table(
+        self,
+        table: Any,
+        *,
+        id: str = "rule_id",
+        equal: str | Sequence[str] | Mapping[str, str] = (),
+        ranges: Mapping[str, tuple[str | None, str | None]] | None = None,
+        bounds: str | Mapping[str, str] = "[)",
+        detect: _Detect = "inside",
+        initial: bool = False,
+        labels: Mapping[str, str] | None = None,
+        expires: datetime | None = None,
+        enabled: bool = True,
+        detect_column: str | None = None,
+        initial_column: str | None = None,
+        labels_column: str | None = None,
+        expires_column: str | None = None,
+        enabled_column: str | None = None,
+    ) -> None:
+        """Adds a rule per row of a table, all or none; every faulty row is reported.
+
+        A null key means every key; a null bound means unbounded, though the attribute must still have a value. In
+        pandas NaN is null, elsewhere it is a fault. Bounds are exact in the type that the table has them in.
+
+        Args:
+            table: Arrow, pandas or polars table, or a mapping of column names to columns.
+            id: the column of rule ids.
+            equal: columns whose string the data must equal; a mapping where the data names them differently.
+            ranges: for every attribute of the data the table's columns of lower and upper bounds; None for a side
+                without bounds. Names match without case, unless in double quotes or such that SQL needs quotes.
+            bounds: [) [] () or (], for all attributes or as a mapping.
+            detect: for all rows, and where detect_column is null; likewise the next four.
+            initial: as in add.
+            labels: as in add.
+            expires: as in add.
+            enabled: as in add.
+            detect_column: a column of strings such as 'enter,exit'.
+            initial_column: a column of booleans.
+            labels_column: a column of JSON objects, maps or structs.
+            expires_column: a column of timestamps or dates.
+            enabled_column: a column of booleans.
+
+        >>> rules = Rules()
+        >>> rules.add_table({"rule_id": [1, 2], "lower": [4, 9], "upper": [5, 8]}, ranges={"price": ("lower", "upper")})
+        Traceback (most recent call last):
+        ...
+        fencepost.rules.faults.RuleFaultsError: got 1 fault in 2 rows; expected none. Correct the rows and pass the
+        table again; no rule was added.
+          row 1: lower and upper are 9 and 8, an empty range; expected lower below upper with bounds [)
+
+        """
+        shape = table_shape(id, equal, ranges or {}, bounds)
+        constants = Constants(
+            detect_flags(checked_detect(detect)),
+            checked_flag(initial, "initial"),
+            labels_text(checked_labels(labels)),
+            microseconds_of(checked_expires(expires)),
+            checked_flag(enabled, "enabled"),
+        )
+        columns = OptionColumns(detect_column, initial_column, labels_column, expires_column, enabled_column)
+        block = read_table(table, shape, constants, columns, self._is_taken, self._next_versions)
+        self._blocks.append(block)
+        for number in [each for each in self._last_versions if block.find(each) is not None]:
+            del self._last_versions[number]
+
+    def columns(self, schema: Any = None) -> CompiledColumns:
+        """The enabled rules bound to types, as the arrays that a snapshot is compiled from.
+
+        Args:
+            schema: an Arrow schema, a dict of column to type, or a Spark StructType; columns of strings are keys.
+                Without one, numbers are doubles, strings are keys, dates and timestamps what they are.
+
+        >>> rules = Rules()
+        >>> rules.add(1, "volume > 10")
+        >>> rules.columns({"Volume": "bigint"}).boxes[0].firsts.tolist()
+        [[11]]
+
+        """
+        return compiled_columns(self._blocks, list(self._texts.values()), schema)
+
+    def compile(self, schema: Any = None, version: int = 0) -> Snapshot:
+        """The enabled rules as a snapshot, which answers which of them hold.
+
+        Args:
+            schema: as in columns.
+            version: the number of the snapshot, where it is published.
+
+        >>> rules = Rules()
+        >>> rules.add(1, "price > 40")
+        >>> rules.compile().match({"price": [39.0, 41.0]})[1].tolist()
+        [1]
+
+        """
+        return Snapshot.compile(*self.columns(schema), version=version)
+
+    def publish(self, directory: str | PathLike[str], schema: Any = None) -> int:
+        """Writes the next snapshot version into a directory that others follow, and returns its number.
+
+        Args:
+            directory: a path; it is made where it does not exist.
+            schema: as in columns; without one, the schema that the directory has from its first version.
+
+        """
+        versions = VersionDirectory(Path(directory))
+        if schema is None:
+            return versions.publish(lambda version: self.compile(versions.schema(), version))
+        fixed = {name: str(type_) for name, type_ in read_schema(schema).types.items()}
+        return versions.publish(lambda version: self.compile(schema, version), fixed)
+
+    def to_jsonl(self, path: str | PathLike[str]) -> None:
+        """Writes one JSON object per rule; rules of tables are written as the SQL condition that says the same.
+
+        Args:
+            path: the file to write.
+
+        """
+        files.write_jsonl(path, self._with_text())
+
+    def to_parquet(self, path: str | PathLike[str]) -> None:
+        """Writes all rules to one Parquet file; rules of tables stay columns in their own types.
+
+        Args:
+            path: the file to write.
+
+        """
+        files.write_parquet(path, self._blocks, [text.rule for text in self._texts.values()])
+
+    def __len__(self) -> int:
+        return len(self._texts) + sum(block.count for block in self._blocks)
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._texts or (isinstance(id, (int, np.integer)) and self._place(int(id)) is not None)
+
+    def __iter__(self) -> Iterator[Rule]:
+        for block in self._blocks:
+            yield from block.rules()
+        for text in self._texts.values():
+            yield text.rule
+
+    def __getitem__(self, id: SupportsIndex) -> Rule:
+        number = checked_id(id)
+        if number in self._texts:
+            return self._texts[number].rule
+        place = self._place(number)
+        if place is None:
+            raise FencepostError(f"rule {number}", "the id of a rule that is here", "Use add for a new rule.")
+        block, row = place
+        return block.rule(row)
+
+    def __repr__(self) -> str:
+        of_tables = len(self) - len(self._texts)
+        return f"Rules({len(self):,}: {len(self._texts):,} as text, {of_tables:,} of {len(self._blocks):,} tables)"
+
+    def _place(self, id: int) -> tuple[TableBlock, int] | None:
+        """The block and row of a rule of a table."""
+        for block in self._blocks:
+            if (row := block.find(id)) is not None:
+                return block, row
+        return None
+
+    def _end_row(self, id: int) -> None:
+        place = self._place(id)
+        if place is not None:
+            block, row = place
+            block.end(row)
+
+    def _is_taken(self, ids: Int64s) -> Bools:
+        is_taken = np.isin(ids, np.fromiter(self._texts, np.int64)) if self._texts else np.zeros(len(ids), np.bool_)
+        for block in self._blocks:
+            is_taken |= block.contains(ids)
+        return is_taken
+
+    def _next_versions(self, ids: Int64s) -> Int64s:
+        if not self._last_versions:
+            return np.broadcast_to(np.int64(1), len(ids))
+        return np.array([self._last_versions.get(id, 0) + 1 for id in ids.tolist()], np.int64)
+
+    def _add_mapping(self, mapping: Mapping[str, Any]) -> None:
+        if not isinstance(mapping, Mapping):
+            raise FencepostError(f"{mapping!r}", "an object with id and condition", "Write one object per rule.")
+        unknown = [name for name in mapping if name not in _FIELDS]
+        missing = [name for name in ("id", "condition") if mapping.get(name) is None]
+        if unknown or missing:
+            got = f"the field {unknown[0]!r}" if unknown else f"a rule without {missing[0]}"
+            raise FencepostError(got, f"the fields {', '.join(_FIELDS)}", "Id and condition are needed.")
+        given = {name: value for name, value in mapping.items() if value is not None}
+        version = given.pop("version", 1)
+        if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version < 2**63:
+            raise FencepostError(f"version={version!r}", "1, 2, ...", "Leave it out for a new rule.")
+        self.add(**given)
+        if version > 1:
+            rule, parsed = self._texts[int(given["id"])]
+            self._texts[rule.id] = TextRule(_with_version(rule, version), parsed)
+
+    def _with_text(self) -> Iterator[tuple[Rule, str]]:
+        for block in self._blocks:
+            yield from block.rules_as_text()
+        for rule, parsed in self._texts.values():
+            yield rule, parsed.text
+
+
+def _with_version(rule: Rule, version: int) -> Rule:
+    return Rule(rule.id, rule.condition, rule.detect, rule.initial, rule.labels, rule.expires, rule.enabled, version)
+
+
+def _made(
+    id: int,
+    condition: str,
+    detect: _Detect,
+    initial: bool,
+    labels: Mapping[str, str] | None,
+    expires: datetime | None,
+    enabled: bool,
+    version: int,
+) -> TextRule:
+    """A parsed rule; every refusal names its id."""
+    try:
+        parsed = parse(condition)
+        rule = Rule(
+            id,
+            condition,
+            checked_detect(detect),
+            checked_flag(initial, "initial"),
+            checked_labels(labels),
+            checked_expires(expires),
+            checked_flag(enabled, "enabled"),
+            version,
+        )
+    except ConditionError as error:
+        got = f"rule {id}: {error.got}"
+        raise ConditionError(got, error.expected, error.remedy, error.text, error.spans) from None
+    except FencepostError as error:
+        raise FencepostError(f"rule {id}: {error.got}", error.expected, error.remedy) from None
+    return TextRule(rule, parsed)
