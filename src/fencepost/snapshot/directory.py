@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
+from typing import Self
 
 from fencepost.errors import FencepostError
 from fencepost.snapshot.snapshot import Snapshot
@@ -188,7 +189,7 @@ class Lease:
         """The version is no longer needed."""
         self._file.unlink(missing_ok=True)
 
-    def __enter__(self) -> "Lease":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

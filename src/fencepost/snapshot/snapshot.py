@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from fencepost.errors import FencepostError
 from fencepost.indexes.answers import join_rows, unique_rows
-from fencepost.indexes.arrays import Int64s
+from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.matches import Matches
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import store
@@ -167,7 +167,8 @@ class Snapshot:
                     f"that column, since rule {user} needs it",
                     f"Add it; the table has {', '.join(given.names) or 'no columns'}.",
                 )
-        ordinals, valid = {}, {}
+        ordinals: dict[str, Int64s] = {}
+        valid: dict[str, Bools | None] = {}
         for name, kind in self.types.items():
             if given.find(name) is None:
                 ordinals[name], valid[name] = np.zeros(given.rows, np.int64), np.zeros(given.rows, np.bool_)
