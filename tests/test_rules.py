@@ -780,12 +780,14 @@ def test_bands() -> None:
     assert exact is not None
     assert (exact.lower.tolist(), exact.lower_closed.tolist()) == ([-100.0, 201.0], [True, True])
     rules.add(4, "ABS(left.price - right.price) < 2 AND left.symbol = 'A'")
+    keyed = rules.columns().bands
+    assert keyed is not None
+    assert [json.loads(text) for text in keyed.left_keys.to_pylist()] == [[], [], [["symbol", "A"]]]
+    assert [json.loads(text) for text in keyed.right_keys.to_pylist()] == [[], [], []]
     rules.add(5, "left.p - right.p >= 9007199254740993")
     with pytest.raises(RuleFaultsError) as error:
         rules.columns({"price": "double", "symbol": "string", "p": "bigint"})
     assert message(error).splitlines()[1:] == [
-        "  rule 4: got a band with left.symbol = 'A'; expected a band over whole streams, its keys joined as "
-        "left.key = right.key. Filter the stream by that key, and leave it out of the rule.",
         "  rule 5: got a band bound of 9007199254740993 units; expected a number that a double holds. "
         "Round it, or use a coarser unit.",
     ]

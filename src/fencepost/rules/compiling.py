@@ -302,13 +302,6 @@ def _by_presence(keys: Sequence[Any], count: int) -> Iterator[tuple[list[int], I
 
 
 def _checked_band(band: BoundBand) -> BoundBand:
-    if band.left_keys or band.right_keys:
-        side, (column, value) = ("left", band.left_keys[0]) if band.left_keys else ("right", band.right_keys[0])
-        raise FencepostError(
-            f"a band with {side}.{column} = '{value}'",
-            "a band over whole streams, its keys joined as left.key = right.key",
-            "Filter the stream by that key, and leave it out of the rule.",
-        )
     for bound in (band.lower, band.upper):
         if bound is not None and float(bound) != bound:
             raise FencepostError(
@@ -327,6 +320,8 @@ def _band_columns(bands: Sequence[tuple[int, BoundBand]]) -> BandColumns | None:
         pa.array([band.left for band in bound], text),
         pa.array([band.right for band in bound], text),
         pa.array([json.dumps(band.same) for band in bound], text),
+        pa.array([json.dumps(band.left_keys) for band in bound], text),
+        pa.array([json.dumps(band.right_keys) for band in bound], text),
         np.array([-math.inf if band.lower is None else band.lower for band in bound], np.float64),
         np.array([math.inf if band.upper is None else band.upper for band in bound], np.float64),
         np.array([band.lower_closed for band in bound], np.bool_),

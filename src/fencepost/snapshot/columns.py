@@ -56,7 +56,10 @@ class BandColumns(NamedTuple):
     """Arrow large_string: the column of the left stream; likewise the others."""
     right: Any
     same: Any
-    """Arrow large_string: a JSON list of pairs of columns that must be equal."""
+    """Arrow large_string: a JSON list of pairs of a left and a right column that must be equal."""
+    left_keys: Any
+    """Arrow large_string: a JSON list of pairs of a left column and the string it must equal."""
+    right_keys: Any
     lower: Float64s
     upper: Float64s
     lower_closed: Bools
