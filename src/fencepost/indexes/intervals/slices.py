@@ -324,9 +324,10 @@ class SliceList(IntervalIndex):
     def _build(self, rows: Intervals) -> None:
         """Lay rows out in as few parts as the budget allows."""
         numbers = []
-        for layer, windows in layers(sort_intervals(rows), self._copies_allowed(rows)):
-            needed = stored_copies(layer.rows, windows)
-            self._make_room(needed)
+        found = list(layers(sort_intervals(rows), self._copies_allowed(rows)))
+        sizes = [stored_copies(layer.rows, windows) for layer, windows in found]
+        self._make_room(sum(sizes))
+        for (layer, windows), needed in zip(found, sizes, strict=True):
             part, first_windows = build_part(layer, windows, self.values == "float64", self._ids, self._used)
             number = next(n for n in range(1, _MOST_PARTS) if n not in self._parts)
             self._parts[number] = part

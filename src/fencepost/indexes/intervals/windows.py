@@ -162,26 +162,32 @@ def layers(ordered: SortedIntervals, copies_each: float) -> Iterator[tuple[Sorte
         bits = max(int(np.flatnonzero(intervals)[0]), int(np.flatnonzero(within & (intervals > 0)).max(initial=0)))
         short = np.empty(len(rows.slots), np.bool_)
         mark_short(rows.firsts, rows.lasts, bits, short)
-        layer = _subset(ordered, short)
+        layer, ordered = _parted(ordered, short)
         yield layer, cut(layer)
-        ordered = _subset(ordered, ~short)
 
 
-def _subset(ordered: SortedIntervals, chosen: Bools) -> SortedIntervals:
+def _parted(ordered: SortedIntervals, chosen: Bools) -> tuple[SortedIntervals, SortedIntervals]:
+    """The chosen rows and the others, both still in both orders."""
     rows = ordered.rows
-    kept = Intervals(
-        rows.slots[chosen],
-        rows.firsts[chosen],
-        rows.lasts[chosen],
-        rows.groups[chosen] if len(rows.groups) else rows.groups,
-    )
-    if len(rows.groups):
-        return sort_intervals(kept)
-    place = (np.cumsum(chosen) - 1).astype(np.uint32)
-    by_first, by_last = ordered.by_first[chosen[ordered.by_first]], ordered.by_last[chosen[ordered.by_last]]
-    return ordered._replace(
-        rows=kept, large_groups=int(len(kept.slots) > FEW), by_first=place[by_first], by_last=place[by_last]
-    )
+    count = int(np.count_nonzero(chosen))
+    sizes = (count, len(chosen) - count)
+    place = np.empty(len(chosen), np.uint32)
+    number_parted(chosen, place)
+    orders = []
+    for order in (ordered.by_first, ordered.by_last):
+        inside, outside = (np.empty(size, np.uint32) for size in sizes)
+        part_order(order, chosen, place, inside, outside)
+        orders.append((inside, outside))
+    parted = []
+    for side, mask in enumerate((chosen, ~chosen)):
+        kept = Intervals(*(column[mask] if len(column) else column for column in rows))
+        if len(rows.groups):
+            parted.append(sort_intervals(kept))
+        else:
+            by_first, by_last = orders[0][side], orders[1][side]
+            large = int(len(kept.slots) > FEW)
+            parted.append(ordered._replace(rows=kept, large_groups=large, by_first=by_first, by_last=by_last))
+    return parted[0], parted[1]
 
 
 def copies_by_length(rows: Intervals, windows: Cut) -> tuple[Int64s, Int64s]:
@@ -384,6 +390,35 @@ def length_bits(first: int, last: int) -> Any:
         length >>= u64(1)
         bits += 1
     return bits
+
+
+@kernel
+def number_parted(chosen: Bools, place: UInt32s) -> None:
+    """Each row's position among the chosen or among the others."""
+    inside = 0
+    outside = 0
+    for row in range(len(chosen)):
+        if chosen[row]:
+            place[row] = inside
+            inside += 1
+        else:
+            place[row] = outside
+            outside += 1
+
+
+@kernel
+def part_order(order: UInt32s, chosen: Bools, place: UInt32s, inside: UInt32s, outside: UInt32s) -> None:
+    """Split an order of rows in two, by the new positions."""
+    a = 0
+    b = 0
+    for i in range(len(order)):
+        row = order[i]
+        if chosen[row]:
+            inside[a] = place[row]
+            a += 1
+        else:
+            outside[b] = place[row]
+            b += 1
 
 
 @kernel
