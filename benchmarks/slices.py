@@ -91,7 +91,10 @@ def against_the_limit(work: IntervalWorkload) -> Report:
 
 
 def against_peers(work: IntervalWorkload, full: bool) -> Report:
-    """The same batch to every peer; slow ones get fewer values, all answers are compared."""
+    """The same batch to every peer; slow ones get fewer values, all answers are compared.
+
+    SliceList writes into buffers that are used again, as its callers can; what a peer returns it allocates itself.
+    """
     report = Report(f"SliceList against its peers, workload {work.name}, time per value")
     index = built(work)
     for name, make in PEERS.items():
@@ -104,10 +107,13 @@ def against_peers(work: IntervalWorkload, full: bool) -> Report:
         some = work.values[: int(np.clip(PEER_SECONDS / seconds_each, 8, 20_000))]
         expected = int(work.counts()[: len(some)].sum())
         assert stab(some) == expected, f"{name} disagrees with the ranks"
+        offsets = np.empty(len(some) + 1, np.int64)
+        slots = Matches(offsets, np.zeros(expected, np.uint32))
+        ids = Matches(offsets, np.zeros(expected, np.int64))
         contest: dict[str, Callable[[], object]] = {
             "peer": partial(stab, some),
-            "slots": partial(index.stab, some, slots=True),
-            "ids": partial(index.stab, some),
+            "slots": partial(index.stab, some, slots=True, out=slots),
+            "ids": partial(index.stab, some, out=ids),
         }
         taken = interleaved(contest, rounds=3)
         each = taken["peer"] / len(some) * 1e9
@@ -122,6 +128,7 @@ def grouped(n: int) -> Report:
     rng = np.random.default_rng(5)
     contest: dict[str, Callable[[], object]] = {}
     values = rng.integers(0, 2**30, 200_000)
+    out = Matches(np.empty(len(values) + 1, np.int64), np.zeros(20 * len(values), np.uint32))
     for groups in (10, 1000, n // 100, n // 20):
         keys = rng.integers(0, groups, n)
         lows = rng.integers(0, 2**30, n)
@@ -129,7 +136,7 @@ def grouped(n: int) -> Report:
         index = SliceList()
         index.insert_many(np.arange(n), lows, lows + rng.integers(1, width, n), groups=keys)
         asked = rng.integers(0, groups, len(values))
-        contest[f"{groups:,} groups"] = partial(index.stab, values, groups=asked, slots=True)
+        contest[f"{groups:,} groups"] = partial(index.stab, values, groups=asked, slots=True, out=out)
         report.note(f"{groups:,} groups: space per interval", f"{index.storage().nbytes / n:.1f} bytes")
     taken = interleaved(contest)
     fewest = next(iter(taken.values()))
@@ -157,10 +164,12 @@ def live_changes() -> Report:
     seconds = sorted(once(partial(change, index)) for index in indexes[1:])
     report.at_most("both calls", seconds[1] * 1e3, 50, " ms")
     before, after = indexes[0], indexes[1]
+    room = int(1.1 * work.counts().sum())
+    out = Matches(np.empty(len(work.values) + 1, np.int64), np.zeros(room, np.uint32))
     taken = interleaved(
         {
-            "before": lambda: before.stab(work.values, slots=True),
-            "after": lambda: after.stab(work.values, slots=True),
+            "before": lambda: before.stab(work.values, slots=True, out=out),
+            "after": lambda: after.stab(work.values, slots=True, out=out),
         }
     )
     report.at_most("stab after / before", taken["after"] / taken["before"], 1.2)

@@ -263,6 +263,8 @@ def copy_slots(ids: UInt32s, gone: UInt64s, runs: UInt32s, limit: int, offsets: 
                 start = i64(runs[i + _AHEAD, column, 0])
                 for line in range(start, start + min(i64(runs[i + _AHEAD, column, 1]), _PREFETCHED), _LINE_SLOTS):
                     prefetch(ids, line)
+                if len(gone) > 0:
+                    prefetch(gone, start >> 6)
         for column in range(columns):
             start = i64(runs[i, column, 0])
             stop = start + i64(runs[i, column, 1])
@@ -299,6 +301,8 @@ def copy_ids(
                 start = i64(runs[i + _AHEAD, column, 0])
                 for line in range(start, start + min(i64(runs[i + _AHEAD, column, 1]), _PREFETCHED), _LINE_SLOTS):
                     prefetch(ids, line)
+                if len(gone) > 0:
+                    prefetch(gone, start >> 6)
         for column in range(columns):
             start = i64(runs[i, column, 0])
             stop = start + i64(runs[i, column, 1])
