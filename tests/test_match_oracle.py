@@ -7,7 +7,6 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,24 +14,15 @@ from fencepost.errors import FencepostError
 from fencepost.rules import Rules
 from fencepost.snapshot import Snapshot
 from tests.conditions import TYPES, conditions
-from tests.test_language_oracle import ROWS, TABLE
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Any:
-    """DuckDB with the same rows, NaN read as null."""
-    connection = duckdb.connect(config={"threads": 1})
-    connection.register("arrow_rows", TABLE)
-    connection.execute(
-        "CREATE TABLE facts AS SELECT row_number() OVER () - 1 AS row, * REPLACE "
-        "(CASE WHEN isnan(d) THEN NULL ELSE d END AS d) FROM arrow_rows"
-    )
-    return connection
+from tests.test_language_oracle import ROWS, TABLE, oracle  # noqa: F401 (a fixture)
 
 
 @given(st.lists(conditions(), min_size=1, max_size=25))
 @settings(max_examples=60)
-def test_a_rule_set_matches_what_duckdb_finds(oracle: Any, texts: list[str]) -> None:
+def test_a_rule_set_matches_what_duckdb_finds(
+    oracle: Any,  # noqa: F811
+    texts: list[str],
+) -> None:
     rules = Rules()
     for id, text in enumerate(texts):
         try:
