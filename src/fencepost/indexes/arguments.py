@@ -79,6 +79,8 @@ def exact_float(value: Any, what: str) -> float:
     """`value` as a float64, refused unless that is exactly the same number."""
     if type(value) is float:
         return value
+    if type(value) is int and -_EXACT <= value <= _EXACT:
+        return float(value)
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
