@@ -1,0 +1,252 @@
+"""What moves do to rules: which begin to hold, cease to, hold on, or are jumped over.
+
+`crossings` is the one place that knows how transitions are found: today by comparing the answers for the two
+positions of each move. A structure that finds borders directly can take its place.
+"""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.monitor.layers import Box, Layers
+from fencepost.monitor.positions import KeyStrings, Pairs, Positions
+from fencepost.ordinals import AttributeType
+from fencepost.snapshot import DETECTS
+
+__all__ = ["Crossings", "Moves", "crossings", "held_at", "inside_boxes", "jumped"]
+
+_TRANSITIONS = DETECTS["enter"] | DETECTS["exit"] | DETECTS["cross"]
+
+
+class Moves(NamedTuple):
+    """Moves between positions, as positions in one array of them; at most one move leaves each position."""
+
+    before: Int64s
+    """Where each move starts; -1 for an object that was nowhere."""
+    after: Int64s
+    clocks: Int64s | None
+    """The time at each position, where rules can expire by it."""
+
+
+class Crossings(NamedTuple):
+    """The pairs of each kind. Pairs of rules that detect no transition are only in `inside`."""
+
+    enter: Pairs
+    exit: Pairs
+    inside: Pairs
+
+
+def held_at(
+    rules: Layers, positions: Positions, strings: Mapping[str, KeyStrings], clocks: Int64s | None, expires: Int64s
+) -> Pairs:
+    """Which rules hold at which positions: the conditions, and that the rule has not expired by then."""
+    held = rules.held_at(positions, strings)
+    return held if clocks is None else held.only(expires[held.rules] > clocks[held.moves])
+
+
+def crossings(
+    rules: Layers, positions: Positions, strings: Mapping[str, KeyStrings], moves: Moves, expires: Int64s
+) -> tuple[Crossings, Pairs]:
+    """What each move does to the rules, and all pairs of position and rule.
+
+    Args:
+        rules: those in force.
+        positions: every position that a move starts or ends at.
+        strings: the strings of its keys.
+        moves: from where to where.
+        expires: of each rule, on the clock of the moves.
+
+    """
+    held = held_at(rules, positions, strings, moves.clocks, expires)
+    arrivals = np.full(positions.rows, -1, np.int64)
+    arrivals[moves.after] = np.arange(len(moves.after))
+    departures = np.full(positions.rows, -1, np.int64)
+    started = np.flatnonzero(moves.before >= 0)
+    departures[moves.before[started]] = started
+    into = arrivals[held.moves]
+    inside = Pairs(into, held.rules).only(into >= 0)
+
+    telling = (rules.detects & _TRANSITIONS) != 0
+    left = Pairs(departures[held.moves], held.rules)
+    left = left.only((left.moves >= 0) & telling[left.rules])
+    begun = inside if telling.all() else inside.only(telling[inside.rules])
+    enter, exit = _differences(left, begun, len(moves.after), max(1, len(rules.ids)))
+    return Crossings(enter, exit, inside), held
+
+
+def _differences(before: Pairs, after: Pairs, moves: int, rules: int) -> tuple[Pairs, Pairs]:
+    """The pairs that are only after, and those that are only before; both ordered by move, then rule."""
+    # Most pairs are on both sides, and most of those meet in a small table per move. What it misses (a pair whose
+    # cell another one took) is left to the sort, so the answer is exact.
+    if len(before.rules) and len(after.rules):
+        cells = 8
+        while cells < 64 and cells * moves < 4 * len(before.rules):
+            cells *= 2
+        table = np.full(moves * cells, -1, np.int32)
+        table[_cells(before, cells)] = np.arange(len(before.rules), dtype=np.int32)
+        met = table[_cells(after, cells)]
+        is_both = (met >= 0) & (before.rules[met] == after.rules)
+        is_alone = np.ones(len(before.rules), np.bool_)
+        is_alone[met[is_both]] = False
+        before, after = before.only(is_alone), after.only(~is_both)
+
+    # One sort brings equal pairs together; the last bit says which side a pair is from.
+    sides = np.concatenate([(before.moves * rules + before.rules) * 2, (after.moves * rules + after.rules) * 2 + 1])
+    sides.sort()
+    pairs = sides >> 1
+    alone = np.ones(len(pairs), np.bool_)
+    twice = pairs[1:] == pairs[:-1]
+    alone[1:] &= ~twice
+    alone[:-1] &= ~twice
+    sides = sides[alone]
+    move, rule = np.divmod(sides >> 1, rules)
+    is_after = (sides & 1) == 1
+    both = Pairs(move, rule)
+    return both.only(is_after), both.only(~is_after)
+
+
+def _cells(pairs: Pairs, cells: int) -> Int64s:
+    """The cell of each pair, among those of its move; `cells` is a power of two."""
+    cell: Int64s = pairs.rules * 0x9E3779B1
+    cell >>= 16
+    cell &= cells - 1
+    cell += pairs.moves * cells
+    return cell
+
+
+def inside_boxes(boxes: list[Box], positions: Positions, strings: Mapping[str, KeyStrings]) -> Bools:
+    """Which positions are inside any of the boxes."""
+    inside = np.zeros(positions.rows, np.bool_)
+    for keys, ranges in boxes:
+        here = np.flatnonzero(_has_keys(keys, positions, strings))
+        for name, (first, last) in ranges.items():
+            ordinals = positions.ordinals[name][here]
+            here = here[positions.known[name][here] & (ordinals >= first) & (ordinals <= last)]
+        inside[here] = True
+    return inside
+
+
+def _has_keys(keys: dict[str, str], positions: Positions, strings: Mapping[str, KeyStrings]) -> Bools:
+    here = np.ones(positions.rows, np.bool_)
+    for name, text in keys.items():
+        here &= positions.keys[name] == strings[name].find(text)
+    return here
+
+
+def jumped(
+    boxes: list[Box],
+    before: Positions,
+    after: Positions,
+    strings: Mapping[str, KeyStrings],
+    types: Mapping[str, AttributeType],
+) -> Bools:
+    """Which moves jump over a box of one rule: the straight line meets it while neither end is in the rule.
+
+    On one attribute that is: from one side of the whole range to the other. Keys must fit and stay. An infinite
+    coordinate on one of several attributes has no straight line, so it crosses nothing.
+    """
+    crossed = np.zeros(before.rows, np.bool_)
+    for keys, ranges in boxes:
+        if not ranges:
+            continue
+        met = _has_keys(keys, before, strings) & _has_keys(keys, after, strings)
+        for name, (first, last) in ranges.items():
+            here, there = before.ordinals[name], after.ordinals[name]
+            met &= before.known[name] & after.known[name]
+            # The shadow on each axis meets the range: all there is on one axis, the first sieve on several.
+            met &= (np.minimum(here, there) <= last) & (np.maximum(here, there) >= first)
+        if len(ranges) > 1:
+            candidates = np.flatnonzero(met)
+            met[candidates] = _lines_meet(ranges, before.take(candidates), after.take(candidates), types)
+        crossed |= met
+    if crossed.any():
+        candidates = np.flatnonzero(crossed)
+        ends = (before.take(candidates), after.take(candidates))
+        crossed[candidates] = ~(inside_boxes(boxes, ends[0], strings) | inside_boxes(boxes, ends[1], strings))
+    return crossed
+
+
+_CLEAR = 1e-9
+"""How far apart two shares of a line must be, in float64, for their order to be beyond doubt."""
+_EXACT = 2.0**53
+_LARGE = 1e300
+
+
+def _lines_meet(
+    ranges: dict[str, tuple[int, int]], before: Positions, after: Positions, types: Mapping[str, AttributeType]
+) -> Bools:
+    """Which lines meet the half-open box: float64 decides what is clear, exact fractions the rest."""
+    lowest, highest = np.zeros(before.rows), np.ones(before.rows)
+    doubtful, nowhere = np.zeros(before.rows, np.bool_), np.zeros(before.rows, np.bool_)
+    for name, (first, last) in ranges.items():
+        type_ = types[name]
+        here, there = _floats(type_, before.ordinals[name]), _floats(type_, after.ordinals[name])
+        low, high = _ends(type_, first, last)
+        nowhere |= ~np.isfinite(here) | ~np.isfinite(there)
+        with np.errstate(all="ignore"):
+            step = there - here
+            to_low, to_high = (low - here) / step, (high - here) / step
+        still = here == there
+        lowest = np.where(still, lowest, np.fmax(lowest, np.fmin(to_low, to_high)))
+        highest = np.where(still, highest, np.fmin(highest, np.fmax(to_low, to_high)))
+        # Where differences are not precise: beyond doubles, at both ends of their range, in integers above 2**53.
+        doubtful |= ~(np.abs(step) < _LARGE) | (~still & (np.abs(step) < 1 / _LARGE))
+        if type_.kind != "double":
+            for value in (here, there, np.float64(low), np.float64(high)):
+                doubtful |= np.isfinite(value) & (np.abs(value) >= _EXACT)
+    meets: Bools = highest - lowest > _CLEAR
+    doubtful |= np.abs(highest - lowest) <= _CLEAR
+    for row in np.flatnonzero(doubtful & ~nowhere).tolist():
+        meets[row] = _line_meets(ranges, before, after, types, row)
+    return meets & ~nowhere
+
+
+def _line_meets(
+    ranges: dict[str, tuple[int, int]],
+    before: Positions,
+    after: Positions,
+    types: Mapping[str, AttributeType],
+    row: int,
+) -> bool:
+    """Whether one line meets the box, exactly; shares of the line run from 0 (before) to 1 (after)."""
+    lowest, lowest_open = Fraction(0), False
+    highest, highest_open = Fraction(1), False
+    for name, (first, last) in ranges.items():
+        type_ = types[name]
+        here = _exact(type_, int(before.ordinals[name][row]))
+        step = _exact(type_, int(after.ordinals[name][row])) - here
+        if step == 0:
+            continue  # the shadows meet, so the line runs inside the range all along
+        bounded_below, bounded_above = first > type_.limits[0], last < type_.limits[1]
+        low = (_exact(type_, first) - here) / step if bounded_below and not _infinite(type_, first) else None
+        high = (_exact(type_, last + 1) - here) / step if bounded_above and not _infinite(type_, last + 1) else None
+        # The low end is inside, the high end is not; a falling line meets them in the other order.
+        entry, entry_open, leave, leave_open = (low, False, high, True) if step > 0 else (high, True, low, False)
+        if entry is not None and (entry, entry_open) > (lowest, lowest_open):
+            lowest, lowest_open = entry, entry_open
+        if leave is not None and (leave, not leave_open) < (highest, not highest_open):
+            highest, highest_open = leave, leave_open
+    return lowest < highest or (lowest == highest and not lowest_open and not highest_open)
+
+
+def _infinite(type_: AttributeType, ordinal: int) -> bool:
+    return type_.kind == "double" and ordinal in type_.limits
+
+
+def _floats(type_: AttributeType, ordinals: Int64s) -> Int64s:
+    """Values that are proportional to what the ordinals stand for."""
+    return np.asarray(type_.decode(ordinals)) if type_.kind == "double" else ordinals.astype(np.float64)
+
+
+def _exact(type_: AttributeType, ordinal: int) -> Fraction:
+    return Fraction(type_.decode(np.array([ordinal]))[0].as_py()) if type_.kind == "double" else Fraction(ordinal)
+
+
+def _ends(type_: AttributeType, first: int, last: int) -> tuple[float, float]:
+    """The half-open range [low, high) in the unit of `_floats`; infinite where unbounded."""
+    low = -np.inf if first <= type_.limits[0] else float(_floats(type_, np.array([first]))[0])
+    high = np.inf if last >= type_.limits[1] else float(_floats(type_, np.array([last + 1]))[0])
+    return low, high

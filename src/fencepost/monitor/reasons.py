@@ -1,0 +1,115 @@
+"""Why an event happened: the rule's boxes, and where the object was before and after."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fencepost.errors import FencepostError
+from fencepost.monitor.layers import Box, LiveRule
+from fencepost.ordinals import AttributeType
+
+__all__ = ["Reason", "ReasonBox", "as_mapping", "explained"]
+
+
+@dataclass(frozen=True)
+class ReasonBox:
+    """One box of the rule, and whether the values of the event are within its ranges.
+
+    Events do not carry keys, so keys are shown but not compared.
+    """
+
+    keys: dict[str, str]
+    ranges: dict[str, tuple[Any, Any]]
+    """The smallest and the largest value inside; None where unbounded."""
+    held_before: bool
+    holds_after: bool
+
+    def __str__(self) -> str:
+        parts = [f"{name} = '{text}'" for name, text in self.keys.items()]
+        for name, (low, high) in self.ranges.items():
+            parts.append(f"{'' if low is None else f'{low} <= '}{name}{'' if high is None else f' <= {high}'}")
+        states = {(True, True): "before and after", (True, False): "before, not after", (False, True): "after"}
+        return f"{' and '.join(parts) or 'always'}: {states.get((self.held_before, self.holds_after), 'neither')}"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """The rule behind an event, box by box; prints as a short report."""
+
+    rule_id: int
+    rule_version: int
+    object: Any
+    detect: str
+    reason: str | None
+    before: dict[str, Any]
+    after: dict[str, Any]
+    boxes: tuple[ReasonBox, ...]
+
+    def __str__(self) -> str:
+        cause = "" if self.reason is None else f", {self.reason}"
+        lines = [f"{self.object}: {self.detect} of rule {self.rule_id} (version {self.rule_version}{cause})"]
+        lines += [f"  {name}: {self.before[name]} -> {self.after[name]}" for name in self.after]
+        lines += [f"  {box}" for box in self.boxes]
+        return "\n".join(lines)
+
+
+def as_mapping(event: Any, names: Sequence[str]) -> Mapping[str, Any]:
+    """An event as a mapping of column to value."""
+    if isinstance(event, (pa.Table, pa.RecordBatch)) and event.num_rows == 1:
+        event = event.to_pylist()[0]
+    elif isinstance(event, tuple) and len(event) == len(names):
+        event = dict(zip(names, event, strict=True))
+    if not isinstance(event, Mapping) or "rule_id" not in event or "detect" not in event:
+        shown = f"a table of {event.num_rows} rows" if hasattr(event, "num_rows") else f"a {type(event).__name__}"
+        raise FencepostError(
+            f"{shown} as an event",
+            "a dict or tuple with the columns of an event table, or a table of one row",
+            "Pass for example events.to_pylist()[0].",
+        )
+    return event
+
+
+def explained(rule: LiveRule, boxes: list[Box], event: Mapping[str, Any], types: Mapping[str, AttributeType]) -> Reason:
+    """The rule against the values of the event.
+
+    Args:
+        rule: in force.
+        boxes: of the rule.
+        event: the columns of one event.
+        types: of the attributes.
+
+    """
+    if event["rule_version"] != rule.version:
+        raise FencepostError(
+            f"an event of version {event['rule_version']} of rule {rule.id}",
+            f"version {rule.version}, the one in force",
+            "Ask a Monitor that has the rule as it was.",
+        )
+    before = {name: event.get(f"{name}_before") for name in types}
+    after = {name: event.get(name) for name in types}
+    against = tuple(_against(box, before, after, types) for box in boxes)
+    return Reason(
+        rule.id, rule.version, event.get("object"), event["detect"], event.get("reason"), before, after, against
+    )
+
+
+def _against(
+    box: Box, before: Mapping[str, Any], after: Mapping[str, Any], types: Mapping[str, AttributeType]
+) -> ReasonBox:
+    keys, ranges = box
+
+    def within(values: Mapping[str, Any]) -> bool:
+        ordinals = {name: types[name].encode_one(values[name], name) for name in ranges}
+        return all(
+            ordinal is not None and ranges[name][0] <= ordinal <= ranges[name][1] for name, ordinal in ordinals.items()
+        )
+
+    shown = {}
+    for name, (first, last) in ranges.items():
+        smallest, largest = types[name].limits
+        ends = types[name].decode(np.array([first, last])).to_pylist()
+        shown[name] = (None if first == smallest else ends[0], None if last == largest else ends[1])
+    return ReasonBox(keys, shown, within(before), within(after))

@@ -1,0 +1,245 @@
+"""Rows of a batch: read, ordered per object, and completed with what was known before."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.indexes.radix import sorted_positions
+from fencepost.monitor.positions import NO_KEY, KeyStrings, Positions
+from fencepost.monitor.state import State
+from fencepost.ordinals import BIGINT, AttributeType
+from fencepost.snapshot import Table
+
+__all__ = ["Rows", "Steps", "observed", "ordered", "plain", "read_values", "sequence_type", "steps"]
+
+
+class Rows(NamedTuple):
+    """Rows of one batch, as columns."""
+
+    numbers: Int64s
+    """Their places in the batch."""
+    objects: Any
+    """An Arrow array."""
+    slots: Int64s
+    times: Int64s
+    sequences: Sequence[tuple[Int64s, Bools]]
+    """Of each sequence column the ordinals, and which rows have one."""
+    values: Positions
+    """What each row itself observes."""
+
+    def take(self, chosen: Int64s) -> "Rows":
+        """The chosen rows, in that order."""
+        return Rows(
+            self.numbers[chosen],
+            self.objects.take(pa.array(chosen)),
+            self.slots[chosen],
+            self.times[chosen],
+            [(ordinals[chosen], known[chosen]) for ordinals, known in self.sequences],
+            self.values.take(chosen),
+        )
+
+
+def plain(array: Any) -> Any:
+    """The array without dictionary or chunks."""
+    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
+
+
+def sequence_type(arrow_type: Any, column: str) -> AttributeType:
+    """The type of a sequence column."""
+    if pa.types.is_null(arrow_type):
+        return BIGINT
+    try:
+        return AttributeType.parse(arrow_type)
+    except FencepostError as error:
+        raise FencepostError(
+            f"{column} of type {arrow_type} as a sequence", error.expected, "Number the rows by an integer."
+        ) from None
+
+
+def read_values(table: Table, types: Mapping[str, AttributeType], strings: Mapping[str, KeyStrings]) -> Positions:
+    """The values of every row."""
+    ordinals, known = {}, {}
+    for name, type_ in types.items():
+        ordinals[name], valid = type_.encode(table.column(name), name)
+        known[name] = np.ones(table.rows, np.bool_) if valid is None else valid
+    keys = {name: own.codes(_strings(table.arrow(name), name)) for name, own in strings.items()}
+    return Positions(table.rows, ordinals, known, keys)
+
+
+def _strings(array: Any, name: str) -> Any:
+    values = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    if pa.types.is_null(values):
+        return array.cast(pa.string())
+    if not (pa.types.is_string(values) or pa.types.is_large_string(values) or pa.types.is_string_view(values)):
+        raise FencepostError(
+            f"column {name} of type {array.type}",
+            "strings, since rules compare it with quoted strings",
+            "Cast the column to a string in the same form that the rules use.",
+        )
+    return array
+
+
+def observed(values: Positions) -> Bools:
+    """Which rows observe anything at all."""
+    any_known = np.zeros(values.rows, np.bool_)
+    for known in values.known.values():
+        any_known |= known
+    for codes in values.keys.values():
+        any_known |= codes != NO_KEY
+    if not values.known and not values.keys:
+        return ~any_known  # rules without columns hold for every row
+    return any_known
+
+
+def ordered(rows: Rows, strings: Mapping[str, KeyStrings], *, timed: bool) -> tuple[Int64s, Int64s]:
+    """The rows by object and time, and the rank of each place in the order of time over all objects.
+
+    Ties of time go by sequence, and further ties of one object by its values. Without time or sequence rows stay as
+    they came.
+    """
+    count = len(rows.slots)
+    if not timed and not rows.sequences:
+        by_object = sorted_positions(rows.slots).astype(np.int64)
+        return by_object, by_object
+    times = rows.times if timed else np.zeros(count, np.int64)
+    if not rows.sequences and (times[1:] >= times[:-1]).all():
+        by_time = None
+    else:
+        by_time = np.arange(count, dtype=np.uint32)
+        for ordinals, known in reversed(rows.sequences):
+            by_time = sorted_positions(known.astype(np.int64), sorted_positions(ordinals, by_time))
+        by_time = sorted_positions(times, by_time)
+    order = sorted_positions(rows.slots, by_time).astype(np.int64)
+    ranks = order
+    if by_time is not None:
+        ranks = np.empty(count, np.int64)
+        ranks[by_time] = np.arange(count)
+        ranks = ranks[order]
+
+    slots, times = rows.slots[order], times[order]
+    tied = (slots[1:] == slots[:-1]) & (times[1:] == times[:-1])
+    for ordinals, known in rows.sequences:
+        here, there = order[1:], order[:-1]
+        tied &= (ordinals[here] == ordinals[there]) & (known[here] == known[there])
+    if tied.any():
+        order = _ties_by_value(order, tied, rows.values, strings)
+    return order, ranks
+
+
+def _ties_by_value(order: Int64s, tied: Bools, values: Positions, strings: Mapping[str, KeyStrings]) -> Int64s:
+    """The order with every run of ties sorted by its values: attributes, then keys, by name; absent ones first."""
+    places = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
+    runs = np.cumsum(~np.append(False, tied))[places]
+    among = order[places]
+    by: list[Int64s] = []
+    for name in sorted(values.ordinals):
+        by += [values.known[name][among], np.where(values.known[name][among], values.ordinals[name][among], 0)]
+    by += [strings[name].ranks(values.keys[name][among]) for name in sorted(values.keys)]
+    settled = order.copy()
+    settled[places] = among[np.lexsort([*reversed(by), runs])]
+    return settled
+
+
+class Steps(NamedTuple):
+    """The moves of a batch, in the order of `ordered`; the positions they touch are in one array.
+
+    First come the last known positions of objects that were present, then one position per row.
+    """
+
+    positions: Positions
+    clocks: Int64s
+    """The time at each position."""
+    previous: Int64s
+    """Of each row: the position the object had before, or -1."""
+    is_new: Bools
+    """Whether the row begins anew: the object was not there, or had gone silent for too long."""
+    offset: int
+    """The position of the first row."""
+    is_last: Bools
+    """Whether the row is its object's last in the batch."""
+
+
+def steps(rows: Rows, state: State, timeout: int | None, *, timed: bool) -> tuple[Rows, Steps]:
+    """The moves of ordered rows that are not late.
+
+    Args:
+        rows: ordered; slots are known to the state.
+        state: before the batch.
+        timeout: how long an object may be silent, on the clock of `times`.
+        timed: whether rows have times; they are counted per object otherwise.
+
+    """
+    count = len(rows.slots)
+    places = np.arange(count)
+    is_first = np.ones(count, np.bool_)
+    is_first[1:] = rows.slots[1:] != rows.slots[:-1]
+    is_last = np.ones(count, np.bool_)
+    is_last[:-1] = is_first[1:]
+    was_present = state.present[rows.slots]
+    firsts = np.maximum.accumulate(np.where(is_first, places, 0))
+    if not timed:
+        counted = np.where(was_present, state.times[rows.slots], 0)
+        rows = rows._replace(times=counted + 1 + places - firsts)
+
+    known = np.flatnonzero(is_first & was_present)
+    offset = len(known)
+    previous = offset + places - 1
+    previous[is_first] = -1
+    previous[known] = np.arange(offset)
+    is_new = previous < 0
+    clocks = np.concatenate([state.times[rows.slots[known]], rows.times])
+    if timeout is not None:
+        is_new |= rows.times - clocks[previous] >= timeout  # where previous is -1 it is new already
+
+    before = state.positions(rows.slots[known])
+    begins = np.maximum.accumulate(np.where(is_first | is_new, places, 0))
+    after = completed(rows, before, begins, previous, is_new)
+    return rows, Steps(before.followed_by(after), clocks, previous, is_new, offset, is_last)
+
+
+def completed(rows: Rows, before: Positions, begins: Int64s, previous: Int64s, is_new: Bools) -> Positions:
+    """The position at each row: what it observes, else what the object's earlier rows or its state knew.
+
+    Args:
+        rows: ordered.
+        before: the states that first rows continue.
+        begins: for each row, the place of the row that its history in this batch begins with.
+        previous: as in `Steps`; of a first row, its place in `before`.
+        is_new: rows that continue nothing.
+
+    """
+    places = np.arange(len(rows.slots))
+    continued = ~is_new[begins]
+    inherited = np.where(continued, previous[begins], 0)  # a place in `before`, where continued
+
+    def sources(known: Bools) -> tuple[Int64s, Bools, Bools]:
+        latest = np.maximum.accumulate(np.where(known, places, -1))
+        in_batch = latest >= begins
+        return latest, in_batch, ~in_batch & continued
+
+    ordinals, knowns, keys = {}, {}, {}
+    for name, own in rows.values.ordinals.items():
+        known = rows.values.known[name]
+        if known.all():
+            ordinals[name], knowns[name] = own, known
+            continue
+        latest, in_batch, in_state = sources(known)
+        value, is_known = np.where(in_batch, own[latest], 0), in_batch.copy()
+        value[in_state] = before.ordinals[name][inherited[in_state]]
+        is_known[in_state] = before.known[name][inherited[in_state]]
+        ordinals[name], knowns[name] = value, is_known
+    for name, own in rows.values.keys.items():
+        known = own != NO_KEY
+        if known.all():
+            keys[name] = own
+            continue
+        latest, in_batch, in_state = sources(known)
+        value = np.where(in_batch, own[latest], NO_KEY)
+        value[in_state] = before.keys[name][inherited[in_state]]
+        keys[name] = value
+    return Positions(len(places), ordinals, knowns, keys)
