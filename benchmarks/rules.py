@@ -1,4 +1,4 @@
-"""Rules and snapshots: parsing, compiling, saving, loading and matching a million keyed price ranges."""
+"""Rules, snapshots and the monitor: parsing, compiling, loading, matching and watching keyed price ranges."""
 
 import tempfile
 from pathlib import Path
@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from benchmarks.harness import Report, interleaved, once
 from fencepost.language import parse
+from fencepost.monitor import Monitor
 from fencepost.rules import Rules
 from fencepost.snapshot import Snapshot
 
@@ -16,6 +17,7 @@ __all__ = ["run"]
 
 SYMBOLS = 10_000
 BATCH = 100_000
+CHANGES = 10_000
 
 
 class Market(NamedTuple):
@@ -64,7 +66,7 @@ def run(full: bool) -> list[Report]:
         assert np.array_equal(loaded.match(given.ticks).ids, snapshot.match(given.ticks).ids), "another answer"
     matching = interleaved({"match": lambda: snapshot.match(given.ticks)})["match"]
     report.at_least(f"match, {matches:.1f} rules per row", BATCH / matching / 1e6, 5, " M rows/s")
-    return [report, parsing(100_000 if full else 20_000)]
+    return [report, parsing(100_000 if full else 20_000), watching(given)]
 
 
 def parsing(n: int) -> Report:
@@ -86,3 +88,37 @@ def parsing(n: int) -> Report:
         seconds = once(lambda texts=texts: [parse(text) for text in texts])  # type: ignore[misc]
         report.at_most(what, seconds * 100_000 / n, 20, " s per 100,000")
     return report
+
+
+def watching(given: Market) -> Report:
+    """The monitor on prices that move in small steps, one row at a time, and while rules change."""
+    n = given.rules.num_rows
+    report = Report(f"Monitor: {n:,} keyed price ranges, {SYMBOLS:,} objects, batches of {BATCH:,} rows")
+    ranges = {"price": ("lower", "upper")}
+    rules = Rules.from_table(given.rules, id="rule_id", equal=["symbol"], ranges=ranges, detect="enter,exit")
+    monitor = Monitor(rules, object="symbol", time="ts")
+    batches = [_moved(given.ticks, number) for number in range(7)]
+    monitor.update(batches[0])
+    events, seconds = [], []
+    for batch in batches[1:]:
+        seconds.append(once(lambda batch=batch: events.append(monitor.update(batch).num_rows)))  # type: ignore[misc]
+    rate = BATCH / float(np.median(seconds)) / 1e6
+    report.at_least(f"update, {np.mean(events) / BATCH:.2f} events per row", rate, 1, " M rows/s")
+    single = _moved(given.ticks, 7).slice(0, 2000).to_pylist()
+    one = once(lambda: [monitor.update_one(row["symbol"], row["ts"], price=row["price"]) for row in single])
+    report.at_most("update_one", one / len(single) * 1e6, 20, " µs")
+    added = [(n + i, f"symbol = 'SYM{i % SYMBOLS:05d}' AND price BETWEEN {i} AND {i + 1}") for i in range(CHANGES)]
+    changing = once(lambda: [monitor.add(id, condition) for id, condition in added])
+    changing += once(lambda: monitor.update(_moved(given.ticks, 8))) - float(np.median(seconds))
+    report.at_most(f"{CHANGES:,} added rules, visible to the next update", changing * 1e3, 200, " ms")
+    return report
+
+
+def _moved(ticks: pa.Table, number: int) -> pa.Table:
+    """The ticks of one batch: every price swings a little around its own."""
+    position = number * BATCH + np.arange(BATCH)
+    names, symbol = np.unique(ticks["symbol"].to_numpy(), return_inverse=True)
+    first = np.zeros(len(names))
+    first[symbol] = ticks["price"].to_numpy()
+    price = first[symbol] * (1 + 0.003 * np.sin(position / BATCH * 2 * np.pi + symbol))
+    return pa.table({"symbol": ticks["symbol"], "price": price, "ts": position})

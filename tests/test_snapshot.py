@@ -106,6 +106,14 @@ def test_match_is_a_naive_evaluation_of_the_boxes(boxes_by_rule: list[list[Box]]
         )
 
 
+def test_a_rule_of_many_boxes_is_reported_once_in_rows_of_any_length() -> None:
+    one_rule: list[Box] = [({}, {"volume": (0, 9)}), ({}, {"volume": (5, 20)}), ({}, {"price": (0, 30)})]
+    row = {"price": 3, "volume": 7, "day": 1, "symbol": None, "venue": None}
+    for rules in (3, 200):
+        answer = compiled([one_rule] * rules).match(table_of([row, {**row, "volume": None}]))
+        assert [sorted(found.tolist()) for found in answer] == [[i * 10 + 7 for i in range(rules)]] * 2
+
+
 EXAMPLE: list[list[Box]] = [
     [({"symbol": "IBM"}, {"volume": (4, 9)})],
     [({}, {"price": (2, 30), "volume": (0, 5)}), ({"venue": "", "symbol": "ÄÖ"}, {})],

@@ -3,7 +3,9 @@
 from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s, i64
 
-__all__ = ["drop_outside", "join_rows", "unique_rows"]
+__all__ = ["SHORT_ROW", "drop_outside", "join_rows", "unique_rows"]
+
+SHORT_ROW = 64
 
 
 @kernel
@@ -48,15 +50,25 @@ def join_rows(offsets: Int64s, boxes: UInt32s, rules: Int64s, cursor: Int64s, ou
 
 @kernel
 def unique_rows(offsets: Int64s, rules: Int64s, seen: Int64s) -> None:
-    """Keep each rule once per row, in place; `seen` is -1 for every rule."""
+    """Keep each rule once per row, in place.
+
+    `seen` is -1 for every rule; it may be empty if no row has more than `SHORT_ROW` rules, which are compared.
+    """
     at = i64(0)
     begin = i64(0)
     for row in range(len(offsets) - 1):
         end = offsets[row + 1]
+        kept = at
         for i in range(begin, end):
             rule = rules[i]
+            new = True
+            if end - begin > SHORT_ROW:
+                new = seen[rule] != row
+                seen[rule] = row
+            else:
+                for j in range(kept, at):
+                    new &= rules[j] != rule
             rules[at] = rule
-            at += seen[rule] != row
-            seen[rule] = row
+            at += new
         begin = end
         offsets[row + 1] = at

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from fencepost.errors import FencepostError
-from fencepost.indexes.answers import join_rows, unique_rows
+from fencepost.indexes.answers import SHORT_ROW, join_rows, unique_rows
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.matches import Matches
 from fencepost.ordinals import AttributeType
@@ -150,7 +150,8 @@ class Snapshot:
         for group, own, boxes in answers:
             join_rows(own, boxes, group.rules, cursor, rows)
         if self._several:
-            unique_rows(offsets, rows, np.full(len(self.rules.ids), -1, np.int64))
+            longest = int(np.diff(offsets).max(initial=0))
+            unique_rows(offsets, rows, np.full(len(self.rules.ids) if longest > SHORT_ROW else 0, -1, np.int64))
         return Matches(offsets, rows[: offsets[-1]])
 
     def encode(self, table: Any) -> Batch:

@@ -107,7 +107,6 @@ def answer_values(
         offsets[:] = offsets[0]
         return ids
     runs = np.empty((min(ROUND, total), len(view.parts), 2), np.uint32)
-    stage, wide = aligned_empty(STAGE, np.uint32), aligned_empty(STAGE, ids.dtype)
     for first in range(0, total, ROUND):
         part = slice(first, first + ROUND)
         values = ordinals[part]
@@ -119,6 +118,7 @@ def answer_values(
             ids = widened(ids, filled, filled + found + likely, out)
         own_runs, own_offsets = runs[: len(values)], offsets[first : first + len(values) + 1]
         if len(ids) * ids.itemsize >= _STREAMED_BYTES and streaming_pays():
+            stage, wide = aligned_empty(STAGE, np.uint32), aligned_empty(STAGE, ids.dtype)
             stream_runs(view.ids, view.gone, own_runs, view.translation, own_offsets, ids, stage, wide)
         else:
             end = len(ids) if limit is None else limit
