@@ -3,7 +3,7 @@
 from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s, i64
 
-__all__ = ["SHORT_ROW", "drop_outside", "join_rows", "unique_rows"]
+__all__ = ["SHORT_ROW", "drop_outside", "join_rows", "rules_of", "unique_rows"]
 
 SHORT_ROW = 64
 
@@ -46,6 +46,13 @@ def join_rows(offsets: Int64s, boxes: UInt32s, rules: Int64s, cursor: Int64s, ou
             out[at] = rules[boxes[i]]
             at += 1
         cursor[row] = at
+
+
+@kernel
+def rules_of(boxes: UInt32s, rules: Int64s, out: Int64s) -> None:
+    """The rule of each box."""
+    for i in range(len(boxes)):
+        out[i] = rules[boxes[i]]
 
 
 @kernel

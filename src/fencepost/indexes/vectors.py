@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 VECTOR_BYTES = 64
+_WORTH_ALIGNING = 1 << 16
 PADDING = 64
 """Items of slack behind every array that is copied from or to; covers the widest unrolled step."""
 
@@ -39,8 +40,10 @@ def _intrinsic(typing: Callable[..., Any]) -> Any:
 
 
 def aligned_empty(size: int, dtype: Any) -> Any:
-    """An uninitialised array of `size` items that starts on a vector boundary, with `PADDING` behind it."""
+    """An uninitialised array of `size` items with `PADDING` behind it; a large one starts on a vector boundary."""
     item = np.dtype(dtype).itemsize
+    if size * item < _WORTH_ALIGNING:
+        return np.empty(size + PADDING, dtype)
     raw = np.empty(size + PADDING + VECTOR_BYTES // item, dtype)
     lead = (-raw.ctypes.data % VECTOR_BYTES) // item
     return raw[lead : lead + size + PADDING]

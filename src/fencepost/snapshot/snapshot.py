@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from fencepost.errors import FencepostError
-from fencepost.indexes.answers import SHORT_ROW, join_rows, unique_rows
+from fencepost.indexes.answers import SHORT_ROW, join_rows, rules_of, unique_rows
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.matches import Matches
 from fencepost.ordinals import AttributeType
@@ -141,6 +141,19 @@ class Snapshot:
 
     def match_rows(self, batch: Batch) -> Matches:
         """Like `match`, for encoded rows; the ids are rows of `rules`."""
+        if len(self.groups) == 1:
+            offsets, boxes = self.groups[0].match(batch)
+            rows = np.empty(len(boxes), np.int64)
+            rules_of(boxes, self.groups[0].rules, rows)
+        else:
+            offsets, rows = self._joined(batch)
+        if self._several:
+            longest = int(np.diff(offsets).max(initial=0))
+            unique_rows(offsets, rows, np.full(len(self.rules.ids) if longest > SHORT_ROW else 0, -1, np.int64))
+        return Matches(offsets, rows[: offsets[-1]])
+
+    def _joined(self, batch: Batch) -> tuple[Int64s, Int64s]:
+        """What all groups find, row by row."""
         answers = [(group, *group.match(batch)) for group in self.groups]
         offsets = np.zeros(batch.rows + 1, np.int64)
         for _, own, _ in answers:
@@ -149,10 +162,7 @@ class Snapshot:
         cursor = offsets[:-1].copy()
         for group, own, boxes in answers:
             join_rows(own, boxes, group.rules, cursor, rows)
-        if self._several:
-            longest = int(np.diff(offsets).max(initial=0))
-            unique_rows(offsets, rows, np.full(len(self.rules.ids) if longest > SHORT_ROW else 0, -1, np.int64))
-        return Matches(offsets, rows[: offsets[-1]])
+        return offsets, rows
 
     def encode(self, table: Any) -> Batch:
         """The rows as ordinals and key codes; refuses what cannot be converted exactly, naming the column.

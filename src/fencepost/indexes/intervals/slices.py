@@ -58,6 +58,7 @@ _FORMAT = 1
 _MOST_PARTS = 250
 _WORTH_THREADS = 8192
 _NO_GROUPS = np.zeros(0, np.int64)
+_NONE_MISSING = np.zeros(0, np.bool_)
 
 
 class _Run(NamedTuple):
@@ -409,12 +410,14 @@ class SliceList(IntervalIndex):
         return self._stab(view, ordinals, missing, self._asked_groups(view, len(ordinals), groups), slots, out, threads)
 
     def stab_ordinals(
-        self, ordinals: Int64s, missing: Bools | None = None, groups: Column | None = None, slots: bool = False
+        self, ordinals: Int64s, missing: Bools | None = None, groups: Int64s | None = None, slots: bool = False
     ) -> Matches:
-        """Like `stab`, for values given as ordinals; `missing` marks those that are in no interval."""
+        """Like `stab`, for values and groups that are int64 arrays already; `missing` marks values in no interval."""
         view = self._view
-        absent = np.zeros(0, np.bool_) if missing is None else missing
-        return self._stab(view, ordinals, absent, self._asked_groups(view, len(ordinals), groups), slots, None, 1)
+        absent = _NONE_MISSING if missing is None else missing
+        if groups is None:
+            return self._stab(view, ordinals, absent, self._asked_groups(view, len(ordinals), None), slots, None, 1)
+        return self._stab(view, ordinals, absent, groups, slots, None, 1)
 
     def _stab(
         self,
