@@ -191,6 +191,12 @@ class LiveChanges(RuleBasedStateMachine):
         self.index.compact()
 
     @rule()
+    def sweep(self) -> None:
+        if len(self.index._gone):
+            self.index._sweep()
+            self.index._publish()
+
+    @rule()
     def save_and_load(self) -> None:
         arrays = {name: array.copy() for name, array in self.index.to_arrays().items()}
         for array in arrays.values():
@@ -234,6 +240,20 @@ def test_many_single_changes_keep_few_parts() -> None:
     live = np.arange(1000, 3000)
     for value, row in zip(asked, index.stab(asked), strict=True):
         assert np.array_equal(np.sort(row), live[(lows[1000:] <= value) & (value < lows[1000:] + 10)])
+
+
+def test_a_bulk_removal_is_swept_out() -> None:
+    work = workloads.uniform(domain=2**20, n=40_000, widest=4000, values=500)
+    index = SliceList()
+    index.insert_many(work.ids, work.los, work.his)
+    before = index.storage().entries
+    index.remove_many(np.arange(0, 40_000, 10))
+    index.check()
+    assert not len(index._gone), "nothing is left to skip"
+    assert index.storage().entries < before
+    for value, row in zip(work.values.tolist(), index.stab(work.values), strict=True):
+        found = scan(work, value)
+        assert np.array_equal(np.sort(row), found[found % 10 != 0])
 
 
 def test_a_reader_never_sees_half_a_change() -> None:

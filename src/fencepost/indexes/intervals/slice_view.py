@@ -22,7 +22,7 @@ from fencepost.indexes.intervals.windows import Part
 from fencepost.indexes.matches import Matches, widened
 from fencepost.indexes.vectors import aligned_empty
 
-__all__ = ["Slices", "View", "answer_values", "count_values"]
+__all__ = ["Slices", "View", "answer_values", "count_values", "located", "write_runs"]
 
 ROUND = 1 << 18
 """Values that are located before their runs are copied: many, since the two compete for the cache."""
@@ -96,12 +96,8 @@ def answer_values(
     offsets: Int64s,
     ids: npt.NDArray[Any],
     out: Matches | None,
-    limit: int | None = None,
 ) -> npt.NDArray[Any]:
-    """Fill `ids` from ``offsets[0]`` on, round by round; the buffer, widened if it had to be.
-
-    Nothing is written from `limit` on: it is another thread's share.
-    """
+    """Fill `ids` from ``offsets[0]`` on, round by round; the buffer, widened if it had to be."""
     total = len(ordinals)
     if not view.parts:
         offsets[:] = offsets[0]
@@ -116,17 +112,30 @@ def answer_values(
             done = first + len(values)
             likely = int((filled - int(offsets[0]) + found) / done * (total - done) * 1.05)
             ids = widened(ids, filled, filled + found + likely, out)
-        own_runs, own_offsets = runs[: len(values)], offsets[first : first + len(values) + 1]
-        if len(ids) * ids.itemsize >= _STREAMED_BYTES and streaming_pays():
-            stage, wide = aligned_empty(STAGE, np.uint32), aligned_empty(STAGE, ids.dtype)
-            stream_runs(view.ids, view.gone, own_runs, view.translation, own_offsets, ids, stage, wide)
-        else:
-            end = len(ids) if limit is None else limit
-            if ids.dtype == np.uint32:
-                copy_slots(view.ids, view.gone, own_runs, end, own_offsets, ids)
-            else:
-                copy_ids(view.ids, view.gone, own_runs, view.translation, end, own_offsets, ids)
+        write_runs(view, runs[: len(values)], offsets[first : first + len(values) + 1], ids, len(ids))
     return ids
+
+
+def located(view: View, ordinals: Int64s, missing: Bools, groups: Int64s) -> tuple[UInt32s, int]:
+    """The runs of all values, and how many ids they hold: the first half of an answer whose room must be known."""
+    runs = np.empty((len(ordinals), len(view.parts), 2), np.uint32)
+    found = _find(view, ordinals, missing, groups, runs)
+    if len(view.gone):
+        counts = np.empty(len(ordinals), np.int64)
+        count_runs(runs, view.gone, counts)
+        found = int(counts.sum())
+    return runs, found
+
+
+def write_runs(view: View, runs: UInt32s, offsets: Int64s, ids: npt.NDArray[Any], limit: int) -> None:
+    """Copy runs to ``ids[offsets[0]:limit]``, as slots or as ids, and set the offsets behind them."""
+    if len(ids) * ids.itemsize >= _STREAMED_BYTES and streaming_pays():
+        stage, wide = aligned_empty(STAGE, np.uint32), aligned_empty(STAGE, ids.dtype)
+        stream_runs(view.ids, view.gone, runs, view.translation, offsets, ids, stage, wide)
+    elif ids.dtype == np.uint32:
+        copy_slots(view.ids, view.gone, runs, limit, offsets, ids)
+    else:
+        copy_ids(view.ids, view.gone, runs, view.translation, limit, offsets, ids)
 
 
 def count_values(

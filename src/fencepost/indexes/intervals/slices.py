@@ -27,7 +27,7 @@ from fencepost.indexes.intervals.slice_search import (
     mark_gone,
     trace,
 )
-from fencepost.indexes.intervals.slice_view import Slices, View, answer_values, count_values
+from fencepost.indexes.intervals.slice_view import Slices, View, answer_values, count_values, located, write_runs
 from fencepost.indexes.intervals.windows import (
     MOST_ENDS,
     Intervals,
@@ -37,6 +37,7 @@ from fencepost.indexes.intervals.windows import (
     part_bytes,
     sort_intervals,
     stored_copies,
+    swept,
     unpack,
 )
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
@@ -55,6 +56,7 @@ from fencepost.indexes.vectors import PADDING, aligned_empty
 __all__ = ["SliceList", "Slices"]
 
 _FORMAT = 1
+_MANY_GONE = 4096
 _MOST_PARTS = 250
 _WORTH_THREADS = 8192
 _NO_GROUPS = np.zeros(0, np.int64)
@@ -215,6 +217,8 @@ class SliceList(IntervalIndex):
                 )
             self._owners[slots] = 0
             self._live -= len(slots)
+            if self._gone_entries > _MANY_GONE and 128 * self._gone_entries > self._used:
+                self._sweep()
             self._balance()
             self._publish()
 
@@ -357,12 +361,27 @@ class SliceList(IntervalIndex):
             if len(self._gone):
                 self._gone = np.append(self._gone, np.zeros(len(larger) // 64 + 1 - len(self._gone), np.uint64))
 
+    def _sweep(self) -> None:
+        """Leave out what is gone, window by window: copies without searching or sorting anything."""
+        ids = _slot_array(self._used - self._gone_entries)
+        at = 0
+        for number, part in self._parts.items():
+            self._parts[number] = swept(part, self._ids, self._gone, ids, at)
+            at += int(self._parts[number].meta[2])
+        self._ids, self._gone = ids, np.zeros(0, np.uint64)
+        self._used, self._gone_entries = at, 0
+
     def _balance(self) -> None:
         """Rebuild once changes have grown to a share of the index that readers would notice."""
         recent = sum(run.size for run in self._runs[1:])
         if self._live == 0:
             self._clear()
-        elif 16 * self._gone_entries > self._used or 8 * recent > self._runs[0].size + 1024 or len(self._runs) > 8:
+        elif (
+            16 * self._gone_entries > self._used
+            or 8 * recent > self._runs[0].size + 1024
+            or 2 * self._live < sum(run.size for run in self._runs)
+            or len(self._runs) > 8
+        ):
             self._rebuild()
 
     def _rebuild(self, low: int | None = None, high: int | None = None, expected: int | None = None) -> None:
@@ -449,27 +468,20 @@ class SliceList(IntervalIndex):
     ) -> Matches:
         bounds = np.linspace(0, len(ordinals), threads + 1).astype(np.int64)
         shares = [slice(int(a), int(b)) for a, b in itertools.pairwise(bounds)]
-        counts = np.empty(len(ordinals), np.int64)
-
-        def count(share: slice) -> int:
-            count_values(view, ordinals[share], missing[share], groups[share], counts[share])
-            return int(counts[share].sum())
-
         with ThreadPoolExecutor(threads) as pool:
-            sizes = list(pool.map(count, shares))
-            ends = np.cumsum(sizes)
-            offsets, ids = answer_buffers(len(ordinals), int(ends[-1]), dtype, out)
+            found = list(pool.map(lambda share: located(view, ordinals[share], missing[share], groups[share]), shares))
+            ends = np.cumsum([size for _, size in found]).tolist()
+            offsets, ids = answer_buffers(len(ordinals), ends[-1], dtype, out)
             if len(ids) < ends[-1]:
-                ids = widened(ids, 0, int(ends[-1]), out)
+                ids = widened(ids, 0, ends[-1], out)
 
-            def answer(share: slice, start: int) -> None:
-                own = np.empty(share.stop - share.start + 1, np.int64)
+            def write(share: slice, runs: UInt32s, start: int, end: int) -> None:
+                own = np.empty(len(runs) + 1, np.int64)
                 own[0] = start
-                limit = int(start + sizes[shares.index(share)])
-                answer_values(view, ordinals[share], missing[share], groups[share], own, ids, out, limit)
+                write_runs(view, runs, own, ids, end)
                 offsets[share.start + 1 : share.stop + 1] = own[1:]
 
-            list(pool.map(answer, shares, [0, *ends[:-1].tolist()]))
+            list(pool.map(write, shares, [runs for runs, _ in found], [0, *ends[:-1]], ends))
         offsets[0] = 0
         return Matches(offsets, ids[: offsets[-1]])
 
@@ -483,9 +495,11 @@ class SliceList(IntervalIndex):
         return counts
 
     def slices(self, values: Column, groups: Column | None = None) -> Slices:
-        """The answer as runs of the shared array, nothing copied; removed intervals are compacted away first."""
+        """The answer as runs of the shared array, nothing copied; removed intervals are swept out first."""
         if len(self._view.gone):
-            self.compact()
+            with self._writing:
+                self._sweep()
+                self._publish()
         view = self._view
         ordinals, missing = values_to_ordinals(values, self.values or "float64")
         keys = self._asked_groups(view, len(ordinals), groups)

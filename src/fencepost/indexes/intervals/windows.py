@@ -25,7 +25,17 @@ from fencepost.indexes.idmap import spread
 from fencepost.indexes.radix import sorted_positions
 from fencepost.indexes.vectors import PADDING
 
-__all__ = ["Intervals", "Part", "build_part", "layers", "part_bytes", "sort_intervals", "stored_copies", "unpack"]
+__all__ = [
+    "Intervals",
+    "Part",
+    "build_part",
+    "layers",
+    "part_bytes",
+    "sort_intervals",
+    "stored_copies",
+    "swept",
+    "unpack",
+]
 
 LARGEST = 2**63 - 1
 FEW = 16
@@ -249,6 +259,17 @@ def _bucket_tables(keys: Int64s, groups_first: UInt32s, large: int, is_float: bo
     buckets = np.zeros(int((counts + 1).sum()), np.uint32)
     fill_buckets(keys, groups_first, is_float, scales, buckets)
     return scales, buckets
+
+
+def swept(part: Part, ids: UInt32s, gone: UInt64s, new_ids: UInt32s, base: int) -> Part:
+    """The part without what is gone, its slots in ``new_ids[base:]``; windows and groups stay as they are."""
+    windows = np.zeros_like(part.windows)
+    edges, short_edges = np.empty_like(part.edges), np.empty_like(part.short_edges)
+    stored, edge_count = sweep_windows(part, ids, gone, new_ids, base, windows, edges, short_edges)
+    meta = part.meta.copy()
+    meta[2] = stored
+    kept = edge_count + PADDING
+    return part._replace(windows=windows, edges=edges[:kept].copy(), short_edges=short_edges[:kept].copy(), meta=meta)
 
 
 def unpack(part: Part, ids: UInt32s, gone: UInt64s, first_windows: UInt32s) -> Intervals:
@@ -601,6 +622,49 @@ def fill_buckets(
             buckets[at + 1 + bucket_of(decoded(keys[w], is_float), origin, per_unit, count)] += 1
         for b in range(1, i64(count) + 1):
             buckets[at + b] += buckets[at + b - 1]
+
+
+# -- sweeping -------------------------------------------------------------------------------------------
+
+
+@kernel
+def sweep_windows(
+    part: Part,
+    ids: UInt32s,
+    gone: UInt64s,
+    new_ids: UInt32s,
+    base: int,
+    windows: UInt32s,
+    edges: Int64s,
+    short_edges: UInt16s,
+) -> tuple[int, int]:
+    """Copy every window's ends, covers and starts that are not gone; slots and edges that were kept."""
+    old_windows, old_edges, old_short = part.windows, part.edges, part.short_edges
+    at = i64(base)
+    edge_at = i64(0)
+    last = len(old_windows) - 1
+    for w in range(last):
+        begin, end = i64(old_windows[w, 0]), i64(old_windows[w + 1, 0])
+        edge, ends = i64(old_windows[w, 1]), i64(old_windows[w, 2]) & MOST_ENDS
+        starts_from = end - (i64(old_windows[w + 1, 1]) - edge - ends)
+        windows[w, 0] = at
+        windows[w, 1] = edge_at
+        kept_ends = 0
+        for position in range(begin, end):
+            if (gone[position >> 6] >> u64(position & 63)) & u64(1):
+                continue
+            new_ids[at] = ids[position]
+            at += 1
+            if position - begin < ends or position >= starts_from:
+                from_edge = edge + position - begin if position - begin < ends else edge + ends + position - starts_from
+                edges[edge_at] = old_edges[from_edge]
+                short_edges[edge_at] = old_short[from_edge]
+                edge_at += 1
+                kept_ends += position - begin < ends
+        windows[w, 2] = (old_windows[w, 2] & ~np.uint32(MOST_ENDS)) | np.uint32(kept_ends)
+    windows[last, 0] = at
+    windows[last, 1] = edge_at
+    return at - base, edge_at
 
 
 # -- taking apart ---------------------------------------------------------------------------------------
