@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from fencepost import workloads
 from fencepost.errors import FencepostError
 from fencepost.indexes import Matches, SliceList
-from fencepost.indexes.intervals import slice_search, windows
+from fencepost.indexes.intervals import slice_search, window_kernels, windows
 from fencepost.indexes.radix import sorted_positions
 from fencepost.workloads import IntervalWorkload
 
@@ -408,7 +408,7 @@ def test_no_interval_lies_strictly_inside_a_window(rows: list[tuple[int, int]]) 
     firsts = np.array([first for first, _ in rows], np.int64)
     lasts = firsts + np.array([width for _, width in rows], np.int64)
     ordered = windows.sort_intervals(
-        windows.Intervals(np.arange(len(rows), dtype=np.uint32), firsts, lasts, np.zeros(0, np.int64))
+        window_kernels.Intervals(np.arange(len(rows), dtype=np.uint32), firsts, lasts, np.zeros(0, np.int64))
     )
     cut = windows.cut(ordered)
     for first, last in zip(firsts, lasts, strict=True):

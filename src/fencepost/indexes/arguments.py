@@ -8,15 +8,18 @@ import numpy as np
 import numpy.typing as npt
 
 from fencepost.errors import FencepostError
-from fencepost.indexes.arrays import Float64s, Int64s
+from fencepost.indexes.arrays import Bools, Float64s, Int64s
 
 __all__ = [
     "Column",
     "bound_column",
     "exact_float",
+    "group_column",
     "id_column",
     "kernel_ready",
+    "repeated_rows",
     "same_length",
+    "shown_bound",
     "value_column",
     "whole_id",
 ]
@@ -135,3 +138,28 @@ def same_length(ids: npt.NDArray[Any], **columns: npt.NDArray[Any] | None) -> No
                 "columns of the same length",
                 "Pass one of each per interval.",
             )
+
+
+def group_column(groups: Column | None, rows: int) -> tuple[Int64s, Bools]:
+    """Group keys as int64, and which rows have none."""
+    if groups is None:
+        return np.zeros(0, np.int64), np.ones(rows, np.bool_)
+    column = np.asarray(groups)
+    if column.dtype != object:
+        return id_column(groups), np.zeros(len(column), np.bool_)
+    none = np.array([key is None for key in column.tolist()], np.bool_)
+    return np.array([0 if key is None else whole_id(key) for key in column.tolist()], np.int64), none
+
+
+def repeated_rows(ids: Int64s) -> Int64s:
+    """The rows whose id came before."""
+    if (ids[1:] > ids[:-1]).all():
+        return np.zeros(0, np.int64)
+    order = np.argsort(ids, kind="stable")
+    return np.compress(ids[order][1:] == ids[order][:-1], order[1:])
+
+
+def shown_bound(column: Any, row: int, unbounded: float) -> float:
+    """One bound as its refusal shows it."""
+    bound = column[row]
+    return unbounded if bound is None else float(bound)

@@ -14,7 +14,7 @@ from numba.extending import overload
 from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s, UInt64s, i64, u64
 from fencepost.indexes.idmap import spread
-from fencepost.indexes.intervals.windows import ENDS_BITS, FARTHEST, LARGEST, MOST_ENDS, Part, bucket_of, decoded
+from fencepost.indexes.intervals.window_kernels import ENDS_BITS, FARTHEST, LARGEST, MOST_ENDS, Part, bucket_of, decoded
 from fencepost.indexes.vectors import (
     bit_count,
     compare_64,

@@ -18,7 +18,7 @@ from fencepost.indexes.intervals.slice_search import (
     find_runs,
     stream_runs,
 )
-from fencepost.indexes.intervals.windows import Part
+from fencepost.indexes.intervals.window_kernels import Part
 from fencepost.indexes.matches import Matches, widened
 from fencepost.indexes.vectors import aligned_empty
 

@@ -10,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from fencepost.errors import FencepostError
-from fencepost.indexes.arguments import Column, id_column, kernel_ready, same_length, whole_id
+from fencepost.indexes.arguments import (
+    Column,
+    group_column,
+    id_column,
+    kernel_ready,
+    repeated_rows,
+    same_length,
+    shown_bound,
+    whole_id,
+)
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s
 from fencepost.indexes.intervals.contract import (
     EMPTY,
@@ -28,11 +37,11 @@ from fencepost.indexes.intervals.slice_search import (
     trace,
 )
 from fencepost.indexes.intervals.slice_view import Slices, View, answer_values, count_values, located, write_runs
+from fencepost.indexes.intervals.slot_table import SlotTable, dense
+from fencepost.indexes.intervals.window_kernels import Intervals, Part
 from fencepost.indexes.intervals.windows import (
-    MOST_ENDS,
-    Intervals,
-    Part,
     build_part,
+    check_part,
     layers,
     part_bytes,
     sort_intervals,
@@ -109,23 +118,17 @@ class SliceList(IntervalIndex):
     def _clear(self) -> None:
         self._ids = _slot_array(0)
         self._gone = np.zeros(0, np.uint64)
-        self._translation = Translation(np.zeros(0, np.int64), 0)
+        self._slots = SlotTable()
         self._runs: list[_Run] = []
         self._parts: dict[int, Part] = {}
-        self._listed = False
         self._used = 0
         self._gone_entries = 0
         self._live = 0
-        self._next_slot = 0
-        self._owners = np.zeros(0, np.uint8)
-        """Per slot the number of its part, or 0."""
-        self._first_windows = np.zeros(0, np.uint32)
-        self._borrowed = False
 
     def _publish(self) -> None:
         """Let readers see the changes, all at once."""
         parts = tuple(self._parts[number] for run in self._runs for number in run.numbers)
-        self._view = View(parts, self._ids, self._gone, self._translation)
+        self._view = View(parts, self._ids, self._gone, self._slots.translation)
 
     # -- changing the set -------------------------------------------------------------------------------
 
@@ -176,18 +179,18 @@ class SliceList(IntervalIndex):
         written: tuple[Any, Any],
         closed: bool,
     ) -> None:
-        keys, in_all = _group_column(groups, len(ids))
+        keys, in_all = group_column(groups, len(ids))
         same_length(ids, groups=keys if groups is not None else None)
         self._refuse_faults(ids, found, written, closed)
         if not len(ids):
             return
         self.values = kind
-        self._own_tables()
+        self._slots.own()
         self._prepare_slots(ids)
         for chosen, keyed in ((in_all, False), (~in_all, True)):
             if chosen.any():
                 some = slice(None) if chosen.all() else chosen
-                slots = self._new_slots(ids[some])
+                slots = self._slots.new(ids[some])
                 self._add(Intervals(slots, found.firsts[some], found.lasts[some], keys[some] if keyed else _NO_GROUPS))
         self._live += len(ids)
         self._balance()
@@ -202,20 +205,20 @@ class SliceList(IntervalIndex):
         with self._writing:
             id_array = id_column(ids)
             slots = self._slots_of(id_array)
-            again = _repeats(id_array)
+            again = repeated_rows(id_array)
             if len(again) or (slots < 0).any():
                 faults = np.append(np.flatnonzero(slots < 0), again)
                 row = int(faults.min())
                 raise unknown(int(id_array[row]), " to remove" + (" twice" if row in again else ""))
             self._gone = self._gone.copy() if len(self._gone) else np.zeros(len(self._ids) // 64 + 1, np.uint64)
-            self._own_tables()
-            owners = self._owners[slots]
+            self._slots.own()
+            owners = self._slots.owners[slots]
             for number in np.unique(owners).tolist():
                 own = slots[owners == number]
                 self._gone_entries += mark_gone(
-                    self._parts[number], self._ids, own, self._first_windows[own], self._gone
+                    self._parts[number], self._ids, own, self._slots.first_windows[own], self._gone
                 )
-            self._owners[slots] = 0
+            self._slots.owners[slots] = 0
             self._live -= len(slots)
             if self._gone_entries > _MANY_GONE and 128 * self._gone_entries > self._used:
                 self._sweep()
@@ -231,74 +234,33 @@ class SliceList(IntervalIndex):
 
     def _refuse_faults(self, ids: Int64s, found: Ranges, written: tuple[Any, Any], closed: bool) -> None:
         known = self._slots_of(ids) >= 0
-        known[_repeats(ids)] = True
+        known[repeated_rows(ids)] = True
         faulty = found.not_a_number | found.empty | known
         if not faulty.any():
             return
         row = int(np.argmax(faulty))
         fault = NAN_BOUND if found.not_a_number[row] else EMPTY if found.empty[row] else KNOWN
-        low, high = (_shown(column, row, side) for column, side in zip(written, (-np.inf, np.inf), strict=True))
+        low, high = (shown_bound(column, row, side) for column, side in zip(written, (-np.inf, np.inf), strict=True))
         raise refusal(fault, int(ids[row]), low, high, ids[:row], closed)
 
-    # -- slots ------------------------------------------------------------------------------------------
-
-    def _slots_of(self, ids: Int64s) -> Int64s:
-        """The slot of each id, or -1."""
-        slots = np.full(len(ids), -1, np.int64)
-        slot_ids, origin = self._translation
-        if self._listed:
-            for run in self._runs:
-                listed = slot_ids[run.slots.start : run.slots.stop]
-                at = np.minimum(np.searchsorted(listed, ids), len(listed) - 1)
-                found = (listed[at] == ids) & (self._owners[run.slots.start + at] > 0)
-                slots[found] = run.slots.start + at[found]
-            return slots
-        within = (ids >= origin) & (ids < origin + len(self._owners))
-        slots[within] = ids[within] - origin
-        within[within] = self._owners[slots[within]] > 0
-        return np.where(within, slots, -1)
+    # -- parts ------------------------------------------------------------------------------------------
 
     def _prepare_slots(self, ids: Int64s) -> None:
         """Choose how ids map to slots; an index of dense ids is rebuilt when others come."""
         low, high = int(ids.min()), int(ids.max())
         if not self._live:
             self._clear()
-            self._map_slots(low, high, len(ids))
-        elif not self._listed:
-            origin = self._translation.origin
-            high = max(high, origin + len(self._owners) - 1)
-            if low < origin or not _dense(origin, high, self._live + len(ids)):
+            self._slots.map(low, high, len(ids))
+        elif not self._slots.listed:
+            origin = self._slots.translation.origin
+            high = max(high, origin + len(self._slots.owners) - 1)
+            if low < origin or not dense(origin, high, self._live + len(ids)):
                 self._rebuild(min(low, origin), high, self._live + len(ids))
-        if not self._listed:
-            size = high - self._translation.origin + 1
-            self._owners = _extended(self._owners, size)
-            self._first_windows = _extended(self._first_windows, size)
+        if not self._slots.listed:
+            self._slots.reach(high - self._slots.translation.origin + 1)
 
-    def _map_slots(self, low: int, high: int, count: int) -> None:
-        """Ids between `low` and `high` become slots by their distance, if dense, or by a list."""
-        self._listed = not _dense(low, high, count)
-        self._translation = Translation(np.zeros(0, np.int64), 0 if self._listed else low)
-        if not self._listed:
-            self._owners = np.zeros(high - low + 1, np.uint8)
-            self._first_windows = np.zeros(high - low + 1, np.uint32)
-
-    def _new_slots(self, ids: Int64s) -> UInt32s:
-        """Slots for new ids: their distance from the origin, or the end of the list, ascending with the ids."""
-        if not self._listed:
-            return (ids - self._translation.origin).astype(np.uint32)
-        start, stop = self._next_slot, self._next_slot + len(ids)
-        slot_ids = _extended(self._translation.slot_ids, stop)
-        self._owners = _extended(self._owners, stop)
-        self._first_windows = _extended(self._first_windows, stop)
-        order = np.argsort(ids, kind="stable")
-        slot_ids[start:stop] = ids[order]
-        self._translation = Translation(slot_ids, 0)
-        self._next_slot = stop
-        slots = np.empty(len(ids), np.uint32)
-        slots[order] = np.arange(start, stop)
-        return slots
-
-    # -- parts ------------------------------------------------------------------------------------------
+    def _slots_of(self, ids: Int64s) -> Int64s:
+        return self._slots.find(ids, (run.slots for run in self._runs))
 
     def _add(self, rows: Intervals) -> None:
         """Build parts for these rows, merging in every smaller run of recent changes."""
@@ -312,17 +274,17 @@ class SliceList(IntervalIndex):
                 size += run.size
                 self._drop(run)
         everything = _joined(merged)
-        if self._listed and len(merged) > 1:
-            everything = everything._replace(slots=self._new_slots(self._translation.slot_ids[everything.slots]))
+        if self._slots.listed and len(merged) > 1:
+            everything = everything._replace(slots=self._slots.new(self._slots.ids(everything.slots)))
         self._build(everything)
 
     def _taken_apart(self, number: int) -> Intervals:
-        return unpack(self._parts[number], self._ids, self._gone, self._first_windows)
+        return unpack(self._parts[number], self._ids, self._gone, self._slots.first_windows)
 
     def _drop(self, run: _Run) -> None:
         self._runs.remove(run)
-        if self._listed:
-            self._owners[run.slots.start : run.slots.stop] = 0
+        if self._slots.listed:
+            self._slots.owners[run.slots.start : run.slots.stop] = 0
         for number in run.numbers:
             del self._parts[number]
 
@@ -336,8 +298,8 @@ class SliceList(IntervalIndex):
             part, first_windows = build_part(layer, windows, self.values == "float64", self._ids, self._used)
             number = next(n for n in range(1, _MOST_PARTS) if n not in self._parts)
             self._parts[number] = part
-            self._owners[layer.rows.slots] = number
-            self._first_windows[layer.rows.slots] = first_windows
+            self._slots.owners[layer.rows.slots] = number
+            self._slots.first_windows[layer.rows.slots] = first_windows
             self._used += needed
             numbers.append(number)
         slots = range(int(rows.slots.min()), int(rows.slots.max()) + 1)
@@ -347,8 +309,8 @@ class SliceList(IntervalIndex):
     def _copies_allowed(self, rows: Intervals) -> float:
         """How many windows an interval may lie in on average, within the budget."""
         groups = len(np.unique(rows.groups[:65536])) / min(len(rows.groups), 65536) if len(rows.groups) else 0.0
-        fixed = 20 + 5 * max(1.0, len(self._owners) / max(1, len(rows.slots) + self._live))
-        fixed += 8 if self._listed else 0
+        fixed = 20 + 5 * max(1.0, len(self._slots.owners) / max(1, len(rows.slots) + self._live))
+        fixed += 8 if self._slots.listed else 0
         fixed += 4 + 36 * groups
         return max(4.0, (self.budget - fixed) / 4)
 
@@ -386,24 +348,22 @@ class SliceList(IntervalIndex):
 
     def _rebuild(self, low: int | None = None, high: int | None = None, expected: int | None = None) -> None:
         """Build everything anew from what is live, with slots for ids between `low` and `high`."""
-        slot_ids, origin = self._translation
         sorts = []
         for keyed in (False, True):
             rows = [self._taken_apart(n) for n, part in self._parts.items() if bool(part.meta[1]) is keyed]
             if sum(len(each.slots) for each in rows):
                 joined = _joined(rows)
-                ids = slot_ids[joined.slots] if self._listed else joined.slots.astype(np.int64) + origin
-                sorts.append((joined, ids))
+                sorts.append((joined, self._slots.ids(joined.slots)))
         live = sum(len(ids) for _, ids in sorts)
         self._clear()
         self._live = live
-        self._map_slots(
+        self._slots.map(
             min(int(ids.min()) for _, ids in sorts) if low is None else low,
             max(int(ids.max()) for _, ids in sorts) if high is None else high,
             expected or live,
         )
         for rows_of_sort, ids in sorts:
-            self._build(rows_of_sort._replace(slots=self._new_slots(ids)))
+            self._build(rows_of_sort._replace(slots=self._slots.new(ids)))
 
     # -- asking -----------------------------------------------------------------------------------------
 
@@ -518,7 +478,7 @@ class SliceList(IntervalIndex):
                 "the group of each value, since the index has intervals with groups",
                 "Pass groups=[...].",
             )
-        keys, in_none = _group_column(groups, values)
+        keys, in_none = group_column(groups, values)
         if len(keys) != values:
             raise FencepostError(
                 f"{values} values and {len(keys)} groups", "one group per value", "Pass columns of one length."
@@ -539,9 +499,9 @@ class SliceList(IntervalIndex):
                 self._publish()
             arrays: dict[str, npt.NDArray[Any]] = {
                 "ids": self._ids,
-                "slot_ids": self._translation.slot_ids,
-                "owners": self._owners,
-                "first_windows": self._first_windows,
+                "slot_ids": self._slots.translation.slot_ids,
+                "owners": self._slots.owners,
+                "first_windows": self._slots.first_windows,
                 "state": np.array([_FORMAT, self.values == "float64", self.budget, *self._counters()]),
                 "runs": np.array(
                     [[r.slots.start, r.slots.stop, r.size, number] for r in self._runs for number in r.numbers]
@@ -552,7 +512,7 @@ class SliceList(IntervalIndex):
             return arrays
 
     def _counters(self) -> list[int]:
-        return [self._translation.origin, self._used, self._live, self._next_slot, self._listed]
+        return [self._slots.translation.origin, self._used, self._live, self._slots.next, self._slots.listed]
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
@@ -566,23 +526,18 @@ class SliceList(IntervalIndex):
                 "Save the index again with this version of fencepost.",
             )
         index = cls("float64" if is_float else "int64", budget)
-        index._ids, index._owners, index._first_windows = ready["ids"], ready["owners"], ready["first_windows"]
-        index._translation = Translation(ready["slot_ids"], origin)
-        index._used, index._live, index._next_slot, index._listed = used, live, next_slot, bool(listed)
+        index._ids, index._used, index._live = ready["ids"], used, live
+        slots = index._slots
+        slots.owners, slots.first_windows, slots.borrowed = ready["owners"], ready["first_windows"], True
+        slots.translation = Translation(ready["slot_ids"], origin)
+        slots.next, slots.listed = next_slot, bool(listed)
         numbers: dict[tuple[int, int, int], list[int]] = {}
         for start, stop, size, number in ready["runs"].tolist():
             numbers.setdefault((start, stop, size), []).append(number)
             index._parts[number] = Part(**{name: ready[f"part{number}.{name}"] for name in Part._fields})
         index._runs = [_Run(tuple(own), range(key[0], key[1]), key[2]) for key, own in numbers.items()]
-        index._borrowed = True
         index._publish()
         return index
-
-    def _own_tables(self) -> None:
-        """Copy what a change writes to in place, once, so that arrays we were given stay untouched."""
-        if self._borrowed:
-            self._owners, self._first_windows = self._owners.copy(), self._first_windows.copy()
-            self._borrowed = False
 
     # -- reporting --------------------------------------------------------------------------------------
 
@@ -590,7 +545,7 @@ class SliceList(IntervalIndex):
     def slot_ids(self) -> Int64s:
         """The id of every slot."""
         slot_ids, origin = self._view.translation
-        return slot_ids if len(slot_ids) else np.arange(origin, origin + len(self._owners))
+        return slot_ids if len(slot_ids) else np.arange(origin, origin + len(self._slots.owners))
 
     def interval(self, id: int) -> tuple[float, float]:
         """The bounds of one interval ``[lo, hi)``, infinite where it is unbounded."""
@@ -620,7 +575,7 @@ class SliceList(IntervalIndex):
         slot = int(self._slots_of(np.array([whole_id(id)]))[0])
         if slot < 0:
             raise unknown(id)
-        return slot, self._parts[int(self._owners[slot])], int(self._first_windows[slot])
+        return slot, self._parts[int(self._slots.owners[slot])], int(self._slots.first_windows[slot])
 
     def storage(self) -> Storage:
         """Windows and the slots in them; the model is 4 bytes per slot and 8 per window and edge."""
@@ -629,7 +584,7 @@ class SliceList(IntervalIndex):
         edges = sum(len(part.edges) - PADDING for part in view.parts)
         entries = sum(int(part.meta[2]) for part in view.parts)
         real = sum(part_bytes(part) for part in view.parts) + view.ids.nbytes + view.gone.nbytes
-        real += self._owners.nbytes + self._first_windows.nbytes + view.translation.slot_ids.nbytes
+        real += self._slots.owners.nbytes + self._slots.first_windows.nbytes + view.translation.slot_ids.nbytes
         return Storage(windows, entries, 8 * (windows + edges) + 4 * entries, real)
 
     def __len__(self) -> int:
@@ -643,47 +598,17 @@ class SliceList(IntervalIndex):
 
     def check(self) -> None:
         """Assert every invariant of the structure: for tests, and for anyone in doubt."""
-        assert self._live == np.count_nonzero(self._owners), "every live interval has an owner"
+        assert self._live == np.count_nonzero(self._slots.owners), "every live interval has an owner"
         live = 0
         for number, part in self._parts.items():
-            _check_part(part, self._ids)
+            check_part(part, self._ids)
             rows = self._taken_apart(number)
             assert len(np.unique(rows.slots)) == len(rows.slots), "no interval is stored twice"
-            assert (self._owners[rows.slots] == number).all(), "the owner of a slot is the part that holds it"
+            assert (self._slots.owners[rows.slots] == number).all(), "the owner of a slot is the part that holds it"
             assert (rows.firsts <= rows.lasts).all(), "no interval is empty"
             live += len(rows.slots)
         assert live == self._live, "the parts hold every live interval"
         assert self._used <= len(self._ids) - PADDING, "the shared array has its slack"
-
-
-def _check_part(part: Part, ids: UInt32s) -> None:
-    for group in range(len(part.groups_first) - 1):
-        begin, end = int(part.groups_first[group]), int(part.groups_first[group + 1])
-        assert (part.keys[begin + 1 : end] > part.keys[begin : end - 1]).all(), "keys ascend within a group"
-        for w in range(begin, end):
-            (base, edge, ends), (behind, next_edge, _) = part.windows[w].tolist(), part.windows[w + 1].tolist()
-            ends &= MOST_ENDS
-            finish, start = part.edges[edge : edge + ends], part.edges[edge + ends : next_edge]
-            until = part.keys[w + 1] - 1 if w + 1 < end else LARGEST
-            assert (finish[1:] >= finish[:-1]).all(), "ends ascend"
-            assert (start[1:] >= start[:-1]).all(), "starts ascend"
-            assert ((finish >= part.keys[w]) & (finish < until)).all(), "ends lie inside their window"
-            assert ((start > part.keys[w]) & (start <= until)).all(), "starts lie inside their window"
-            assert behind - base >= next_edge - edge, "every edge has its slot"
-            assert len(np.unique(ids[base:behind])) == behind - base, "a slot is in a window once"
-
-
-def _repeats(ids: Int64s) -> Int64s:
-    """The rows whose id came before."""
-    if (ids[1:] > ids[:-1]).all():
-        return np.zeros(0, np.int64)
-    order = np.argsort(ids, kind="stable")
-    return np.compress(ids[order][1:] == ids[order][:-1], order[1:])
-
-
-def _dense(low: int, high: int, count: int) -> bool:
-    """Whether ids leave so few gaps that their distance from the lowest can be the slot."""
-    return high - low <= 2 * count + 1024
 
 
 def _slot_array(size: int) -> UInt32s:
@@ -691,32 +616,7 @@ def _slot_array(size: int) -> UInt32s:
     return array
 
 
-def _extended(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
-    """The array with at least `size` items, new ones 0; a copy with some room where it grows."""
-    if size <= len(array):
-        return array
-    larger = np.zeros(max(size, len(array) + len(array) // 16), array.dtype)
-    larger[: len(array)] = array
-    return larger
-
-
 def _joined(rows: Sequence[Intervals]) -> Intervals:
     if len(rows) == 1:
         return rows[0]
     return Intervals(*(np.concatenate(columns) for columns in zip(*rows, strict=True)))
-
-
-def _group_column(groups: Column | None, rows: int) -> tuple[Int64s, Bools]:
-    """Group keys as int64, and which rows have none."""
-    if groups is None:
-        return _NO_GROUPS, np.ones(rows, np.bool_)
-    column = np.asarray(groups)
-    if column.dtype != object:
-        return id_column(groups), np.zeros(len(column), np.bool_)
-    none = np.array([key is None for key in column.tolist()], np.bool_)
-    return np.array([0 if key is None else whole_id(key) for key in column.tolist()], np.int64), none
-
-
-def _shown(column: Any, row: int, unbounded: float) -> float:
-    bound = column[row]
-    return unbounded if bound is None else float(bound)

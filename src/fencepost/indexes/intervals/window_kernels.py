@@ -1,0 +1,528 @@
+"""The arrays of windows and the kernels that fill, sweep and take them apart; `windows` says what for."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fencepost.compiled import kernel
+from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt16s, UInt32s, UInt64s, i64, u64
+from fencepost.indexes.idmap import spread
+
+__all__ = [
+    "ENDS_BITS",
+    "FARTHEST",
+    "FEW",
+    "LARGEST",
+    "MOST_ENDS",
+    "Cut",
+    "Intervals",
+    "Part",
+    "SortedIntervals",
+    "bucket_of",
+    "bulk_of",
+    "cut_windows",
+    "decoded",
+    "enter_groups",
+    "fill_buckets",
+    "fill_windows",
+    "length_bits",
+    "mark_short",
+    "number_groups",
+    "number_parted",
+    "offset_windows",
+    "part_order",
+    "place_ends",
+    "shorten_edges",
+    "sweep_windows",
+    "tally_lengths",
+    "tally_windows",
+    "unpack_windows",
+]
+
+LARGEST = 2**63 - 1
+FEW = 16
+"""Groups of up to so many intervals are searched by comparing; larger ones have a table of buckets."""
+FARTHEST = 65535
+ENDS_BITS = 26
+MOST_ENDS = (1 << ENDS_BITS) - 1
+_WORTH_IT = 8.0
+_FINITE = 8e307
+
+
+class Part(NamedTuple):
+    """The windows of one set of intervals, in flat arrays.
+
+    Invariants: (1) window w holds the slots ``ids[b:b']`` of the shared id array, where b, b' are column 0 of
+    `windows` at w and w + 1; (2) its ends and then its starts, ascending, are ``edges[e:e']`` (column 1); column 2
+    is the number of ends and, above `ENDS_BITS`, the window's shift; (3) `keys` ascend within a group, and group g
+    has the windows ``groups_first[g] .. groups_first[g+1]``; a value below the first key of its group is in no
+    interval; (4) `groups_table` finds a group by open addressing, 0 is free; (5) groups of more than `FEW` intervals
+    come first and have a row in `scales` and a run of `buckets`: entry b counts the windows in buckets before b.
+    """
+
+    keys: Int64s
+    windows: UInt32s
+    edges: Int64s
+    short_edges: UInt16s
+    """Each edge's distance from its window's key, shifted right by the window's shift to fit 16 bits."""
+    group_keys: Int64s
+    groups_first: UInt32s
+    groups_table: UInt32s
+    scales: Float64s
+    """Per large group: origin, buckets per unit, first of its buckets, number of buckets."""
+    buckets: UInt32s
+    meta: Int64s
+    """[values are float64, keyed by group, slots stored]"""
+
+
+class Intervals(NamedTuple):
+    """Intervals to build from: one row each, and two orders of the rows."""
+
+    slots: UInt32s
+    firsts: Int64s
+    lasts: Int64s
+    groups: Int64s
+    """The group key of each row; empty if the set is not keyed."""
+
+
+class SortedIntervals(NamedTuple):
+    """Intervals with dense group numbers and both orders: by (group, first) and by (group, last)."""
+
+    rows: Intervals
+    large_groups: int
+    group_numbers: UInt32s
+    group_keys: Int64s
+    by_first: UInt32s
+    by_last: UInt32s
+
+
+class Cut(NamedTuple):
+    """Windows that were found for a set: their keys, each row's first and last, the groups' first."""
+
+    keys: Int64s
+    until: Int64s
+    """The last ordinal of each window."""
+    starts_in: UInt32s
+    ends_in: UInt32s
+    groups_first: UInt32s
+
+
+# -- building -------------------------------------------------------------------------------------------
+
+
+@kernel
+def number_groups(
+    groups: Int64s,
+    table: UInt32s,
+    keys: Int64s,
+    numbers: UInt32s,
+) -> Any:
+    """Number the distinct group keys in order of appearance; how many there are."""
+    count = 0
+    for i in range(len(groups)):
+        key = groups[i]
+        at = spread(key, len(table))
+        while table[at] != 0 and keys[i64(table[at]) - 1] != key:
+            at = at + 1 if at + 1 < len(table) else 0
+        if table[at] == 0:
+            keys[count] = key
+            count += 1
+            table[at] = count
+        numbers[i] = table[at] - np.uint32(1)
+    return count
+
+
+@kernel
+def enter_groups(keys: Int64s, table: UInt32s) -> None:
+    """Fill the table that finds a group's number by its key."""
+    for g in range(len(keys)):
+        at = spread(keys[g], len(table))
+        while table[at] != 0:
+            at = at + 1 if at + 1 < len(table) else 0
+        table[at] = g + 1
+
+
+@kernel
+def cut_windows(
+    by_first: UInt32s,
+    groups: UInt32s,
+    firsts: Int64s,
+    lasts: Int64s,
+    keys: Int64s,
+    groups_first: UInt32s,
+    starts_in: UInt32s,
+) -> Any:
+    """Greedy windows; an interval that starts with its window needs no cut at its end."""
+    count = 0
+    group = -1
+    begin = i64(0)
+    smallest_last = i64(LARGEST)
+    for i in range(len(by_first)):
+        row = by_first[i]
+        first = firsts[row]
+        this = i64(groups[row]) if len(groups) else 0
+        if this != group:
+            if smallest_last < LARGEST:
+                keys[count] = smallest_last + 1
+                count += 1
+            for g in range(group + 1, this + 1):
+                groups_first[g] = count
+            group = this
+            begin = first
+            smallest_last = LARGEST
+            keys[count] = first
+            count += 1
+        elif smallest_last < first:
+            begin = smallest_last + 1
+            smallest_last = LARGEST
+            keys[count] = begin
+            count += 1
+        if first > begin:
+            smallest_last = min(smallest_last, lasts[row])
+        starts_in[row] = count - 1
+    if smallest_last < LARGEST:
+        keys[count] = smallest_last + 1
+        count += 1
+    for g in range(group + 1, len(groups_first)):
+        groups_first[g] = count
+    return count
+
+
+@kernel
+def place_ends(
+    by_last: UInt32s,
+    groups: UInt32s,
+    lasts: Int64s,
+    keys: Int64s,
+    groups_first: UInt32s,
+    ends_in: UInt32s,
+) -> None:
+    """The window in which each interval ends."""
+    window = 0
+    for i in range(len(by_last)):
+        row = by_last[i]
+        group = i64(groups[row]) if len(groups) else 0
+        window = max(window, i64(groups_first[group]))
+        behind = i64(groups_first[group + 1])
+        while window + 1 < behind and keys[window + 1] <= lasts[row]:
+            window += 1
+        ends_in[row] = window
+
+
+@kernel
+def tally_lengths(
+    firsts: Int64s,
+    lasts: Int64s,
+    starts_in: UInt32s,
+    ends_in: UInt32s,
+    intervals: Int64s,
+    copies: Int64s,
+) -> None:
+    """Count intervals, and the windows they lie in, by the bit length of their length."""
+    for row in range(len(firsts)):
+        bits = length_bits(firsts[row], lasts[row])
+        intervals[bits] += 1
+        copies[bits] += i64(ends_in[row]) - i64(starts_in[row]) + 1
+
+
+@kernel
+def length_bits(first: int, last: int) -> Any:
+    """The bit length of ``last - first``, which may exceed int64."""
+    length = u64(last) - u64(first)
+    bits = 0
+    while length:
+        length >>= u64(1)
+        bits += 1
+    return bits
+
+
+@kernel
+def number_parted(chosen: Bools, place: UInt32s) -> None:
+    """Each row's position among the chosen or among the others."""
+    inside = 0
+    outside = 0
+    for row in range(len(chosen)):
+        if chosen[row]:
+            place[row] = inside
+            inside += 1
+        else:
+            place[row] = outside
+            outside += 1
+
+
+@kernel
+def part_order(order: UInt32s, chosen: Bools, place: UInt32s, inside: UInt32s, outside: UInt32s) -> None:
+    """Split an order of rows in two, by the new positions."""
+    a = 0
+    b = 0
+    for i in range(len(order)):
+        row = order[i]
+        if chosen[row]:
+            inside[a] = place[row]
+            a += 1
+        else:
+            outside[b] = place[row]
+            b += 1
+
+
+@kernel
+def mark_short(firsts: Int64s, lasts: Int64s, bits: int, short: Bools) -> None:
+    """Which rows have a length of at most `bits` bits."""
+    for row in range(len(firsts)):
+        short[row] = length_bits(firsts[row], lasts[row]) <= bits
+
+
+@kernel
+def tally_windows(
+    firsts: Int64s,
+    lasts: Int64s,
+    windows: Cut,
+    window_rows: UInt32s,
+    covers: Int64s,
+    starts: UInt32s,
+) -> Any:
+    """Per window: ends (column 2), starts, and covers as differences; the number of edges in all."""
+    keys, until, starts_in, ends_in = windows.keys, windows.until, windows.starts_in, windows.ends_in
+    edges = 0
+    for row in range(len(firsts)):
+        a, b = i64(starts_in[row]), i64(ends_in[row])
+        starts_inside = firsts[row] != keys[a]
+        if starts_inside:
+            starts[a] += 1
+            edges += 1
+        if lasts[row] != until[b]:
+            window_rows[b, 2] += 1
+            edges += 1
+            b -= 1
+        covers[a + (1 if starts_inside else 0)] += 1
+        covers[b + 1] -= 1
+    return edges
+
+
+@kernel
+def offset_windows(
+    window_rows: UInt32s,
+    covers: Int64s,
+    starts: UInt32s,
+    base: int,
+) -> Any:
+    """Turn counts into offsets; `covers` becomes the place of each window's first cover. Slots stored in all."""
+    at = i64(base)
+    edge = i64(0)
+    covering = i64(0)
+    for w in range(len(starts)):
+        covering += covers[w]
+        ends = i64(window_rows[w, 2])
+        window_rows[w, 0] = at
+        window_rows[w, 1] = edge
+        covers[w] = at + ends
+        at += ends + covering + i64(starts[w])
+        edge += ends + i64(starts[w])
+    window_rows[len(starts), 0] = at
+    window_rows[len(starts), 1] = edge
+    return at - base
+
+
+@kernel
+def fill_windows(
+    ordered: SortedIntervals,
+    windows: Cut,
+    window_rows: UInt32s,
+    cover_at: Int64s,
+    ids: UInt32s,
+    edges: Int64s,
+) -> None:
+    """Write slots and edges: ends in order of end, then starts and covers in order of start."""
+    rows = ordered.rows
+    slots, firsts, lasts = rows.slots, rows.firsts, rows.lasts
+    keys, until, starts_in, ends_in = windows.keys, windows.until, windows.starts_in, windows.ends_in
+    by_first, by_last = ordered.by_first, ordered.by_last
+    window = i64(-1)
+    rank = i64(0)
+    for i in range(len(by_last)):
+        row = by_last[i]
+        b = i64(ends_in[row])
+        if lasts[row] == until[b]:
+            continue
+        if b != window:
+            window = b
+            rank = 0
+        ids[i64(window_rows[b, 0]) + rank] = slots[row]
+        edges[i64(window_rows[b, 1]) + rank] = lasts[row]
+        rank += 1
+    window = i64(-1)
+    start_at = i64(0)
+    edge_at = i64(0)
+    for i in range(len(by_first)):
+        row = by_first[i]
+        a, b = i64(starts_in[row]), i64(ends_in[row])
+        starts_inside = firsts[row] != keys[a]
+        if starts_inside:
+            if a != window:
+                window = a
+                edge_at = i64(window_rows[a, 1]) + i64(window_rows[a, 2])
+                start_at = i64(window_rows[a + 1, 0]) - (i64(window_rows[a + 1, 1]) - edge_at)
+            ids[start_at] = slots[row]
+            edges[edge_at] = firsts[row]
+            start_at += 1
+            edge_at += 1
+        for w in range(a + 1 if starts_inside else a, b + 1 if lasts[row] == until[b] else b):
+            ids[cover_at[w]] = slots[row]
+            cover_at[w] += 1
+
+
+@kernel
+def shorten_edges(
+    keys: Int64s,
+    edges: Int64s,
+    window_rows: UInt32s,
+    short_edges: UInt16s,
+) -> None:
+    """Set each window's shift and the short form of its edges; no edge has the largest short form."""
+    for w in range(len(keys)):
+        begin, end = i64(window_rows[w, 1]), i64(window_rows[w + 1, 1])
+        farthest = u64(0)
+        for e in range(begin, end):
+            farthest = max(farthest, u64(edges[e]) - u64(keys[w]))
+        shift = u64(0)
+        while (farthest >> shift) >= u64(FARTHEST):
+            shift += u64(1)
+        window_rows[w, 2] |= np.uint32(shift << u64(ENDS_BITS))
+        for e in range(begin, end):
+            short_edges[e] = (u64(edges[e]) - u64(keys[w])) >> shift
+
+
+@kernel
+def decoded(ordinal: int, is_float: bool) -> Any:
+    """A float that grows with the ordinal, finite and such that differences are finite too."""
+    if is_float:
+        bits = ordinal if ordinal >= 0 else i64(-(2**63)) - ordinal
+        x = i64(bits).view(np.float64)
+        return min(max(x, -_FINITE), _FINITE) if x == x else (_FINITE if ordinal > 0 else -_FINITE)
+    return np.float64(ordinal)
+
+
+@kernel
+def bucket_of(x: float, origin: float, per_unit: float, count: float) -> Any:
+    """The bucket of a decoded value, monotone in it."""
+    b = (x - origin) * per_unit
+    return i64(min(max(b, 0.0), count - 1))
+
+
+@kernel
+def bulk_of(keys: Int64s, begin: int, end: int, is_float: bool) -> tuple[float, float]:
+    """Where the bulk of a group's keys starts, and how far it reaches: outliers are left out where that pays."""
+    origin, reach = 0.0, np.inf
+    for outliers in (0.005, 0.05, 0.2):
+        trim = min(i64(outliers * (end - begin)) + 1, (end - begin - 1) // 2)
+        start = decoded(keys[begin + trim], is_float)
+        length = decoded(keys[end - 1 - trim], is_float) - start
+        if length * _WORTH_IT < reach:
+            origin, reach = start, length
+    return origin, reach
+
+
+@kernel
+def fill_buckets(
+    keys: Int64s,
+    groups_first: UInt32s,
+    is_float: bool,
+    scales: Float64s,
+    buckets: UInt32s,
+) -> None:
+    """Bucket tables over the bulk of each group's keys: outliers share the outer buckets."""
+    for row in range(len(scales)):
+        begin, end = i64(groups_first[row]), i64(groups_first[row + 1])
+        origin, reach = bulk_of(keys, begin, end, is_float)
+        count = scales[row, 3]
+        per_unit = count / reach if reach > 0 else 0.0
+        if not np.isfinite(per_unit):
+            per_unit = 0.0
+        scales[row, 0] = origin
+        scales[row, 1] = per_unit
+        at = i64(scales[row, 2])
+        for w in range(begin, end):
+            buckets[at + 1 + bucket_of(decoded(keys[w], is_float), origin, per_unit, count)] += 1
+        for b in range(1, i64(count) + 1):
+            buckets[at + b] += buckets[at + b - 1]
+
+
+# -- sweeping -------------------------------------------------------------------------------------------
+
+
+@kernel
+def sweep_windows(
+    part: Part,
+    ids: UInt32s,
+    gone: UInt64s,
+    new_ids: UInt32s,
+    base: int,
+    windows: UInt32s,
+    edges: Int64s,
+    short_edges: UInt16s,
+) -> tuple[int, int]:
+    """Copy every window's ends, covers and starts that are not gone; slots and edges that were kept."""
+    old_windows, old_edges, old_short = part.windows, part.edges, part.short_edges
+    at = i64(base)
+    edge_at = i64(0)
+    last = len(old_windows) - 1
+    for w in range(last):
+        begin, end = i64(old_windows[w, 0]), i64(old_windows[w + 1, 0])
+        edge, ends = i64(old_windows[w, 1]), i64(old_windows[w, 2]) & MOST_ENDS
+        starts_from = end - (i64(old_windows[w + 1, 1]) - edge - ends)
+        windows[w, 0] = at
+        windows[w, 1] = edge_at
+        kept_ends = 0
+        for position in range(begin, end):
+            if (gone[position >> 6] >> u64(position & 63)) & u64(1):
+                continue
+            new_ids[at] = ids[position]
+            at += 1
+            if position - begin < ends or position >= starts_from:
+                from_edge = edge + position - begin if position - begin < ends else edge + ends + position - starts_from
+                edges[edge_at] = old_edges[from_edge]
+                short_edges[edge_at] = old_short[from_edge]
+                edge_at += 1
+                kept_ends += position - begin < ends
+        windows[w, 2] = (old_windows[w, 2] & ~np.uint32(MOST_ENDS)) | np.uint32(kept_ends)
+    windows[last, 0] = at
+    windows[last, 1] = edge_at
+    return at - base, edge_at
+
+
+# -- taking apart ---------------------------------------------------------------------------------------
+
+
+@kernel
+def unpack_windows(
+    part: Part,
+    ids: UInt32s,
+    gone: UInt64s,
+    first_windows: UInt32s,
+    slots: UInt32s,
+    firsts: Int64s,
+    lasts: Int64s,
+    groups: Int64s,
+) -> Any:
+    """Recover intervals window by window: an edge gives an exact end, a window's bounds the others."""
+    count = 0
+    for g in range(len(part.groups_first) - 1):
+        end = i64(part.groups_first[g + 1])
+        for w in range(i64(part.groups_first[g]), end):
+            base, behind = i64(part.windows[w, 0]), i64(part.windows[w + 1, 0])
+            edge, ends = i64(part.windows[w, 1]), i64(part.windows[w, 2]) & MOST_ENDS
+            starts = i64(part.windows[w + 1, 1]) - edge - ends
+            until = part.keys[w + 1] - 1 if w + 1 < end else LARGEST
+            for at in range(base, behind):
+                if len(gone) and (gone[at >> 6] >> u64(at & 63)) & u64(1):
+                    continue
+                slot = ids[at]
+                from_start = at - (behind - starts)
+                if first_windows[slot] == w:
+                    firsts[slot] = part.edges[edge + ends + from_start] if from_start >= 0 else part.keys[w]
+                    if len(groups):
+                        groups[slot] = part.group_keys[g]
+                    slots[count] = slot
+                    count += 1
+                lasts[slot] = part.edges[edge + at - base] if at - base < ends else until
+    return count
