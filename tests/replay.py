@@ -1,7 +1,7 @@
 """The truth for monitors: one row at a time, plain dicts, conditions evaluated box by box.
 
-Written from DESIGN.md alone; it shares nothing with the library. Event ids are computed here a second time, from the
-layout that `fencepost.events` documents.
+Written from the semantics alone; it shares nothing with the library. Event ids are computed here a second time, from
+the layout that `fencepost.events` documents.
 """
 
 import struct

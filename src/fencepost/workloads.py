@@ -40,7 +40,7 @@ def _workload(
 
 
 def uniform(domain: int, n: int, widest: int, values: int, seed: int = 7, name: str = "uniform") -> IntervalWorkload:
-    """Starts uniform over the domain, widths uniform on 1..`widest` (paper 000)."""
+    """Starts uniform over the domain, widths uniform on 1..`widest` (Wu, Chen, Yu 2006)."""
     rng = np.random.default_rng(seed)
     los = rng.integers(0, domain, n)
     return _workload(name, domain, los, rng.integers(1, widest + 1, n), rng.integers(0, domain, values))

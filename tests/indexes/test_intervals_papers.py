@@ -175,7 +175,7 @@ def distances(index: SCI | LCI, closed: bool) -> list[int]:
     return sorted(int(distance) - int(min(table)) for distance in table)
 
 
-def test_difference_tables_of_papers_000_and_002() -> None:
+def test_difference_tables_of_both_papers() -> None:
     lci, sci = LCI(domain=(0, 64), length=4, closed=True), SCI(domain=(0, 64), length=4, closed=True)
     assert distances(lci, closed=False) == [0, 3, 5, 6, 7, 8, 9]
     assert distances(lci, closed=True) == [0, 3, 5, 6, 7, 8, 9, 10, 11, 12]

@@ -44,7 +44,7 @@ class Node:
 
 
 class Reference:
-    """PAPERS section 10 to the letter; the heights of the nodes come from outside."""
+    """The published algorithm to the letter; the heights of the nodes come from outside."""
 
     def __init__(self, height_of: Callable[[float], int]) -> None:
         self.height_of = height_of

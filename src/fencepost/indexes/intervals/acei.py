@@ -1,4 +1,4 @@
-"""ACEI: CEI with fewer levels, and unit intervals only where they are needed (paper 001)."""
+"""ACEI: CEI with fewer levels, and unit intervals only where they are needed (Yao et al. 2009)."""
 
 from typing import Any, NamedTuple
 
@@ -117,7 +117,7 @@ def cover(
 
 
 class ACEI(ConstructIndex):
-    """Adaptive containment-encoded intervals (PAPERS section 6).
+    """Adaptive containment-encoded intervals (Yao, Wang, Liu, Guo 2009).
 
     Of the tree over a segment of length L only the upper levels are kept, down to B blocks of length L/B. What
     no block covers goes to unit intervals, in an array that a segment has only while it needs one: the domain
@@ -160,7 +160,7 @@ class ACEI(ConstructIndex):
 
     @classmethod
     def tuned(cls, domain: tuple[int, int], n: int, mean_width: float, closed: bool = False) -> "ACEI":
-        """The index whose length and blocks the paper's cost model finds best (PAPERS section 6.3).
+        """The index whose length and blocks the paper's cost model finds best.
 
         Args:
             domain: the integer range (start, end).

@@ -1,4 +1,4 @@
-"""CEI: containment-encoded intervals, a small binary tree over every segment of the domain (paper 000)."""
+"""CEI: containment-encoded intervals, a small binary tree over every segment of the domain (Wu, Chen, Yu 2006)."""
 
 from typing import Any, NamedTuple
 
@@ -114,7 +114,7 @@ def cover(
 
 
 class CEI(ConstructIndex):
-    """Containment-encoded intervals (PAPERS section 4).
+    """Containment-encoded intervals (Wu, Chen, Yu 2006, section 3).
 
     The domain is cut into segments of length L = 2**k, and each is split in halves k times. The nodes of that
     tree are numbered as a heap: node l of segment i has the id ``l + 2 * i * L``, so parents, children and the

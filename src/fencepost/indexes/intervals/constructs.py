@@ -2,7 +2,7 @@
 
 A structure defines its constructs, writes an interval as a union of them (`decompose`) and names those that
 contain a value (`cover`). Everything else is here: the lists and their memory, the boundary policy for
-intervals and values that do not fit the integer domain, and the copying of answers (PAPERS section 0).
+intervals and values that do not fit the integer domain, and the copying of answers.
 
 """
 

@@ -45,7 +45,7 @@ __all__ = ["ISList"]
 
 
 class ISList(TableIndex):
-    """The interval skip list (PAPERS section 10).
+    """The interval skip list of Hanson and Johnson.
 
     A skip list over the distinct end points. An interval leaves its id, as a *marker*, on the highest edges that
     lie inside it and on the nodes between them; a search collects the markers of the edges it descends from.

@@ -1,4 +1,4 @@
-"""LCI: constructs of lengths 1, 2, 4, ..., L at every integer (papers 000 and 002)."""
+"""LCI: constructs of lengths 1, 2, 4, ..., L at every integer (Wu, Chen, Yu)."""
 
 from fencepost.indexes.intervals.constructs import power_of_two
 from fencepost.indexes.intervals.stepped import SteppedIndex
@@ -7,7 +7,7 @@ __all__ = ["LCI"]
 
 
 class LCI(SteppedIndex):
-    """Logarithmic construct intervals (PAPERS sections 2 and 3).
+    """Logarithmic construct intervals (Wu, Chen, Yu 2006; closed ends as in their IBM report).
 
     The construct of length 2**l at start a has the id ``a * (k + 1) + l`` with k = log2 L.
 

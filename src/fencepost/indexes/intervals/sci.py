@@ -1,4 +1,4 @@
-"""SCI: constructs of every length 1, 2, ..., L at every integer (papers 000 and 002)."""
+"""SCI: constructs of every length 1, 2, ..., L at every integer (Wu, Chen, Yu)."""
 
 from fencepost.indexes.intervals.constructs import whole_length
 from fencepost.indexes.intervals.stepped import SteppedIndex
@@ -7,7 +7,7 @@ __all__ = ["SCI"]
 
 
 class SCI(SteppedIndex):
-    """Simple construct intervals (PAPERS sections 2 and 3).
+    """Simple construct intervals (Wu, Chen, Yu 2006; closed ends as in their IBM report).
 
     The fewest pieces per interval, ceil(width / L), for the most constructs and lists per search. The
     construct of length z at start a has the id ``a * L + z - 1``.

@@ -3,10 +3,10 @@
 A construct with the i-th length at start a has the id ``a * len(lengths) + i``, so the ids of all constructs
 that contain a value lie at fixed distances from the value's cell: a *difference table*, computed once.
 
-With closed ends (paper 002) neighbouring pieces of an interval share a point. Each construct then has two
-lists, one for intervals that end with it and one for all others; a value on a construct's right end is
-answered from the first alone, so that every interval is reported once (the last-piece rule of PAPERS
-section 3). Two tables follow: constructs that contain the cell, and constructs that end on an integer value.
+With closed ends (Wu, Chen, Yu, IBM report) neighbouring pieces of an interval share a point. Each construct then
+has two lists, one for intervals that end with it and one for all others; a value on a construct's right end is
+answered from the first alone, so that every interval is reported once (the last-piece rule). Two tables follow:
+constructs that contain the cell, and constructs that end on an integer value.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""UI: one list per unit interval (paper 000; with closed ends the Dlist of paper 002)."""
+"""UI: one list per unit interval (Wu, Chen, Yu 2006; with closed ends the Dlist of their IBM report)."""
 
 from typing import Any, NamedTuple
 
@@ -64,10 +64,10 @@ def cover(
 
 
 class UI(ConstructIndex):
-    """Unit intervals: an interval is in the list of every unit cell it fills (PAPERS section 1).
+    """Unit intervals: an interval is in the list of every unit cell it fills.
 
     The fastest search (one list) for the most memory (an entry per unit of width). With ``closed=True`` it is
-    the Dlist of paper 002, and integer points that intervals end on have lists of their own.
+    the Dlist of the IBM report, and integer points that intervals end on have lists of their own.
 
     Costs: search 1 list; insert and remove O(width); space r lists + n * mean width entries.
 
