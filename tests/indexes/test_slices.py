@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from fencepost import workloads
 from fencepost.errors import FencepostError
 from fencepost.indexes import Matches, SliceList
-from fencepost.indexes.intervals import slice_search, window_kernels, windows
+from fencepost.indexes.intervals import slice_search, slice_view, window_kernels, windows
 from fencepost.indexes.radix import sorted_positions
 from fencepost.workloads import IntervalWorkload
 
@@ -324,15 +324,25 @@ def test_threads_do_not_change_the_answer(slots: bool) -> None:
         )
 
 
-def test_output_larger_than_the_cache_is_the_same() -> None:
+@pytest.mark.parametrize("pays", [True, False])
+def test_output_past_the_cache_is_the_same(monkeypatch: pytest.MonkeyPatch, pays: bool) -> None:
+    monkeypatch.setattr(slice_view, "_STREAMED_BYTES", 1 << 16)
+    monkeypatch.setattr(slice_view, "streaming_pays", lambda: pays)
     index = SliceList()
-    index.insert_many(np.arange(5000), np.zeros(5000, np.int64), np.arange(5000) + 1)
-    values = np.arange(5000) % 3000
+    index.insert_many(np.arange(2000) * 3, np.zeros(2000, np.int64), np.arange(2000) + 1)
+    index.remove_many(np.arange(0, 6000, 30))
+    left = np.flatnonzero(np.arange(2000) % 10)
+    values = np.arange(3000) % 1500
     for slots in (False, True):
         answer = index.stab(values, slots=slots)
-        assert answer.ids.nbytes > 2**24
-        for i in range(0, 5000, 331):
-            assert np.array_equal(np.sort(answer[i]), np.arange(values[i], 5000))
+        ids = index.slot_ids[answer.ids] if slots else answer.ids
+        for i in range(0, 3000, 331):
+            row = ids[answer.offsets[i] : answer.offsets[i + 1]]
+            assert np.array_equal(np.sort(row), 3 * left[left >= values[i]])
+
+
+def test_whether_streaming_pays_is_found_out_once() -> None:
+    assert slice_view.streaming_pays() is slice_view.streaming_pays()
 
 
 def test_read_only_arrays_hit_the_same_compiled_code() -> None:

@@ -27,7 +27,7 @@ __all__ = ["Slices", "View", "answer_values", "count_values", "located", "write_
 ROUND = 1 << 18
 """Values that are located before their runs are copied: many, since the two compete for the cache."""
 _TRIED = 4096
-_STREAMED_BYTES = 1 << 25
+_STREAMED_BYTES = 1 << 27
 
 
 class View(NamedTuple):
