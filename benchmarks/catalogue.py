@@ -1,5 +1,6 @@
 """The papers' interval structures against the copy limit (workloads A and B), and the cost of changing them."""
 
+import statistics
 from collections.abc import Callable
 from functools import partial
 
@@ -88,8 +89,8 @@ def changes(work: IntervalWorkload) -> Report:
             report.at_least(f"{name} insert_many", rate, 1.0, " M/s")
         else:
             report.note(f"{name} insert_many", f"{rate:.2f} M/s")
-        inserting = once(partial(_insert_all, index, some))
-        removing = once(partial(_remove_all, index, some))
+        singles = [(once(partial(_insert_all, index, some)), once(partial(_remove_all, index, some))) for _ in range(5)]
+        inserting, removing = (statistics.median(each) for each in zip(*singles, strict=True))
         for what, taken in (("insert", inserting), ("remove", removing)):
             if name == "CEI":
                 report.at_most(f"{name} single {what}", taken / SINGLES * 1e6, 10, " µs")
