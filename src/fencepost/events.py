@@ -383,6 +383,7 @@ def event_table(
 
     """
     count = len(facts.rule_ids)
+    detections, reasons = _texts()
     columns = [
         event_ids(facts),
         pa.array(facts.rule_ids),
@@ -390,9 +391,9 @@ def event_table(
         pa.array(np.full(count, snapshot_version, np.int64)),
         objects,
         pa.nulls(count) if others is None else others,
-        _DETECT_TEXT.take(pa.array(facts.detects)),
+        detections.take(pa.array(facts.detects)),
         time.decode(facts.times),
-        _REASON_TEXT.take(pa.array(facts.reasons)),
+        reasons.take(pa.array(facts.reasons)),
     ]
     for name in sorted(attributes):
         moved, type_ = facts.attributes[name], attributes[name]
@@ -402,5 +403,8 @@ def event_table(
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-_DETECT_TEXT = pa.array([_DETECT_NAMES.get(code) for code in range(max(_DETECT_NAMES) + 1)], pa.string())
-_REASON_TEXT = pa.array(REASONS, pa.string())
+@cache
+def _texts() -> tuple[Any, Any]:
+    """Detections and reasons by their codes; made on first use, since Arrow imports pandas to make an array."""
+    detections = [_DETECT_NAMES.get(code) for code in range(max(_DETECT_NAMES) + 1)]
+    return pa.array(detections, pa.string()), pa.array(REASONS, pa.string())

@@ -210,6 +210,8 @@ class SliceList(IntervalIndex):
                 faults = np.append(np.flatnonzero(slots < 0), again)
                 row = int(faults.min())
                 raise unknown(int(id_array[row]), " to remove" + (" twice" if row in again else ""))
+            if not len(slots):
+                return
             self._gone = self._gone.copy() if len(self._gone) else np.zeros(len(self._ids) // 64 + 1, np.uint64)
             self._slots.own()
             owners = self._slots.owners[slots]
