@@ -127,15 +127,6 @@ class TableIndex(IntervalIndex):
 
     @override
     def insert(self, id: int, lo: float | None, hi: float | None, bounds: Bounds | None = None) -> None:
-        """Add one interval.
-
-        Args:
-            id: a number of your own that is not in the index yet.
-            lo: where it starts, or None.
-            hi: where it ends, or None.
-            bounds: which ends belong to it, if not those the index was made for.
-
-        """
         self._single_id[0] = whole_id(id)
         self._single_low[0] = -np.inf if lo is None else exact_float(lo, "lower bound")
         self._single_high[0] = np.inf if hi is None else exact_float(hi, "upper bound")
@@ -203,13 +194,6 @@ class TableIndex(IntervalIndex):
 
     @override
     def stab(self, values: Column, out: Matches | None = None) -> Matches:
-        """The ids of all intervals that contain each value.
-
-        Args:
-            values: numbers; NaN or None lies in no interval.
-            out: buffers to write into instead of new ones; the answer is a view of them.
-
-        """
         return self._stab(value_column(values), out)
 
     @override
