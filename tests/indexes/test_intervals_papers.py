@@ -242,3 +242,15 @@ def test_other_wrong_parameters_are_refused() -> None:
         SCI((0, 64), 0)
     with pytest.raises(FencepostError, match=r"got a domain that needs \d+ lists; expected at most"):
         UI((0, 2**40))
+
+
+def test_a_bulk_refill_takes_the_blocks_that_were_freed() -> None:
+    work = workloads.uniform(domain=4096, n=8000, widest=60, values=1)
+    index = CEI((0, work.domain), 16)
+    index.insert_many(work.ids, work.los, work.his)
+    filled = index.storage().nbytes
+    for _ in range(3):
+        index.remove_many(work.ids)
+        index.insert_many(work.ids, work.los, work.his)
+        index.check()
+        assert index.storage().nbytes == filled

@@ -349,13 +349,20 @@ def tally(codes: Int64s, count: int, added: UInt32s) -> None:
 
 @kernel
 def missing_room(lists: Lists, added: UInt32s) -> Any:
-    """Items that new blocks need if every dense list is to hold what is added to it."""
-    items = 0
+    """Items that new blocks need if every dense list is to hold what is added to it, beyond the free blocks."""
+    needed = np.zeros(lists.arenas.shape[1], np.int64)
     for place in range(len(added)):
         if added[place]:
-            room = 1 + size_class(i64(lists.heads[place, 1]) + i64(added[place]))
-            if room > lists.room[place]:
-                items += 1 << (room - 1)
+            c = size_class(i64(lists.heads[place, 1]) + i64(added[place]))
+            if c + 1 > lists.room[place]:
+                needed[c] += 1
+    items = 0
+    for c in range(len(needed) - 1):
+        free = lists.arenas[ENTRIES, 1 + c]
+        while free != 0 and needed[c] > 0:
+            needed[c] -= 1
+            free = i64(lists.owners[free - 1])
+        items += needed[c] << c
     return items
 
 
