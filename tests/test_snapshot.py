@@ -51,7 +51,7 @@ def columns_of(boxes_by_rule: list[list[Box]]) -> tuple[RuleColumns, list[BoxSet
 
 def compiled(boxes_by_rule: list[list[Box]], version: int = 3) -> Snapshot:
     rules, sets = columns_of(boxes_by_rule)
-    return Snapshot.compile(rules, sets, TYPES, KEYS, version=version)
+    return Snapshot.compile(rules, sets, TYPES, version=version)
 
 
 ordinals = st.integers(-5, 40)
@@ -218,7 +218,7 @@ def test_foreign_and_newer_snapshots_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "s" / "header.json"
     outer = json.loads(file.read_text())
     for change, message in (
-        ({"format": 2}, "got a snapshot of format 2 in .*; expected format 1. Upgrade fencepost."),
+        ({"format": 3}, "got a snapshot of format 3 in .*; expected format 2. Upgrade fencepost."),
         ({"magic": "parquet"}, "got a header of 'parquet' in"),
         ({"version": 9}, "got a header that was changed in"),
     ):

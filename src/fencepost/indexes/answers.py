@@ -3,7 +3,7 @@
 from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s, i64
 
-__all__ = ["SHORT_ROW", "drop_outside", "join_rows", "rules_of", "unique_rows"]
+__all__ = ["SHORT_ROW", "drop_hidden", "drop_outside", "join_rows", "rules_of", "unique_rows"]
 
 SHORT_ROW = 64
 
@@ -38,12 +38,27 @@ def drop_outside(
 
 
 @kernel
-def join_rows(offsets: Int64s, boxes: UInt32s, rules: Int64s, cursor: Int64s, out: Int64s) -> None:
-    """Append the rules of each row's boxes at the row's cursor, and move it."""
+def drop_hidden(offsets: Int64s, rules: Int64s, hidden: Bools) -> None:
+    """Keep of each row's rules those that are not hidden, in place."""
+    at = i64(0)
+    begin = i64(0)
+    for row in range(len(offsets) - 1):
+        end = offsets[row + 1]
+        for i in range(begin, end):
+            rule = rules[i]
+            rules[at] = rule
+            at += not hidden[rule]
+        begin = end
+        offsets[row + 1] = at
+
+
+@kernel
+def join_rows(offsets: Int64s, boxes: UInt32s, rules: Int64s, start: int, cursor: Int64s, out: Int64s) -> None:
+    """Append the rules of each row's boxes, counted from `start`, at the row's cursor, and move it."""
     for row in range(len(cursor)):
         at = cursor[row]
         for i in range(offsets[row], offsets[row + 1]):
-            out[at] = rules[boxes[i]]
+            out[at] = start + rules[boxes[i]]
             at += 1
         cursor[row] = at
 

@@ -83,20 +83,26 @@ def enter_strings(strings: StringTable) -> None:
 
 
 @kernel
-def find_strings(strings: StringTable, offsets: Int64s, data: UInt8s, valid: Bools, numbers: Int64s) -> None:
-    """The number of each string; `NO_STRING` where not valid (an empty mask: all are), else `UNKNOWN_STRING`."""
+def find_strings(
+    strings: StringTable, offsets: Int64s, data: UInt8s, valid: Bools, start: int, numbers: Int64s
+) -> None:
+    """Give each string that is in the table and has no number yet its number, counted from `start`.
+
+    Numbers are `UNKNOWN_STRING` at first. What is not valid (an empty mask: all are) becomes `NO_STRING`.
+    """
     own_offsets, own_data, table = strings.offsets, strings.data, strings.table
     for i in range(len(numbers)):
+        if numbers[i] != UNKNOWN_STRING:
+            continue
         if len(valid) > 0 and not valid[i]:
             numbers[i] = NO_STRING
             continue
-        start, end = offsets[i], offsets[i + 1]
-        at = place_of(hashed(data, start, end), len(table))
-        numbers[i] = UNKNOWN_STRING
+        begin, end = offsets[i], offsets[i + 1]
+        at = place_of(hashed(data, begin, end), len(table))
         while table[at] != 0:
             s = i64(table[at]) - 1
             own = own_offsets[s]
-            if own_offsets[s + 1] - own == end - start and same(own_data, own, data, start, end - start):
-                numbers[i] = s
+            if own_offsets[s + 1] - own == end - begin and same(own_data, own, data, begin, end - begin):
+                numbers[i] = start + s
                 break
             at = at + 1 if at + 1 < len(table) else 0

@@ -60,8 +60,8 @@ class Clock:
     def start(self, type: AttributeType, rules: Layers) -> None:
         """Take times of this type from now on."""
         timeout = self._timeout_in(type)
-        rules.top()
-        self._check_expiry(type, rules.ids, rules.expires)
+        ids, _, expires = rules.in_force()
+        self._check_expiry(type, ids, expires)
         self.type, self.timeout = type, timeout
 
     def _timeout_in(self, type: AttributeType) -> int | None:
@@ -104,12 +104,16 @@ class Clock:
         """The ordinal of the first time at or after an instant."""
         return -(-microseconds // _DAY) if self.type is not None and self.type.kind == "date" else microseconds
 
+    def instants(self, microseconds: Int64s) -> Int64s:
+        """The same for many; `NEVER` stays."""
+        if self.type is None or self.type.kind != "date":
+            return microseconds
+        return np.where(microseconds == NEVER, NEVER, -(-microseconds // _DAY))
+
     def expires(self, rules: Layers) -> Int64s:
         """When each rule expires, in ordinals of time."""
-        rules.top()
-        if self.type is None or self.type.kind != "date":
-            return rules.expires
-        return np.where(rules.expires == NEVER, NEVER, -(-rules.expires // _DAY))
+        rules.snapshot()
+        return self.instants(rules.expires)
 
     def at_least(self, times: Int64s) -> Int64s:
         """The clocks of objects whose last rows had these times."""

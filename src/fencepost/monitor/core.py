@@ -10,8 +10,10 @@ import pyarrow as pa
 
 from fencepost.errors import FencepostError
 from fencepost.events import event_schema
+from fencepost.indexes.arguments import id_column
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.monitor import reasons, single, state_file
+from fencepost.monitor.changes import changed_rules
 from fencepost.monitor.clock import Clock
 from fencepost.monitor.crossings import held_at, inside_boxes
 from fencepost.monitor.found import ENDED, REASON_CODES, Found, found_of, joined, written
@@ -84,13 +86,11 @@ class Monitor:
         self._clock = Clock(time, timeout)
         self._state = State()
         base = rules if isinstance(rules, Snapshot) else rules.compile(schema)
-        paused = {}
-        if isinstance(rules, Rules) and len(rules) > len(base):
-            paused = {rule.id: rule.version for rule in rules if not rule.enabled}
-        self._layers = Layers(base, schema, paused)
+        self._layers = Layers(base, schema)
         self._rows = self._late_rows = self._null_rows = 0
         self._events = dict.fromkeys(DETECTS, 0)
-        self._clock.check_expiry(base.rules.ids, base.rules.expires)
+        ids, _, expires = self._layers.in_force()
+        self._clock.check_expiry(ids, expires)
         self._expires = _NOTHING
         """When each rule expires, in ordinals of time; renewed before it is used."""
         self._crossing: list[tuple[int, list[Box]]] | None = None
@@ -212,6 +212,55 @@ class Monitor:
         old = self._layers.find(id)
         self._layers.remove(id)
         return self._replaced(old, None, "removed")
+
+    def change(self, rules: Rules | None = None, remove: Any = ()) -> Any:
+        """Makes many changes of rules at once and returns the events they cause, as add, replace and remove would.
+
+        Args:
+            rules: to add, or to take the place of the rules with their ids; those not enabled are paused.
+            remove: ids of rules to take out.
+
+        >>> rules = Rules()
+        >>> rules.add(1, "price > 40", detect="enter,exit")
+        >>> monitor = Monitor(rules, object="symbol")
+        >>> monitor.update({"symbol": ["IBM"], "price": [41.5]}).num_rows
+        1
+        >>> edited = Rules.from_dicts([{"id": 1, "condition": "price > 42", "detect": "enter,exit"}])
+        >>> monitor.change(edited).select(["rule_id", "detect", "reason"]).to_pylist()
+        [{'rule_id': 1, 'detect': 'exit', 'reason': 'edited'}]
+
+        """
+        rules = Rules() if rules is None else rules
+        ids = id_column(remove)
+        for id in ids.tolist():
+            self._known(id)
+            if id in rules:
+                raise FencepostError(f"rule {id} to put and to remove", "one of the two", "Leave it out of `remove`.")
+        return self.follow(self._layers.changed(rules, ids))
+
+    def follow(self, rules: Snapshot) -> Any:
+        """Lets the rules of another snapshot be in force and returns the events this causes.
+
+        Objects inside a rule that is gone, paused or edited such that they no longer are inside leave it, with that
+        reason. Both snapshots may be versions of one directory; then only what differs between them costs time.
+
+        Args:
+            rules: all rules from now on.
+
+        """
+        layers, now = self._layers, self._present()
+        before = layers.snapshot()
+        new = rules.rules.expires[rules.in_force]
+        self._clock.check_expiry(rules.rules.ids[rules.in_force], new)
+        types = {name: rules.types[name] for name in rules.attributes}
+        event_schema(pa.null(), pa.null(), {**layers.types, **types})  # refuses names that events cannot have
+        layers.follow(rules)
+        self._changed()
+        now = self._present()
+        found, ids, versions = changed_rules(before, rules, now, self._state.strings, self._clock)
+        if not len(found.rows):
+            return self._no_events()
+        return self._written_without_rows(found, now.positions, now.slots, (ids, versions))
 
     def inside(self, rule_id: int) -> list[Any]:
         """The objects that are inside a rule now.
@@ -344,10 +393,10 @@ class Monitor:
     def _settled(self, times: Int64s) -> Settled:
         """What finding transitions between positions at these times depends on."""
         layers = self._layers
-        layers.top()
+        snapshot = layers.snapshot()
         if self._crossing is None:
             rows = layers.rows_that_detect(DETECTS["cross"])
-            self._crossing = [(row, layers.boxes_of(row)) for row in rows]
+            self._crossing = [(row, snapshot.boxes_of(row)) for row in rows]
         clocks = self._clock.clocks(self._expires, times)
         return Settled(layers, self._state.strings, self._expires, clocks, self._clock.timeout, self._crossing)
 
@@ -453,7 +502,7 @@ class Monitor:
         if rule.row is None:
             inside = inside_boxes(self._layers.boxes(rule), now.positions, self._state.strings)
         else:
-            inside = now.inside_base(rule.row, self._layers, self._state.strings)
+            inside = now.inside_compiled(rule.row, self._layers.compiled, self._state.strings)
         if rule.expires != NEVER:
             inside &= self._clock.instant(rule.expires) > self._clock.at_least(now.times)
         return inside

@@ -16,7 +16,7 @@ from fencepost.monitor.positions import KeyStrings, Pairs, Positions
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import DETECTS
 
-__all__ = ["Crossings", "Moves", "crossings", "held_at", "inside_boxes", "jumped"]
+__all__ = ["Crossings", "Moves", "crossings", "differences", "held_at", "inside_boxes", "jumped"]
 
 _TRANSITIONS = DETECTS["enter"] | DETECTS["exit"] | DETECTS["cross"]
 
@@ -73,11 +73,11 @@ def crossings(
     left = Pairs(departures[held.moves], held.rules)
     left = left.only((left.moves >= 0) & telling[left.rules])
     begun = inside if telling.all() else inside.only(telling[inside.rules])
-    enter, exit = _differences(left, begun, len(moves.after), max(1, len(rules.ids)))
+    enter, exit = differences(left, begun, len(moves.after), max(1, len(rules.ids)))
     return Crossings(enter, exit, inside), held
 
 
-def _differences(before: Pairs, after: Pairs, moves: int, rules: int) -> tuple[Pairs, Pairs]:
+def differences(before: Pairs, after: Pairs, moves: int, rules: int) -> tuple[Pairs, Pairs]:
     """The pairs that are only after, and those that are only before; both ordered by move, then rule."""
     # Most pairs are on both sides, and most of those meet in a small table per move. What it misses (a pair whose
     # cell another one took) is left to the sort, so the answer is exact.

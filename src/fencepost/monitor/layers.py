@@ -1,4 +1,4 @@
-"""The rules in force: a snapshot that stays as it is, and a small one of everything changed since."""
+"""The rules in force: a snapshot, and what changed since."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -7,11 +7,12 @@ import numpy as np
 import pyarrow as pa
 
 from fencepost.errors import FencepostError
-from fencepost.indexes.arrays import Bools, Int64s, UInt8s
+from fencepost.indexes.arrays import Int64s
 from fencepost.language import KEY, Binder, Condition, parse
 from fencepost.monitor.positions import KeyStrings, Pairs, Positions, batch_of
 from fencepost.ordinals import AttributeType
 from fencepost.rules import Rules
+from fencepost.rules.compiling import CompiledColumns
 from fencepost.rules.rule import (
     checked_detect,
     checked_expires,
@@ -38,84 +39,158 @@ class LiveRule(NamedTuple):
     initial: bool
     expires: int
     boxes: list[Box] | None
-    """None for a rule of the base, which has them."""
+    """None for a rule that is compiled: the snapshot has them."""
     row: int | None = None
-    """Of a rule of the base."""
+    """Of a rule that is compiled."""
 
 
 class Layers:
-    """The rules in force, numbered by rows: those of the base, then those changed since.
+    """The rules in force: a snapshot, and what changed since and is not compiled yet.
 
-    A change costs as much as the rules changed so far, never as much as the base.
+    Single changes wait until somebody asks what holds; then they become a layer of the snapshot together.
 
     Args:
         base: the rules to start with.
         schema: the types of columns, as for `Rules.compile`; without one, new columns take the type of their first use.
-        paused: versions of rules that are known but not in force, by id.
 
     """
 
-    def __init__(self, base: Snapshot, schema: Any, paused: Mapping[int, int]) -> None:
-        self.base = base
+    def __init__(self, base: Snapshot, schema: Any) -> None:
         # Bands are no part of a monitor, so their columns are not needed.
-        self.types: dict[str, AttributeType] = {
-            name: type_ for name, type_ in base.types.items() if any(name in group.attributes for group in base.groups)
-        }
-        self.keys = {name for group in base.groups for name in group.keys}
-        self.paused = dict(paused)
-        """Versions of rules that are known but not in force."""
+        self.types: dict[str, AttributeType] = {name: base.types[name] for name in base.attributes}
+        self.keys = set(base.keys)
         self.removed: dict[int, int] = {}
         """Versions of rules that are gone: an id that comes back goes on from there."""
         self._schema = schema
-        self._hidden: Bools = np.zeros(len(base), np.bool_)
-        self._hidden_count = 0
-        self._live: dict[int, LiveRule] = {}
-        self._top: Snapshot | None = None
-        self._order: Int64s | None = None
-        self._asked: tuple[int | None, int | None] = (None, None)
         self._binder: Binder | None = None
-        self._describe()
+        self._waiting: dict[int, LiveRule] = {}
+        self._gone: set[int] = set()
+        """Compiled rules that went or were replaced since."""
+        self._take(base)
+
+    def _take(self, snapshot: Snapshot) -> None:
+        """Let these rules be in force, and nothing else."""
+        self.compiled = snapshot
+        """The rules in force but for the latest changes; `snapshot` has those, too."""
+        self.paused = dict(snapshot.paused)
+        """Versions of rules that are known but not in force, by id."""
+        self._waiting.clear()
+        self._gone.clear()
+        self._asked: tuple[int | None, int | None] = (None, None)
+        rules = snapshot.rules
+        self.ids, self.versions, self.detects, self.expires = rules.ids, rules.versions, rules.detects, rules.expires
+        self.detected = int(np.bitwise_or.reduce(self.detects, initial=0))
+        """Every kind that some rule detects."""
+        self.is_ascending = bool((self.ids[1:] > self.ids[:-1]).all())
+        """Whether rows are in the order of ids."""
+
+    def follow(self, snapshot: Snapshot) -> None:
+        """Let the rules of another snapshot be in force."""
+        for name in snapshot.attributes:
+            if self.types.setdefault(name, snapshot.types[name]) != snapshot.types[name]:
+                raise FencepostError(
+                    f"rules that have {name} as {snapshot.types[name]}",
+                    f"{self.types[name]}, as the rules until now",
+                    "Compile them with schema= naming that type.",
+                )
+        self.keys |= set(snapshot.keys)
+        self._binder = None
+        before = self.snapshot()
+        gone = before.unlike(snapshot)
+        gone = gone[snapshot.rows_of(self.ids[gone]) < 0]
+        self.removed |= zip(self.ids[gone].tolist(), self.versions[gone].tolist(), strict=True)
+        self._take(snapshot)
+        if self.removed:
+            back = np.array(list(self.removed), np.int64)
+            known = snapshot.rows_of(back) >= 0
+            for id in [*back[known].tolist(), *self.paused]:
+                self.removed.pop(id, None)
+
+    def snapshot(self) -> Snapshot:
+        """The rules in force, compiled; rows of rules are its rows."""
+        if self._waiting or self._gone:
+            gone, live = np.array(sorted(self._gone), np.int64), list(self._waiting.values())
+            columns = RuleColumns(
+                np.array([rule.id for rule in live], np.int64),
+                np.array([rule.version for rule in live], np.int64),
+                np.array([rule.detects for rule in live], np.uint8),
+                np.array([rule.initial for rule in live], np.bool_),
+                np.array([rule.expires for rule in live], np.int64),
+                pa.nulls(len(live), pa.large_string()),
+                pa.nulls(len(live), pa.large_string()),
+            )
+            self._take(
+                self.compiled.changed(
+                    gone, columns, _box_sets(live), self.types, paused=self.paused, version=self.compiled.version
+                )
+            )
+        return self.compiled
+
+    def changed(self, rules: Rules, remove: Int64s) -> Snapshot:
+        """The rules as they would be in force after many changes at once; changes nothing.
+
+        Args:
+            rules: to add, or to take the place of those with their ids.
+            remove: ids to take out.
+
+        """
+        before = self.snapshot()
+        columns = self._columns_of(rules)
+        compiled = columns.rules
+        paused = {id: version for id, version in self.paused.items() if id not in rules}
+        for rule in rules:
+            if not rule.enabled:
+                paused[rule.id] = self.next_version(rule.id)
+        for id in remove.tolist():
+            paused.pop(id, None)
+        rows = before.rows_of(compiled.ids)
+        versions = np.where(rows >= 0, self.versions[rows] + 1, 1) if len(self.versions) else np.ones_like(rows)
+        for known in (self.removed, self.paused):
+            if known:
+                versions = np.maximum(versions, [known.get(id, 0) + 1 for id in compiled.ids.tolist()])
+        return before.changed(
+            np.concatenate([remove, np.array([id for id in paused if id in rules], np.int64)]),
+            compiled._replace(versions=versions),
+            columns.boxes,
+            columns.types,
+            dropped=columns.dropped,
+            paused=paused,
+            version=before.version,
+        )
 
     @property
     def version(self) -> int:
-        """The version of the base."""
-        return self.base.version
+        """Of the snapshot."""
+        return self.compiled.version
 
     def __len__(self) -> int:
-        return len(self.base) - self._hidden_count + len(self._live)
-
-    @property
-    def hides(self) -> bool:
-        """Whether some rules of the base are no longer in force."""
-        return self._hidden_count > 0
+        return len(self.compiled) - len(self._gone) + len(self._waiting)
 
     def in_force(self) -> tuple[Int64s, Int64s, Int64s]:
         """Ids, versions and expiries of all rules in force."""
-        self.top()
-        shown = np.ones(len(self.ids), np.bool_)
-        shown[: len(self.base)] = ~self._hidden
-        return self.ids[shown], self.versions[shown], self.expires[shown]
+        rows = self.snapshot().in_force
+        return self.ids[rows], self.versions[rows], self.expires[rows]
 
     def __contains__(self, id: int) -> bool:
-        return id in self._live or self._base_row(id) is not None
+        return id in self._waiting or self._row(id) is not None
 
     def find(self, id: int) -> LiveRule | None:
         """The rule with this id, if it is in force."""
-        if id in self._live:
-            return self._live[id]
-        row = self._base_row(id)
+        if id in self._waiting:
+            return self._waiting[id]
+        row = self._row(id)
         if row is None:
             return None
-        rules = self.base.rules
-        version, detects, expires = int(rules.versions[row]), int(rules.detects[row]), int(rules.expires[row])
-        return LiveRule(id, version, detects, bool(rules.initial[row]), expires, None, row)
+        version, detects, expires = int(self.versions[row]), int(self.detects[row]), int(self.expires[row])
+        initial = bool(self.compiled.rules.initial[row])
+        return LiveRule(id, version, detects, initial, expires, None, row)
 
     def boxes(self, rule: LiveRule) -> list[Box]:
         """The boxes of a rule in force."""
         if rule.boxes is not None:
             return rule.boxes
-        assert rule.row is not None, "a rule without boxes is one of the base"
-        return self.base.boxes_of(rule.row)
+        assert rule.row is not None, "a rule without boxes is compiled"
+        return self.compiled.boxes_of(rule.row)
 
     def prepared(self, id: int, condition: str, options: Mapping[str, Any]) -> tuple[LiveRule | None, dict[str, Any]]:
         """The rule as it would be in force (None if it is not enabled), and the columns it brings; changes nothing."""
@@ -125,12 +200,12 @@ class Layers:
             pass  # the way around compiles it alone: it can take new columns, and its refusals name the rule
         alone = Rules()
         alone.add(id, condition, **options)
-        compiled = self._compiled(alone)
-        new = {**dict.fromkeys(compiled.keys, KEY), **compiled.types}
-        if not len(compiled):
+        columns = self._columns_of(alone)
+        new = {**dict.fromkeys(columns.keys, KEY), **columns.types}
+        if not len(columns.rules.ids):
             return None, new
-        rules, version = compiled.rules, self.next_version(id)
-        boxes = compiled.boxes_of(0)
+        rules, version = columns.rules, self.next_version(id)
+        boxes = Snapshot.compile(rules, columns.boxes, columns.types, columns.bands).boxes_of(0)
         rule = LiveRule(id, version, int(rules.detects[0]), bool(rules.initial[0]), int(rules.expires[0]), boxes)
         return rule, new
 
@@ -174,10 +249,10 @@ class Layers:
         """The version that this id gets with its next edit."""
         if id in self.paused:
             return self.paused[id] + 1
-        if id in self._live:
-            return self._live[id].version + 1
-        row = self._base_row(id)
-        return self.removed.get(id, 0) + 1 if row is None else int(self.base.rules.versions[row]) + 1
+        if id in self._waiting:
+            return self._waiting[id].version + 1
+        row = self._row(id)
+        return self.removed.get(id, 0) + 1 if row is None else int(self.versions[row]) + 1
 
     def put(self, id: int, rule: LiveRule | None, new: Mapping[str, Any]) -> None:
         """Put a prepared rule in force, in place of any other with its id."""
@@ -194,8 +269,7 @@ class Layers:
             self.paused[id] = version
             return
         self.paused.pop(id, None)
-        self._live[id] = rule
-        self._top = None
+        self._waiting[id] = rule
 
     def remove(self, id: int) -> None:
         """Take a rule out."""
@@ -205,95 +279,40 @@ class Layers:
 
     def held_at(self, positions: Positions, strings: Mapping[str, KeyStrings]) -> Pairs:
         """Which conditions hold at which positions."""
-        held = matched(self.base, positions, strings)
-        if self._hidden_count:
-            held = held.only(~self._hidden[held.rules])
-        top = self.top()
-        if not len(top):
-            return held
-        above = matched(top, positions, strings)
-        return Pairs(
-            np.concatenate([held.moves, above.moves]), np.concatenate([held.rules, above.rules + len(self.base)])
-        )
-
-    def top(self) -> Snapshot:
-        """The changed rules, compiled."""
-        if self._top is None:
-            self._describe()
-        assert self._top is not None, "described above"
-        return self._top
-
-    def boxes_of(self, row: int) -> list[Box]:
-        """The boxes of the rule in a row."""
-        if row < len(self.base):
-            return self.base.boxes_of(row)
-        return self.boxes(self._live[int(self.ids[row])])
+        return matched(self.snapshot(), positions, strings)
 
     def rows_that_detect(self, bit: int) -> list[int]:
         """The rows of the rules in force that detect something."""
-        self.top()
-        asking = (self.detects & bit) != 0
-        asking[: len(self.base)] &= ~self._hidden
-        return np.flatnonzero(asking).tolist()
-
-    def _describe(self) -> None:
-        """Compile the changed rules, and the columns of all."""
-        live = list(self._live.values())
-        changed = RuleColumns(
-            np.array([rule.id for rule in live], np.int64),
-            np.array([rule.version for rule in live], np.int64),
-            np.array([rule.detects for rule in live], np.uint8),
-            np.array([rule.initial for rule in live], np.bool_),
-            np.array([rule.expires for rule in live], np.int64),
-            pa.nulls(len(live), pa.large_string()),
-            pa.nulls(len(live), pa.large_string()),
-        )
-        self._top = Snapshot.compile(changed, _box_sets(live), self.types, sorted(self.keys))
-        base = self.base.rules
-        self.ids: Int64s = np.concatenate([base.ids, changed.ids])
-        self.versions: Int64s = np.concatenate([base.versions, changed.versions])
-        self.detects: UInt8s = np.concatenate([base.detects, changed.detects])
-        self.expires: Int64s = np.concatenate([base.expires, changed.expires])
-        self.detected = int(np.bitwise_or.reduce(self.detects, initial=0))
-        """Every kind that some rule detects."""
-        self.is_ascending = bool((self.ids[1:] > self.ids[:-1]).all())
-        """Whether rows are in the order of ids."""
+        rows = self.snapshot().in_force
+        found: list[int] = rows[(self.detects[rows] & bit) != 0].tolist()
+        return found
 
     def _columns(self) -> dict[str, Any]:
         return {**dict.fromkeys(sorted(self.keys), KEY), **self.types}
 
-    def _compiled(self, rules: Rules) -> Snapshot:
-        """Compiled with the types that columns have so far; new columns take the type of their use."""
+    def _columns_of(self, rules: Rules) -> CompiledColumns:
+        """Bound to the types that columns have so far; new columns take the type of their use."""
         if self._schema is not None:
-            return rules.compile(self._schema)
+            return rules.columns(self._schema)
         try:
-            return rules.compile(self._columns())
+            return rules.columns(self._columns())
         except FencepostError:
             inferred = rules.columns()
             known = {name.lower() for name in self._columns()}
             new = {**dict.fromkeys(inferred.keys, KEY), **inferred.types}
-            return rules.compile({**{n: t for n, t in new.items() if n.lower() not in known}, **self._columns()})
+            return rules.columns({**{n: t for n, t in new.items() if n.lower() not in known}, **self._columns()})
 
     def _drop(self, id: int) -> None:
-        if self._live.pop(id, None) is not None:
-            self._top = None
-            return
-        row = self._base_row(id)
-        if row is not None:
-            self._hidden[row] = True
-            self._hidden_count += 1
+        self._waiting.pop(id, None)
+        if self._row(id) is not None:
+            self._gone.add(id)
 
-    def _base_row(self, id: int) -> int | None:
-        """The row of a rule of the base that is still in force."""
+    def _row(self, id: int) -> int | None:
+        """The row of a rule that is compiled and still in force."""
         if self._asked[0] != id:  # one change asks for the same id several times
-            ids = self.base.rules.ids
-            if self._order is None:
-                self._order = np.argsort(ids, kind="stable")
-            at = int(ids.searchsorted(id, sorter=self._order))
-            row = int(self._order[at]) if at < len(ids) else None
-            self._asked = (id, row if row is not None and ids[row] == id else None)
-        row = self._asked[1]
-        return None if row is None or self._hidden[row] else row
+            row = int(self.compiled.rows_of(np.array([id]))[0])
+            self._asked = (id, None if row < 0 else row)
+        return None if id in self._gone else self._asked[1]
 
 
 def _box_sets(rules: list[LiveRule]) -> list[BoxSet]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.snapshot import Snapshot
 from fencepost.snapshot.groups import Batch
+from fencepost.snapshot.keys import KeyColumn
 
 __all__ = ["NO_KEY", "KeyStrings", "Pairs", "Positions", "batch_of"]
 
@@ -63,7 +64,7 @@ class KeyStrings:
     """Every string that a key column has had, by code, and the codes a snapshot has for them.
 
     Snapshots know only the strings of their rules. A rule added later may mention any other, so the monitor keeps
-    its own codes and translates them once per snapshot.
+    its own codes and translates them once per key column of a snapshot.
 
     >>> strings = KeyStrings()
     >>> strings.codes(pa.array(["IBM", None, "IBM"])).tolist(), strings.text(0)
@@ -73,7 +74,7 @@ class KeyStrings:
     def __init__(self, texts: Sequence[str] = ()) -> None:
         self._texts = list(texts)
         self._codes = {text: code for code, text in enumerate(self._texts)}
-        self._translations: dict[int, tuple[Snapshot, Int64s]] = {}
+        self._translations: dict[int, tuple[KeyColumn, Int64s]] = {}
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -118,15 +119,15 @@ class KeyStrings:
         ranks[order] = np.arange(len(texts))
         return ranks[where]
 
-    def translated(self, codes: Int64s, snapshot: Snapshot, column: str) -> Int64s:
-        """The snapshot's codes of these strings."""
-        made_for, table = self._translations.get(id(snapshot), (snapshot, _ONLY_NO_KEY))
+    def translated(self, codes: Int64s, column: KeyColumn) -> Int64s:
+        """The codes that a snapshot's key column has for these strings."""
+        made_for, table = self._translations.get(id(column), (column, _ONLY_NO_KEY))
         if len(table) <= len(self._texts):
-            new = snapshot.encode_key(column, pa.array(self._texts[len(table) - 1 :], pa.large_string()))
+            new = column.codes(pa.array(self._texts[len(table) - 1 :], pa.large_string()))
             table = np.concatenate([table[:-1], new, _ONLY_NO_KEY])  # NO_KEY is -1: the last one
             if len(self._translations) > _MOST_TRANSLATIONS:
-                self._translations.clear()  # of snapshots that are gone
-            self._translations[id(snapshot)] = (made_for, table)  # keeps the snapshot, and so its id
+                self._translations.clear()  # of columns that are gone
+            self._translations[id(column)] = (made_for, table)  # keeps the column, and so its id
         found: Int64s = table[codes]
         return found
 
@@ -140,11 +141,9 @@ class KeyStrings:
 
 def batch_of(snapshot: Snapshot, positions: Positions, strings: Mapping[str, KeyStrings]) -> Batch:
     """The positions as a snapshot takes them."""
-    attributes = {name for group in snapshot.groups for name in group.attributes}
-    keys = {name for group in snapshot.groups for name in group.keys}
     return Batch(
         positions.rows,
-        {name: positions.ordinals[name] for name in attributes},
-        {name: None if positions.known[name].all() else positions.known[name] for name in attributes},
-        {name: strings[name].translated(positions.keys[name], snapshot, name) for name in keys},
+        {name: positions.ordinals[name] for name in snapshot.attributes},
+        {name: None if positions.known[name].all() else positions.known[name] for name in snapshot.attributes},
+        {name: strings[name].translated(positions.keys[name], snapshot.key_column(name)) for name in snapshot.keys},
     )

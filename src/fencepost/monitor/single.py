@@ -130,7 +130,7 @@ def _plain_slot(monitor: "Monitor", object: Any) -> int:
     """The slot of an object whose row is a plain move; `UNKNOWN` otherwise."""
     layers, state = monitor._layers, monitor._state
     if monitor._plain_rules is None:
-        layers.top()
+        layers.snapshot()
         telling = not layers.rows_that_detect(DETECTS["cross"]) and not (layers.expires != NEVER).any()
         monitor._plain_rules = telling and monitor._clock.given_timeout is None
     if not monitor._plain_rules or object is None:
@@ -143,12 +143,12 @@ def _rules_at(monitor: "Monitor", slot: int) -> frozenset[int]:
     """The rows of the rules that hold where an object is."""
     layers, state = monitor._layers, monitor._state
     position = state.positions(slice(slot, slot + 1))  # views: nothing is copied for one row
-    if len(layers.top()) or layers.hides:
-        return frozenset(layers.held_at(position, state.strings).rules.tolist())
-    base = layers.base
+    snapshot = layers.snapshot()
     known = {name: None if mask[0] else mask for name, mask in position.known.items()}
-    keys = {name: state.strings[name].translated(position.keys[name], base, name) for name in base.keys}
-    return frozenset(base.match_rows(Batch(1, position.ordinals, known, keys)).ids.tolist())
+    keys = {
+        name: state.strings[name].translated(position.keys[name], snapshot.key_column(name)) for name in snapshot.keys
+    }
+    return frozenset(snapshot.match_rows(Batch(1, position.ordinals, known, keys)).ids.tolist())
 
 
 def _through_table(monitor: "Monitor", object: Any, time: Any, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self, SupportsIndex, TypedDict, Unpack
+from typing import Any, NamedTuple, Self, SupportsIndex, TypedDict, Unpack
 
 import numpy as np
 
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
-from fencepost.language import ConditionError, parse
+from fencepost.language import KEY, ConditionError, parse
 from fencepost.rules import files
 from fencepost.rules.blocks import TableBlock
 from fencepost.rules.compiling import CompiledColumns, TextRule, compiled_columns
@@ -35,6 +35,20 @@ __all__ = ["Rules"]
 
 _FIELDS = ("id", "condition", "detect", "initial", "labels", "expires", "enabled", "version")
 _Detect = str | Iterable[str]
+
+
+_LITTLE = 8
+"""A change of less than one rule in so many is compiled by itself."""
+
+
+class _Compiled(NamedTuple):
+    """What was compiled last."""
+
+    snapshot: Snapshot
+    types: Mapping[str, Any] | None
+    """Of the schema, if there was one."""
+    blocks: int
+    """How many blocks there were."""
 
 
 class TableArguments(TypedDict, total=False):
@@ -76,6 +90,9 @@ class Rules:
         # The versions of removed rules: an id that comes back goes on from there, or two conditions of one id
         # would have the same version.
         self._last_versions: dict[int, int] = {}
+        self._compiled: _Compiled | None = None
+        self._touched: set[int] = set()
+        """Ids of rules that were changed or removed since, or added as text."""
 
     @classmethod
     def from_dicts(cls, rows: Iterable[Mapping[str, Any]]) -> Self:
@@ -192,6 +209,7 @@ class Rules:
         version = self._last_versions.get(number, 0) + 1
         self._texts[number] = _made(number, condition, detect, initial, labels, expires, enabled, version)
         self._last_versions.pop(number, None)
+        self._touched.add(number)
 
     def replace(
         self,
@@ -226,6 +244,7 @@ class Rules:
         made = _made(old.id, condition, detect, initial, labels, expires, enabled, old.version + 1)
         self._end_row(old.id)
         self._texts[old.id] = made
+        self._touched.add(old.id)
 
     def remove(self, id: SupportsIndex) -> None:
         """Takes a rule out.
@@ -238,6 +257,7 @@ class Rules:
         if self._texts.pop(old.id, None) is None:
             self._end_row(old.id)
         self._last_versions[old.id] = old.version
+        self._touched.add(old.id)
 
     def add_table(
         self,
@@ -322,6 +342,9 @@ class Rules:
     def compile(self, schema: Any = None, version: int = 0) -> Snapshot:
         """The enabled rules as a snapshot, which answers which of them hold.
 
+        After a small change, only what changed since the last time is compiled, and the new snapshot shares the rest
+        with the last one.
+
         Args:
             schema: as in columns.
             version: the number of the snapshot, where it is published.
@@ -332,7 +355,53 @@ class Rules:
         [1]
 
         """
-        return Snapshot.compile(*self.columns(schema), version=version)
+        types = None if schema is None else dict(read_schema(schema).types)
+        made = self._compiled_onto_last(schema, types, version)
+        if made is None:
+            compiled = self.columns(schema)
+            made = Snapshot.compile(
+                compiled.rules,
+                compiled.boxes,
+                compiled.types,
+                compiled.bands,
+                compiled.dropped,
+                self._paused(),
+                version,
+            )
+        self._compiled = _Compiled(made, types, len(self._blocks))
+        self._touched.clear()
+        return made
+
+    def _compiled_onto_last(self, schema: Any, types: Mapping[str, Any] | None, version: int) -> Snapshot | None:
+        """The last snapshot with what changed since; None where it is better, or needed, to compile everything."""
+        last = self._compiled
+        if last is None or last.types != types:
+            return None
+        new_blocks = self._blocks[last.blocks :]
+        changes = len(self._touched) + sum(block.count for block in new_blocks)
+        if changes * _LITTLE > len(last.snapshot):
+            return None
+        if not changes:
+            return last.snapshot.with_version(version)
+        texts = [self._texts[id] for id in sorted(self._touched) if id in self._texts]
+        try:
+            changed = compiled_columns(new_blocks, texts, schema)
+        except FencepostError:
+            return None  # compiling everything tells all that is wrong
+        if schema is None and not _agree(changed, last.snapshot):
+            return None
+        gone = np.array(sorted(self._touched), np.int64)
+        return last.snapshot.changed(
+            gone, changed.rules, changed.boxes, changed.types, changed.bands, changed.dropped, self._paused(), version
+        )
+
+    def _paused(self) -> dict[int, int]:
+        """The versions of rules that are not enabled, by id."""
+        paused = {id: text.rule.version for id, text in self._texts.items() if not text.rule.enabled}
+        for block in self._blocks:
+            rows = np.flatnonzero(block.alive & ~block.fields.enabled)
+            paused |= zip(block.fields.ids[rows].tolist(), block.fields.versions[rows].tolist(), strict=True)
+        return paused
 
     def publish(self, directory: str | PathLike[str], schema: Any = None) -> int:
         """Writes the next snapshot version into a directory that others follow, and returns its number.
@@ -438,6 +507,16 @@ class Rules:
             yield from block.rules_as_text()
         for rule, parsed in self._texts.values():
             yield rule, parsed.text
+
+
+def _agree(changed: CompiledColumns, last: Snapshot) -> bool:
+    """Whether types inferred from some rules alone are those that all rules together would give."""
+    before: dict[str, Any] = {**last.types, **dict.fromkeys(last.keys, KEY)}
+    now: dict[str, Any] = {**changed.types, **dict.fromkeys(changed.keys, KEY)}
+    spelled = {name.lower(): name for name in before}
+    return all(
+        spelled.get(name.lower(), name) == name and before.get(name, type_) == type_ for name, type_ in now.items()
+    )
 
 
 def _with_version(rule: Rule, version: int) -> Rule:

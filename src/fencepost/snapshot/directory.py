@@ -24,6 +24,7 @@ from typing import Self
 
 from fencepost.errors import FencepostError
 from fencepost.snapshot.snapshot import Snapshot
+from fencepost.snapshot.store import read_header
 
 __all__ = ["Lease", "VersionDirectory"]
 
@@ -90,9 +91,25 @@ class VersionDirectory:
         used = {name: str(kind) for name, kind in snapshot.types.items()} | dict.fromkeys(snapshot.keys, "key")
         self._fix_schema({**(schema or {}), **used})
         target = self.path / f"{number:0{_DIGITS}}"
-        snapshot.save(target)
-        _create(self.path / f"{number:0{_DIGITS}}.published", _digest_of(target) + "\n")
+        with contextlib.ExitStack() as leases:
+            shared = self._lease_layers(snapshot, number, leases)
+            snapshot.save(target, shared=shared)
+            _create(self.path / f"{number:0{_DIGITS}}.published", _digest_of(target) + "\n")
         return number
+
+    def _lease_layers(self, snapshot: Snapshot, number: int, leases: contextlib.ExitStack) -> bool:
+        """Keep the versions whose layers the snapshot shares until it is announced; False if one is gone."""
+        for layer in snapshot.layers:
+            if layer.home is None or layer.home.path.parent != self.path.absolute():
+                continue
+            version = int(layer.home.path.name)
+            try:
+                leases.enter_context(self.lease(version, f"publisher of {number}"))
+            except FencepostError:
+                return False
+            if not self._complete(version):  # it went between being found and being leased
+                return False
+        return True
 
     def lease(self, version: int, holder: str) -> "Lease":
         """Keep one version from being collected, until the lease is released or no longer renewed.
@@ -122,15 +139,19 @@ class VersionDirectory:
     def collect(self, retention: timedelta, fresh_for: timedelta = _FRESH) -> list[int]:
         """Delete versions that are older than the retention, not leased and not the newest; their numbers.
 
-        The announcement goes first, so that nobody starts on a version that is being deleted.
+        A version whose layers are part of one that stays, stays too. The announcement goes first, so that nobody
+        starts on a version that is being deleted.
         """
-        needed = self.leased(fresh_for) | {self.latest()}
-        oldest = time.time() - retention.total_seconds()
+        versions, oldest = self.versions(), time.time() - retention.total_seconds()
+        needed = self.leased(fresh_for).union(versions[-1:])
+        needed |= {number for number in versions if self._announcement(number).stat().st_mtime > oldest}
+        for number in needed.intersection(versions):
+            needed |= self._built_on(number)
         collected = []
-        for number in self.versions():
-            announcement = self.path / f"{number:0{_DIGITS}}.published"
-            if number in needed or announcement.stat().st_mtime > oldest:
+        for number in versions:
+            if number in needed:
                 continue
+            announcement = self._announcement(number)
             announcement.unlink()
             if number in self.leased(fresh_for):
                 _create(announcement, _digest_of(self.path / f"{number:0{_DIGITS}}") + "\n")
@@ -138,6 +159,14 @@ class VersionDirectory:
             shutil.rmtree(self.path / f"{number:0{_DIGITS}}")
             collected.append(number)
         return collected
+
+    def _announcement(self, number: int) -> Path:
+        return self.path / f"{number:0{_DIGITS}}.published"
+
+    def _built_on(self, number: int) -> set[int]:
+        """The versions whose layers one version shares."""
+        header, _ = read_header(self.path / f"{number:0{_DIGITS}}")
+        return {int(layer["in"]) for layer in header["layers"] if "in" in layer}
 
     def _claim(self) -> int:
         taken = (int(file.stem) for file in self.path.glob(f"{'[0-9]' * _DIGITS}.claim"))

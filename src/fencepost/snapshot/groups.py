@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from fencepost.indexes import SliceList
 from fencepost.indexes.answers import drop_outside
@@ -51,6 +52,7 @@ class Group:
         self.keys, self.attributes, self.axis = keys, attributes, axis
         self.index, self.combination = index, combination
         self.rules = rules
+        """The rule of each box, ascending."""
         self.firsts, self.lasts = firsts, lasts
         """Ranges of the further attributes, a column each."""
         self.expected = expected
@@ -59,6 +61,12 @@ class Group:
     @classmethod
     def build(cls, boxes: BoxSet, columns: Mapping[str, KeyColumn], types: Mapping[str, AttributeType]) -> "Group":
         """Choose the attribute to index, and index it."""
+        if (boxes.rules[1:] < boxes.rules[:-1]).any():
+            order = np.argsort(boxes.rules, kind="stable")
+            strings = tuple(values.take(pa.array(order)) for values in boxes.key_values)
+            boxes = boxes._replace(
+                rules=boxes.rules[order], key_values=strings, firsts=boxes.firsts[order], lasts=boxes.lasts[order]
+            )
         count = len(boxes.rules)
         codes = [columns[name].codes(values) for name, values in zip(boxes.keys, boxes.key_values, strict=True)]
         sizes = [len(columns[name]) for name in boxes.keys]
@@ -102,6 +110,11 @@ class Group:
             boxes = boxes[: offsets[-1]]
         return offsets, boxes
 
+    def boxes_of(self, rule: int) -> list[int]:
+        """The boxes of one rule."""
+        first, last = np.searchsorted(self.rules, [rule, rule + 1]).tolist()
+        return list(range(first, last))
+
     def ranges(self, box: int) -> dict[str, tuple[int, int]]:
         """The ordinal ranges of one box, by attribute."""
         further = iter(range(self.firsts.shape[1]))
@@ -113,6 +126,30 @@ class Group:
                 column = next(further)
                 found[name] = int(self.firsts[box, column]), int(self.lasts[box, column])
         return found
+
+    def key_codes(self, box: int) -> list[int]:
+        """The codes that one box asks for, a key column each."""
+        if not self.keys:
+            return []
+        combined = self.index.group_of(box)
+        assert combined is not None, "a group with keys indexes every box under a key"
+        return [int(column[0]) for column in self.combination.apart(np.array([combined]))]
+
+    def taken(self, boxes: Int64s, columns: Mapping[str, KeyColumn]) -> BoxSet:
+        """Chosen boxes as they were before they were indexed."""
+        held = self.index.contents()  # ids are 0, 1, ..., so that places are boxes
+        firsts = np.empty((len(boxes), len(self.attributes)), np.int64)
+        lasts = np.empty_like(firsts)
+        further = 0
+        for a in range(len(self.attributes)):
+            if a == self.axis:
+                firsts[:, a], lasts[:, a] = held.firsts[boxes], held.lasts[boxes]
+            else:
+                firsts[:, a], lasts[:, a] = self.firsts[boxes, further], self.lasts[boxes, further]
+                further += 1
+        codes = self.combination.apart(held.groups[boxes]) if self.keys else []
+        strings = tuple(columns[name].strings(code) for name, code in zip(self.keys, codes, strict=True))
+        return BoxSet(self.keys, self.attributes, self.rules[boxes], strings, firsts, lasts)
 
     @property
     def nbytes(self) -> int:

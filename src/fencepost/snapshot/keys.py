@@ -1,5 +1,6 @@
 """Key columns: strings as numbers, and the numbers of several columns as one."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,25 +21,38 @@ _SAFE = 2**62
 class KeyColumn:
     """The strings that rules compare one key column with, each with its code.
 
+    A column is a stack of tables: the rules of a later layer may bring strings that the earlier ones do not have,
+    and no code ever changes.
+
     >>> column = KeyColumn.of("symbol", pa.array(["IBM", "AAPL", "IBM"]))
     >>> column.codes(pa.array(["AAPL", None, "MSFT"])).tolist()
     [0, -1, -2]
+    >>> column.extended(pa.array(["MSFT", "IBM"])).codes(pa.array(["AAPL", None, "MSFT"])).tolist()
+    [0, -1, 2]
     """
 
-    def __init__(self, name: str, strings: StringTable) -> None:
+    def __init__(self, name: str, tables: Sequence[StringTable]) -> None:
         self.name = name
-        self.strings = strings
+        self.tables = tuple(tables)
+        counts = [0, *(len(table.offsets) - 1 for table in tables)]
+        self._starts: list[int] = np.cumsum(counts).tolist()
 
     @classmethod
     def of(cls, name: str, values: Any) -> "KeyColumn":
         """The column with all distinct strings of an Arrow array, in ascending order."""
-        distinct = pc.unique(_as_strings(name, values).drop_null())
+        return cls(name, ()).extended(values)
+
+    def extended(self, values: Any) -> "KeyColumn":
+        """This column, and a table of the distinct strings that it does not have yet."""
+        distinct = pc.unique(_as_strings(self.name, values).drop_null())
+        if self.tables:
+            distinct = distinct.filter(pa.array(self.codes(distinct) == UNKNOWN_STRING))
         ordered = distinct.take(pc.array_sort_indices(distinct))
         offsets, data, _ = _buffers(ordered)
-        return cls(name, string_table(offsets.copy(), data))
+        return KeyColumn(self.name, (*self.tables, string_table(offsets.copy(), data)))
 
     def __len__(self) -> int:
-        return len(self.strings.offsets) - 1
+        return self._starts[-1]
 
     def codes(self, values: Any) -> Int64s:
         """The code of each string: -1 for null, -2 for one that no rule mentions."""
@@ -50,14 +64,25 @@ class KeyColumn:
             taken: Int64s = np.take(known, indices)
             return taken
         offsets, data, valid = _buffers(_as_strings(self.name, values))
-        numbers = np.empty(len(values), np.int64)
-        find_strings(self.strings, offsets, data, valid, numbers)
+        numbers = np.full(len(values), UNKNOWN_STRING, np.int64)
+        for table, start in zip(self.tables, self._starts, strict=False):
+            find_strings(table, offsets, data, valid, start, numbers)
         return numbers
 
     def string(self, code: int) -> str:
         """The string with this code."""
-        start, end = self.strings.offsets[code], self.strings.offsets[code + 1]
-        return bytes(self.strings.data[start:end]).decode()
+        which = bisect_right(self._starts, code) - 1
+        offsets, data, _ = self.tables[which]
+        number = code - self._starts[which]
+        return bytes(data[offsets[number] : offsets[number + 1]]).decode()
+
+    def strings(self, codes: Int64s) -> Any:
+        """The strings with these codes, an Arrow array."""
+        tables = [
+            pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data))
+            for offsets, data, _ in self.tables
+        ]
+        return pa.concat_arrays(tables).take(pa.array(codes))
 
 
 def _as_strings(name: str, values: Any) -> Any:
@@ -115,12 +140,21 @@ class KeyCombination:
             steps.append(step)
         return cls(sizes, steps), codes
 
+    def apart(self, combined: Int64s) -> list[Int64s]:
+        """The code columns behind combined codes."""
+        columns: list[Int64s] = []
+        for size, step in zip(reversed(self.sizes[1:]), reversed(self.steps), strict=True):
+            combined, column = np.divmod(step[combined], size)
+            columns.insert(0, column)
+        return [combined, *columns]
+
     def codes(self, columns: Sequence[Int64s]) -> Int64s:
         """The combined code of each row; negative for a combination that does not occur."""
         codes = columns[0]
         for column, size, step in zip(columns[1:], self.sizes[1:], self.steps, strict=True):
             pair = codes * size + column
             at = np.minimum(np.searchsorted(step, pair), max(0, len(step) - 1))
-            found = (codes >= 0) & (column >= 0) & (step[at] == pair)
+            # A code of a later layer is beyond the size, and would be taken for another pair.
+            found = (codes >= 0) & (column >= 0) & (column < size) & (step[at] == pair)
             codes = np.where(found, at, UNKNOWN_STRING)
         return codes

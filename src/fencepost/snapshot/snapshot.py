@@ -1,25 +1,30 @@
-"""Snapshot: all rules of one version, compiled to arrays; asks every group and joins the answers."""
+"""Snapshot: all rules of one version, compiled to layers of arrays; asks every group and joins the answers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from fencepost.errors import FencepostError
-from fencepost.indexes.answers import SHORT_ROW, join_rows, rules_of, unique_rows
+from fencepost.indexes.answers import SHORT_ROW, drop_hidden, join_rows, rules_of, unique_rows
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.matches import Matches
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import store
 from fencepost.snapshot.columns import BandColumns, BoxSet, RuleColumns, detect_names
-from fencepost.snapshot.groups import Batch, Group
+from fencepost.snapshot.groups import Batch
 from fencepost.snapshot.keys import KeyColumn
+from fencepost.snapshot.layer import Home, Layer, joined_bands, joined_boxes, joined_rules, taken_bands
 from fencepost.snapshot.tables import Table
 
 __all__ = ["Explanation", "GroupExplanation", "Snapshot"]
+
+_Part = tuple[RuleColumns, Sequence[BoxSet], BandColumns | None, Mapping[int, tuple[str, ...]]]
+_LARGER = 4
+"""A layer stays as it is while it is this many times larger than all that lies above it."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,8 @@ class GroupExplanation:
     rules: int
     structure: str
     nbytes: int
+    layer: int
+    """0 is the lowest; rules that changed since are in those above it."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,8 @@ class Explanation:
         lines = [f"snapshot {self.version}: {self.rules:,} rules, {sum(g.nbytes for g in self.groups):,} bytes indexed"]
         for group in self.groups:
             on = ", ".join([*(f"{key} =" for key in group.keys), *group.attributes]) or "no column"
-            lines.append(f"  {group.boxes:,} boxes of {group.rules:,} rules on {on}")
+            changed = f", changed since (layer {group.layer})" if group.layer else ""
+            lines.append(f"  {group.boxes:,} boxes of {group.rules:,} rules on {on}{changed}")
             lines.append(
                 f"    {group.structure}; {group.nbytes:,} bytes, {group.nbytes / max(1, group.boxes):.0f} per box"
             )
@@ -78,25 +86,33 @@ class Snapshot:
 
     def __init__(
         self,
-        rules: RuleColumns,
-        groups: Sequence[Group],
-        columns: Mapping[str, KeyColumn],
+        layers: Sequence[Layer],
+        hidden: Sequence[Bools | None],
         types: Mapping[str, AttributeType],
-        bands: BandColumns | None,
-        dropped: Mapping[int, tuple[str, ...]],
+        paused: Mapping[int, int],
         version: int,
     ) -> None:
-        self.rules = rules
-        self.groups = tuple(groups)
-        self.types = {name: types[name] for name in sorted(types)}
-        self.keys = tuple(sorted(columns))
-        self.bands = bands
-        self.dropped = dict(dropped)
+        self.layers = tuple(layers)
+        self.hidden = tuple(hidden)
+        """Per layer, which of its rules are gone or stand in a layer above; None if none are."""
+        self.paused = dict(paused)
+        """The versions of rules that are known but not in force, by id."""
         self.version = version
-        self._columns = dict(columns)
-        boxes_per_rule = np.bincount(np.concatenate([np.zeros(0, np.int64), *(group.rules for group in groups)]))
-        self._several = bool((boxes_per_rule > 1).any())
-        """Whether some rule has several boxes and may come up twice."""
+        self._starts: list[int] = np.cumsum([0, *map(len, layers)]).tolist()
+        self._columns: dict[str, KeyColumn] = layers[-1].columns
+        self._live = [
+            (start, group)
+            for layer, gone, start in zip(self.layers, self.hidden, self._starts, strict=False)
+            for group in layer.groups
+            if gone is None or not gone[group.rules].all()
+        ]
+        used = {name for _, group in self._live for name in group.attributes}
+        self.attributes = tuple(sorted(used))
+        """The columns that boxes have ranges of; `types` has those of bands, too."""
+        if self.bands is not None:
+            used |= {*self.bands.left.to_pylist(), *self.bands.right.to_pylist()}
+        self.types = {name: types[name] for name in sorted(used)}
+        self.keys = tuple(sorted({name for _, group in self._live for name in group.keys}))
 
     @classmethod
     def compile(
@@ -104,9 +120,9 @@ class Snapshot:
         rules: RuleColumns,
         boxes: Sequence[BoxSet],
         types: Mapping[str, AttributeType],
-        keys: Sequence[str],
         bands: BandColumns | None = None,
         dropped: Mapping[int, tuple[str, ...]] | None = None,
+        paused: Mapping[int, int] | None = None,
         version: int = 0,
     ) -> "Snapshot":
         """Index bound rules; see `Rules.compile` for the usual way.
@@ -115,18 +131,79 @@ class Snapshot:
             rules: a row per rule.
             boxes: their boxes, a set per combination of columns.
             types: the type of every attribute.
-            keys: the key columns.
             bands: band rules.
             dropped: by rule id, branches that can never hold.
+            paused: versions of rules that are known but not in force, by id.
             version: of the snapshot.
         """
-        columns = {}
-        for name in keys:
-            used = [each.key_values[each.keys.index(name)] for each in boxes if name in each.keys]
-            strings = [pa.array([], pa.large_string()), *(array.cast(pa.large_string()) for array in used)]
-            columns[name] = KeyColumn.of(name, pa.concat_arrays(strings))
-        groups = [Group.build(box_set, columns, types) for box_set in boxes if len(box_set.rules)]
-        return cls(rules, groups, columns, types, bands, dropped or {}, version)
+        layer = Layer.build(rules, boxes, types, {}, bands, dropped or {})
+        return cls([layer], [None], types, paused or {}, version)
+
+    def changed(
+        self,
+        gone: Int64s,
+        rules: RuleColumns,
+        boxes: Sequence[BoxSet],
+        types: Mapping[str, AttributeType],
+        bands: BandColumns | None = None,
+        dropped: Mapping[int, tuple[str, ...]] | None = None,
+        paused: Mapping[int, int] | None = None,
+        version: int = 0,
+    ) -> "Snapshot":
+        """The snapshot after a change, which shares every layer that the change leaves alone.
+
+        Args:
+            gone: ids of rules to leave out; those of `rules` go without saying.
+            rules: new ones, and ones to take the place of those with their ids.
+            boxes: of those rules; likewise the rest, as for `compile`.
+            types: of the attributes of their boxes.
+            bands: as for `compile`.
+            dropped: as for `compile`.
+            paused: as for `compile`.
+            version: of the new snapshot.
+        """
+        hidden = self._hiding(np.concatenate([gone, rules.ids]))
+        layers = list(self.layers)
+        parts: list[_Part] = [(rules, boxes, bands, dropped or {})]
+        size, kept = len(rules.ids), [len(layer) - _count(gone) for layer, gone in zip(layers, hidden, strict=True)]
+        while layers and (
+            kept[-1] < _LARGER * size or 2 * kept[-1] < len(layers[-1]) or (len(layers) == 1 and not kept[0])
+        ):
+            layer, mask = layers.pop(), hidden.pop()
+            rows = np.arange(len(layer)) if mask is None else np.flatnonzero(~mask)
+            reasons = {id: layer.dropped[id] for id in set(layer.dropped).intersection(layer.rules.ids[rows].tolist())}
+            parts.append((layer.taken(rows), layer.boxes(rows), layer.bands_of(rows), reasons))
+            size += kept.pop()
+        parts.reverse()
+        all_types = {**self.types, **types}
+        if size or not layers:
+            layers.append(_built(parts, all_types, layers[-1].columns if layers else {}))
+            hidden.append(None)
+        return Snapshot(layers, hidden, all_types, paused or {}, version)
+
+    def _hiding(self, ids: Int64s) -> list[Bools | None]:
+        """Which rules of each layer are hidden once those with these ids are, too."""
+        masks = list(self.hidden)
+        for place, layer in enumerate(self.layers):
+            rows = layer.rows_of(ids)
+            rows = rows[rows >= 0]
+            mask = masks[place]
+            if len(rows):
+                masks[place] = np.zeros(len(layer), np.bool_) if mask is None else mask.copy()
+                masks[place][rows] = True  # type: ignore[index]
+        return masks
+
+    def only(self, rows: Int64s) -> "Snapshot":
+        """A snapshot of the rules in these ascending rows alone; its rows are 0, 1, ... in that order."""
+        parts: list[_Part] = []
+        for layer, start in zip(self.layers, self._starts, strict=False):
+            own = rows[(rows >= start) & (rows < start + len(layer))] - start
+            parts.append((layer.taken(own), layer.boxes(own), layer.bands_of(own), {}))
+        return Snapshot([_built(parts, self.types, {})], [None], self.types, {}, self.version)
+
+    def with_version(self, version: int) -> "Snapshot":
+        """The same rules under another number."""
+        return Snapshot(self.layers, self.hidden, self.types, self.paused, version)
 
     # -- asking -----------------------------------------------------------------------------------------
 
@@ -141,12 +218,15 @@ class Snapshot:
 
     def match_rows(self, batch: Batch) -> Matches:
         """Like `match`, for encoded rows; the ids are rows of `rules`."""
-        if len(self.groups) == 1:
-            offsets, boxes = self.groups[0].match(batch)
+        if len(self._live) == 1 and not self._live[0][0]:
+            group = self._live[0][1]
+            offsets, boxes = group.match(batch)
             rows = np.empty(len(boxes), np.int64)
-            rules_of(boxes, self.groups[0].rules, rows)
+            rules_of(boxes, group.rules, rows)
         else:
             offsets, rows = self._joined(batch)
+        if self._any_hidden is not None:
+            drop_hidden(offsets, rows, self._any_hidden)
         if self._several:
             longest = int(np.diff(offsets).max(initial=0))
             unique_rows(offsets, rows, np.full(len(self.rules.ids) if longest > SHORT_ROW else 0, -1, np.int64))
@@ -154,15 +234,31 @@ class Snapshot:
 
     def _joined(self, batch: Batch) -> tuple[Int64s, Int64s]:
         """What all groups find, row by row."""
-        answers = [(group, *group.match(batch)) for group in self.groups]
+        answers = [(start, group.rules, *group.match(batch)) for start, group in self._live]
         offsets = np.zeros(batch.rows + 1, np.int64)
-        for _, own, _ in answers:
+        for _, _, own, _ in answers:
             offsets += own
         rows = np.empty(int(offsets[-1]), np.int64)
         cursor = offsets[:-1].copy()
-        for group, own, boxes in answers:
-            join_rows(own, boxes, group.rules, cursor, rows)
+        for start, rules, own, boxes in answers:
+            join_rows(own, boxes, rules, start, cursor, rows)
         return offsets, rows
+
+    @cached_property
+    def _several(self) -> bool:
+        """Whether some rule has several boxes and may come up twice."""
+        return any(layer.has_rules_of_several_boxes for layer in self.layers)
+
+    @cached_property
+    def _any_hidden(self) -> Bools | None:
+        """Which rows of `rules` are hidden; None if none are."""
+        if all(mask is None for mask in self.hidden):
+            return None
+        masks = [
+            np.zeros(len(layer), np.bool_) if mask is None else mask
+            for layer, mask in zip(self.layers, self.hidden, strict=True)
+        ]
+        return np.concatenate(masks)
 
     def encode(self, table: Any) -> Batch:
         """The rows as ordinals and key codes; refuses what cannot be converted exactly, naming the column.
@@ -192,36 +288,81 @@ class Snapshot:
         """The codes of an Arrow array of strings in one key column: -1 for null, -2 for a string of no rule."""
         return self._columns[column].codes(values)
 
+    def key_column(self, name: str) -> KeyColumn:
+        """The strings of one key column, with their codes."""
+        return self._columns[name]
+
     def _user_of(self, column: str) -> int | None:
         """A rule whose boxes need the column; None if only bands have it."""
-        for group in self.groups:
+        for start, group in self._live:
             if column in group.keys or column in group.attributes:
-                return int(self.rules.ids[group.rules[0]])
+                rows = start + group.rules
+                shown = rows if self._any_hidden is None else rows[~self._any_hidden[rows]]
+                return int(self.rules.ids[shown[0]])
         return None
 
     # -- looking into it --------------------------------------------------------------------------------
 
+    @cached_property
+    def rules(self) -> RuleColumns:
+        """A row per rule, layer by layer, hidden ones included."""
+        return joined_rules([layer.rules for layer in self.layers])
+
+    @cached_property
+    def in_force(self) -> Int64s:
+        """The rows of `rules` that are not hidden."""
+        return np.arange(self._starts[-1]) if self._any_hidden is None else np.flatnonzero(~self._any_hidden)
+
+    @cached_property
+    def bands(self) -> BandColumns | None:
+        """The bands of the rules in force."""
+        parts: list[tuple[int, BandColumns | None]] = []
+        for layer, mask, start in zip(self.layers, self.hidden, self._starts, strict=False):
+            bands = layer.bands
+            if bands is not None and mask is not None:
+                bands = taken_bands(bands, np.flatnonzero(~mask[bands.rules]))
+            parts.append((start, bands))
+        return joined_bands(parts)
+
+    @property
+    def dropped(self) -> dict[int, tuple[str, ...]]:
+        """By id of a rule in force, branches that can never hold."""
+        found: dict[int, tuple[str, ...]] = {}
+        for layer, mask in zip(self.layers, self.hidden, strict=True):
+            ids = np.array(list(layer.dropped), np.int64)
+            shown = np.ones(len(ids), np.bool_) if mask is None else ~mask[layer.rows_of(ids)]
+            found |= {id: layer.dropped[id] for id in ids[shown].tolist()}
+        return found
+
+    def rows_of(self, ids: Int64s) -> Int64s:
+        """The row of the rule in force with each id, or -1."""
+        found = np.full(len(ids), -1, np.int64)
+        for layer, mask, start in zip(self.layers, self.hidden, self._starts, strict=False):
+            rows = layer.rows_of(ids)
+            shown = rows >= 0 if mask is None else (rows >= 0) & ~mask[rows]
+            found[shown] = start + rows[shown]
+        return found
+
+    def unlike(self, other: "Snapshot") -> Int64s:
+        """The rows of the rules in force here that the other has not, or perhaps has in another form."""
+        theirs = {layer.identity: mask for layer, mask in zip(other.layers, other.hidden, strict=True)}
+        rows = []
+        for layer, mask, start in zip(self.layers, self.hidden, self._starts, strict=False):
+            shown = np.ones(len(layer), np.bool_) if mask is None else ~mask
+            if layer.identity in theirs:
+                hidden_there = theirs[layer.identity]
+                shown = np.zeros(len(layer), np.bool_) if hidden_there is None else shown & hidden_there
+            rows.append(start + np.flatnonzero(shown))
+        return np.concatenate(rows)
+
     def boxes_of(self, row: int) -> list[tuple[dict[str, str], dict[str, tuple[int, int]]]]:
         """The boxes of one rule: its keys, and ranges of ordinals by attribute."""
         found = []
-        for group in self.groups:
-            for box in np.flatnonzero(group.rules == row).tolist():
-                codes = self._codes_of(group, box)
-                keys = {name: self._columns[name].string(code) for name, code in zip(group.keys, codes, strict=True)}
-                found.append((keys, group.ranges(box)))
+        for start, group in self._live:
+            for box in group.boxes_of(row - start):
+                codes = zip(group.keys, group.key_codes(box), strict=True)
+                found.append(({name: self._columns[name].string(code) for name, code in codes}, group.ranges(box)))
         return found
-
-    def _codes_of(self, group: Group, box: int) -> list[int]:
-        """The key codes of one box, unfolded from their combination."""
-        if not group.keys:
-            return []
-        combined = group.index.group_of(box)
-        assert combined is not None, "a group with keys indexes every box under a key"
-        codes: list[int] = []
-        for size, step in zip(reversed(group.combination.sizes[1:]), reversed(group.combination.steps), strict=True):
-            combined, code = divmod(int(step[combined]), size)
-            codes.insert(0, code)
-        return [combined, *codes]
 
     def explain(self) -> Explanation:
         """The groups, the structure that serves each and the reason, bytes, and what was dropped."""
@@ -233,15 +374,16 @@ class Snapshot:
                 len(np.unique(group.rules)),
                 group.explained(),
                 group.nbytes,
+                self._starts.index(start),
             )
-            for group in self.groups
+            for start, group in self._live
         )
         types = {name: str(kind) for name, kind in self.types.items()}
         bands = 0 if self.bands is None else len(self.bands.rules)
         return Explanation(self.version, len(self), types, groups, self.dropped, bands)
 
     def __len__(self) -> int:
-        return len(self.rules.ids)
+        return self._starts[-1] - sum(map(_count, self.hidden))
 
     def __repr__(self) -> str:
         return f"Snapshot(version {self.version}, {len(self):,} rules)"
@@ -252,28 +394,38 @@ class Snapshot:
 
     # -- keeping it -------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
-        """Write the snapshot as a new directory: a checksummed header and one file of flat arrays."""
-        arrays: dict[str, Any] = {}
-        for name, column in self._columns.items():
-            arrays |= {f"key.{name}.{field}": array for field, array in column.strings._asdict().items()}
-        for number, group in enumerate(self.groups):
-            arrays |= {f"group{number}.{name}": array for name, array in group.to_arrays().items()}
-        for field in ("ids", "versions", "detects", "initial", "expires"):
-            arrays[f"rules.{field}"] = getattr(self.rules, field)
-        texts = {"rules.conditions": self.rules.conditions, "rules.labels": self.rules.labels}
-        if self.bands is not None:
-            for field, values in self.bands._asdict().items():
-                (texts if isinstance(values, pa.Array) else arrays)[f"bands.{field}"] = values
+    def save(self, path: str | Path, shared: bool = False) -> None:
+        """Write the snapshot as a new directory: a checksummed header and one file of flat arrays.
+
+        Args:
+            path: where.
+            shared: leave out the layers that directories beside it hold, and name those instead; it then needs them.
+        """
+        path = Path(path)
+        paused = np.array(sorted(self.paused.items()), np.int64).reshape(-1, 2)
+        arrays: dict[str, Any] = {"paused": paused}
+        texts: dict[str, Any] = {}
+        described: list[dict[str, Any]] = []
+        for number, (layer, mask) in enumerate(zip(self.layers, self.hidden, strict=True)):
+            if mask is not None:
+                arrays[f"hidden{number}"] = np.packbits(mask)
+            home = layer.home
+            if shared and home is not None and home.path.parent == path.parent.absolute():
+                described.append({"in": home.path.name, "number": home.number, "digest": home.digest})
+                continue
+            own_arrays, own_texts = layer.to_arrays()
+            arrays |= {f"layer{number}.{name}": array for name, array in own_arrays.items()}
+            texts |= {f"layer{number}.{name}": text for name, text in own_texts.items()}
+            described.append(layer.described())
         header = {
             "version": self.version,
             "types": {name: str(kind) for name, kind in self.types.items()},
-            "keys": list(self.keys),
-            "groups": [group.described() for group in self.groups],
-            "dropped": {str(id): list(reasons) for id, reasons in self.dropped.items()},
-            "bands": self.bands is not None,
+            "layers": described,
         }
-        store.write(Path(path), header, arrays, texts)
+        digest = store.write(path, header, arrays, texts)
+        for number, (layer, each) in enumerate(zip(self.layers, described, strict=True)):
+            if "in" not in each:
+                layer.home = Home(path.absolute(), number, digest)
 
     @classmethod
     def load(cls, path: str | Path, verify: bool = True) -> "Snapshot":
@@ -283,16 +435,49 @@ class Snapshot:
             path: what `save` wrote.
             verify: compare the checksum of every byte; skip it only where this host has verified the same version.
         """
-        header, arrays, texts = store.read(Path(path), verify)
-        columns = {name: KeyColumn(name, store.string_table_from(arrays, f"key.{name}.")) for name in header["keys"]}
-        groups = [
-            Group.from_arrays(described, store.with_prefix(arrays, f"group{number}."))
-            for number, described in enumerate(header["groups"])
-        ]
-        rules = RuleColumns(**store.with_prefix(arrays, "rules."), **store.with_prefix(texts, "rules."))
-        bands = None
-        if header["bands"]:
-            bands = BandColumns(**store.with_prefix(arrays, "bands."), **store.with_prefix(texts, "bands."))
-        types = {name: AttributeType.parse(kind) for name, kind in header["types"].items()}
-        dropped = {int(id): tuple(reasons) for id, reasons in header["dropped"].items()}
-        return cls(rules, groups, columns, types, bands, dropped, header["version"])
+        path = Path(path)
+        stored = store.read(path, verify)
+        layers: list[Layer] = []
+        hidden: list[Bools | None] = []
+        for number, described in enumerate(stored.header["layers"]):
+            home, holder = Home(path.absolute(), number, stored.digest), stored
+            if "in" in described:
+                home = Home(path.absolute().parent / described["in"], described["number"], described["digest"])
+                holder = store.read(home.path, verify)
+                if holder.digest != home.digest:
+                    raise FencepostError(
+                        f"{home.path}, which is not the snapshot that {path} builds on",
+                        "the one that was there when it was saved",
+                        "Copy the whole directory again, or publish the rules anew.",
+                    )
+            prefix = f"layer{home.number}."
+            layer = Layer.from_arrays(
+                holder.header["layers"][home.number],
+                store.with_prefix(holder.arrays, prefix),
+                store.with_prefix(holder.texts, prefix),
+                layers[-1].columns if layers else {},
+            )
+            layer.home = home
+            layers.append(layer)
+            packed = stored.arrays.get(f"hidden{number}")
+            hidden.append(None if packed is None else np.unpackbits(packed, count=len(layer)).astype(np.bool_))
+        types = {name: AttributeType.parse(kind) for name, kind in stored.header["types"].items()}
+        paused = dict(stored.arrays["paused"].tolist())
+        return cls(layers, hidden, types, paused, stored.header["version"])
+
+
+def _built(parts: Sequence[_Part], types: Mapping[str, AttributeType], below: Mapping[str, KeyColumn]) -> Layer:
+    """One layer of the rules of all parts, in their order."""
+    starts = np.cumsum([0, *(len(rules.ids) for rules, *_ in parts)]).tolist()
+    together = joined_rules([rules for rules, *_ in parts])
+    if len(parts) > 1:
+        texts = {"conditions": together.conditions.combine_chunks(), "labels": together.labels.combine_chunks()}
+        together = together._replace(**texts)
+    boxes = joined_boxes([(start, sets) for start, (_, sets, _, _) in zip(starts, parts, strict=False)])
+    bands = joined_bands([(start, own) for start, (_, _, own, _) in zip(starts, parts, strict=False)])
+    dropped = {id: reasons for *_, own in parts for id, reasons in own.items()}
+    return Layer.build(together, boxes, types, below, bands, dropped)
+
+
+def _count(mask: Bools | None) -> int:
+    return 0 if mask is None else int(np.count_nonzero(mask))

@@ -10,7 +10,7 @@ import mmap
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,9 @@ from fencepost.errors import FencepostError
 from fencepost.indexes.checksum import checksum
 from fencepost.indexes.strings import StringTable
 
-__all__ = ["read", "string_table_from", "with_prefix", "write"]
+__all__ = ["Stored", "read", "read_header", "string_table_from", "with_prefix", "write"]
 
-FORMAT = 1
+FORMAT = 2
 MAGIC = "fencepost snapshot"
 _ALIGNED = 64
 _DTYPES = {"|b1", "|u1", "<u2", "<u4", "<u8", "<i8", "<f8"}
@@ -30,8 +30,8 @@ _DTYPES = {"|b1", "|u1", "<u2", "<u4", "<u8", "<i8", "<f8"}
 
 def write(
     path: Path, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], texts: Mapping[str, Any]
-) -> None:
-    """Write arrays and Arrow string arrays under a header, into a directory that does not exist yet."""
+) -> str:
+    """Write arrays and Arrow string arrays under a header, into a directory that does not exist yet; its digest."""
     try:
         path.mkdir(parents=True)
     except FileExistsError:
@@ -63,15 +63,26 @@ def write(
         "checksum": checksum(mapped),
     }
     body = json.dumps(full, sort_keys=True)
+    digest = _digest(body)
     with (path / "header.json").open("x") as file_out:
-        file_out.write(json.dumps({"header": full, "digest": _digest(body)}))
+        file_out.write(json.dumps({"header": full, "digest": digest}))
         file_out.flush()
         os.fsync(file_out.fileno())
+    return digest
 
 
-def read(path: Path, verify: bool) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """Header, arrays and texts of a directory that `write` made."""
-    header = _header(path)
+class Stored(NamedTuple):
+    """What one directory holds."""
+
+    header: dict[str, Any]
+    arrays: dict[str, npt.NDArray[Any]]
+    texts: dict[str, Any]
+    digest: str
+
+
+def read(path: Path, verify: bool) -> Stored:
+    """What `write` wrote to a directory."""
+    header, digest = read_header(path)
     file = path / "arrays.bin"
     size = file.stat().st_size if file.exists() else -1
     if size != header["bytes"]:
@@ -86,7 +97,7 @@ def read(path: Path, verify: bool) -> tuple[dict[str, Any], dict[str, npt.NDArra
             raise _refused(path, f"array {name} at {at} of type {dtype}", "an array inside the file")
         arrays[name] = memory[at : at + count * np.dtype(dtype).itemsize].view(dtype).reshape(shape)
     texts = {name: _text(arrays, name) for name in header["texts"]}
-    return header, {name: a for name, a in arrays.items() if not name.startswith("text.")}, texts
+    return Stored(header, {name: a for name, a in arrays.items() if not name.startswith("text.")}, texts, digest)
 
 
 def _mapped(file: Path) -> npt.NDArray[np.uint8]:
@@ -97,7 +108,8 @@ def _mapped(file: Path) -> npt.NDArray[np.uint8]:
         return np.frombuffer(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
 
 
-def _header(path: Path) -> dict[str, Any]:
+def read_header(path: Path) -> tuple[dict[str, Any], str]:
+    """The header of a directory that `write` made, and its digest."""
     file = path / "header.json"
     try:
         outer = json.loads(file.read_text())
@@ -120,7 +132,7 @@ def _header(path: Path) -> dict[str, Any]:
         )
     if digest != _digest(json.dumps(header, sort_keys=True)):
         raise _refused(path, "a header that was changed", "the header that was saved")
-    return header
+    return header, digest
 
 
 def _refused(path: Path, got: str, expected: str) -> FencepostError:

@@ -60,9 +60,10 @@ from fencepost.indexes.ordinal import (
     ranges,
     values_to_ordinals,
 )
+from fencepost.indexes.radix import sorted_positions
 from fencepost.indexes.vectors import PADDING, aligned_empty
 
-__all__ = ["SliceList", "Slices"]
+__all__ = ["Contents", "SliceList", "Slices"]
 
 _FORMAT = 1
 _MANY_GONE = 4096
@@ -78,6 +79,17 @@ class _Run(NamedTuple):
     numbers: tuple[int, ...]
     slots: range
     size: int
+
+
+class Contents(NamedTuple):
+    """Intervals as columns."""
+
+    ids: Int64s
+    firsts: Int64s
+    lasts: Int64s
+    groups: Int64s
+    grouped: Bools
+    """Whether `groups` says anything; an interval without a group holds in every one."""
 
 
 class SliceList(IntervalIndex):
@@ -571,6 +583,22 @@ class SliceList(IntervalIndex):
             if not part.meta[1]:
                 return None
             return int(part.group_keys[np.searchsorted(part.groups_first, window, "right") - 1])
+
+    def contents(self) -> Contents:
+        """Every interval of the index, by ascending id."""
+        with self._writing:
+            parts = [(self._taken_apart(number), bool(part.meta[1])) for number, part in self._parts.items()]
+        counts = [len(rows.slots) for rows, _ in parts]
+        ids = np.concatenate([_NO_GROUPS, *(self._slots.ids(rows.slots) for rows, _ in parts)])
+        order = sorted_positions(ids)
+        groups = [rows.groups if keyed else np.zeros(len(rows.slots), np.int64) for rows, keyed in parts]
+        return Contents(
+            ids[order],
+            np.concatenate([_NO_GROUPS, *(rows.firsts for rows, _ in parts)])[order],
+            np.concatenate([_NO_GROUPS, *(rows.lasts for rows, _ in parts)])[order],
+            np.concatenate([_NO_GROUPS, *groups])[order],
+            np.repeat(np.array([keyed for _, keyed in parts], np.bool_), counts)[order],
+        )
 
     def _home(self, id: int) -> tuple[int, Part, int]:
         """The slot of an interval, its part and its first window there."""
