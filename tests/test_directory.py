@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.errors import FencepostError
+from fencepost.rules import Rules
 from fencepost.snapshot import Snapshot, VersionDirectory
 from tests.test_snapshot import Box, compiled, table_of
 
@@ -137,3 +138,22 @@ def test_a_lease_that_nobody_renews_runs_out(tmp_path: Path) -> None:
     time.sleep(0.05)
     assert versions.leased(fresh_for=timedelta(milliseconds=10)) == set()
     assert versions.collect(timedelta(0), fresh_for=timedelta(milliseconds=10)) == [1]
+
+
+def test_a_version_that_shares_layers_keeps_them_from_being_collected(tmp_path: Path) -> None:
+    versions = VersionDirectory(tmp_path)
+    rules = Rules()
+    for id in range(100):
+        rules.add(id, f"price > {id}")
+    for change in range(4):
+        rules.replace(7, f"price > {1000 + change}")
+        rules.publish(tmp_path)
+    assert len(versions.load(4).layers) == 2
+    assert versions.collect(timedelta(0)) == [2, 3]
+    assert versions.load(4).match({"price": [1002.5, 1003.5]}).counts.tolist() == [99, 100]
+    (tmp_path / "00000001.published").unlink()
+    rules.remove(8)
+    rules.publish(tmp_path)
+    assert versions.load(5).match({"price": [1003.5]}).counts.tolist() == [99]
+    assert versions.collect(timedelta(0)) == [4], "what shared a layer that went was written whole"
+    assert len(versions.load()) == 99

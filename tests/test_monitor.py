@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
+from fencepost.snapshot import VersionDirectory
 from tests.replay import Range, Replay, ReplayBox, ReplayEvent, ReplayRule
 
 ATTRIBUTES, KEYS = ("x", "y"), ("k",)
@@ -76,6 +77,7 @@ changes = st.one_of(
     st.tuples(st.just("put"), rules()),
     st.tuples(st.just("put"), rules()),
     st.tuples(st.just("remove"), st.integers(1, 4)),
+    st.tuples(st.just("many"), st.tuples(st.lists(rules(), max_size=4), st.sets(st.integers(1, 4), max_size=2))),
     st.tuples(st.just("advance"), st.integers(-2, 8)),  # after the latest so far
 )
 scripts = st.lists(
@@ -130,6 +132,15 @@ class Pair:
             if argument not in self.replay.rules:
                 return
             expected, got = self.replay.remove(argument), self.monitor.remove(argument)
+        elif action == "many":
+            put = {rule.id: rule for rule in argument[0]}
+            remove = [id for id in argument[1] if id in self.replay.rules and id not in put]
+            expected = [event for id in remove for event in self.replay.remove(id)]
+            given = Rules()
+            for rule in put.values():
+                expected += getattr(self.replay, "replace" if rule.id in self.replay.rules else "add")(rule)
+                given.add(rule.id, rule.condition(), **options(rule))
+            got = self.monitor.change(given, remove)
         else:
             verb = "replace" if argument.id in self.replay.rules else "add"
             expected = getattr(self.replay, verb)(argument)
@@ -275,12 +286,13 @@ def test_long_runs_give_the_events_of_the_replay(seed: int) -> None:
     timeout = rng.choice([None, None, 3, 8])
     pair = Pair(kind, rng.choice(["enter", "silent"]), timeout, rng.random() < 0.3, start)
     for _ in range(50):
-        action = rng.choice(["rows"] * 6 + ["put", "put", "remove", "advance"])
+        action = rng.choice(["rows"] * 7 + ["put", "put", "remove", "many", "advance"])
         if action == "rows":
             pair.play(action, [random_row(rng) for _ in range(rng.randrange(1, 12))])
         else:
+            several = [random_rule(rng) for _ in range(rng.randrange(6))], {rng.randrange(1, 7)}
             argument = {"put": random_rule(rng), "remove": rng.randrange(1, 7), "advance": rng.randrange(-2, 6)}
-            pair.play(action, argument[action])
+            pair.play(action, several if action == "many" else argument[action])
 
 
 def test_long_runs_meet_every_kind_and_reason() -> None:
@@ -673,6 +685,40 @@ def test_changes_tell_reasons_and_versions() -> None:
     assert removed["rule_version"].to_pylist() == [4, 4]
     back = monitor.add(1, "x >= 0", detect="enter", initial=True)
     assert back["rule_version"].to_pylist() == [5, 5]
+
+
+def test_following_published_versions_tells_what_changed(tmp_path: Path) -> None:
+    rules = Rules()
+    for id in range(40):
+        rules.add(id, f"x >= {id} AND x < {id + 2}", detect="enter,exit", initial=id == 5)
+    directory = VersionDirectory(tmp_path)
+    rules.publish(tmp_path)
+    monitor = Monitor(directory.load(), object="object")
+    monitor.update({"object": ["a", "b"], "x": [5.5, 20.5]})
+    rules.remove(4)
+    rules.replace(5, "x >= 5 AND x < 6.5", detect="enter,exit")
+    rules.replace(19, "x > 100", detect="enter,exit")
+    rules.replace(20, "x > 0", detect="enter,exit", enabled=False)
+    rules.add(50, "x < 6", detect="enter,exit", initial=True)
+    rules.publish(tmp_path)
+    events = monitor.follow(directory.load())
+    assert [(e["rule_id"], e["object"], e["detect"], e["reason"], e["rule_version"]) for e in events.to_pylist()] == [
+        (4, "a", "exit", "removed", 1),
+        (19, "b", "exit", "edited", 1),
+        (20, "b", "exit", "paused", 1),
+        (50, "a", "enter", "initial", 1),
+    ]
+    assert set(events["snapshot_version"].to_pylist()) == {2}
+    assert monitor.follow(directory.load()).num_rows == 0
+    assert monitor.inside(5) == ["a"]
+    monitor.replace(20, "x > 0", detect="enter,exit")
+    assert told(monitor.update({"object": ["b"], "x": [-1.0]}))[0][:3] == ("b", 20, "exit")
+    monitor.add(4, "x > 0")
+    assert monitor.update({"object": ["a"], "x": [5.6]})["rule_version"].to_pylist() == [2], "ids go on counting"
+    other = Rules()
+    other.add(1, "x > DATE '2020-01-01'")
+    with pytest.raises(FencepostError, match=r"got rules that have x as date; expected double, as the rules until now"):
+        monitor.follow(other.compile())
 
 
 def test_rules_paused_from_the_start_can_be_enabled() -> None:

@@ -979,3 +979,74 @@ def test_the_ordinal_of_a_half_open_end_is_the_one_before() -> None:
     double = AttributeType("double")
     assert boxes.firsts.tolist() == [[double.encode_one(40.0)]]
     assert boxes.lasts.tolist() == [[double.encode_one(math.nextafter(50.0, 0.0))]]
+
+
+@st.composite
+def edits(draw: st.DrawFn) -> list[tuple[str, Any]]:
+    conditions = st.sampled_from(
+        [
+            "price > {}",
+            "price < {} OR volume = {}",
+            "symbol = 's{}' AND price > {}",
+            "venue = 'v{}'",
+            "day > DATE '20{}-01-01'",
+        ]
+    )
+    texts = st.builds(lambda text, number: text.format(number, number), conditions, st.integers(10, 30))
+    one = st.one_of(
+        st.tuples(st.just("put"), st.tuples(st.integers(0, 60), texts, st.booleans())),
+        st.tuples(st.just("remove"), st.integers(0, 60)),
+        st.tuples(st.just("table"), st.integers(10, 30)),
+        st.tuples(st.just("compile"), st.none()),
+    )
+    return draw(st.lists(one, max_size=25))
+
+
+@settings(max_examples=40)
+@given(edits(), st.booleans())
+def test_compiling_again_and_again_gives_what_compiling_once_gives(script: list[tuple[str, Any]], typed: bool) -> None:
+    schema = (
+        {"price": "double", "volume": "double", "symbol": "string", "venue": "string", "day": "date"} if typed else None
+    )
+    rules = Rules()
+    for id in range(40):
+        rules.add(id, f"price > {id}")
+    rules.compile(schema)
+    next_id = 100
+    for action, argument in [*script, ("compile", None)]:
+        if action == "put":
+            id, condition, enabled = argument
+            (rules.replace if id in rules else rules.add)(id, condition, enabled=enabled)
+        elif action == "remove" and argument in rules:
+            rules.remove(argument)
+        elif action == "table":
+            columns = {
+                "rule_id": [next_id, next_id + 1],
+                "low": [argument, argument + 1],
+                "high": [argument + 2.0, None],
+            }
+            rules.add_table(columns, ranges={"price": ("low", "high")})
+            next_id += 2
+        elif action == "compile":
+            fresh = Rules.from_dicts(
+                {"id": rule.id, "condition": text, "version": rule.version, "enabled": rule.enabled}
+                for rule, text in rules._with_text()
+            )
+            again, once = rules.compile(schema), fresh.compile(schema)
+            assert (again.types, again.keys, len(again), again.paused) == (
+                once.types,
+                once.keys,
+                len(once),
+                once.paused,
+            )
+            rows = {
+                "price": [5.0, 20.5, 31.0, None], "volume": [10.0, 12.0, 30.0, 3.0],
+                "symbol": ["s10", "s11", None, "s30"],
+                "venue": ["v10", None, "v20", "v30"], "day": pa.array([0, 16000, 17000, 20000], pa.date32()),
+            }  # fmt: skip
+            assert again.match(rows).sets() == once.match(rows).sets()
+            versions = dict(zip(once.rules.ids.tolist(), once.rules.versions.tolist(), strict=True))
+            here = again.in_force
+            assert (
+                dict(zip(again.rules.ids[here].tolist(), again.rules.versions[here].tolist(), strict=True)) == versions
+            )

@@ -1,6 +1,7 @@
 """Snapshots against a naive evaluation of their boxes; files that were tampered with."""
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,71 @@ def test_a_rule_of_many_boxes_is_reported_once_in_rows_of_any_length() -> None:
     for rules in (3, 200):
         answer = compiled([one_rule] * rules).match(table_of([row, {**row, "volume": None}]))
         assert [sorted(found.tolist()) for found in answer] == [[i * 10 + 7 for i in range(rules)]] * 2
+
+
+changes = st.lists(
+    st.tuples(st.dictionaries(st.integers(0, 30), st.lists(boxes, min_size=1, max_size=3), max_size=8), st.booleans()),
+    max_size=6,
+)
+
+
+@given(st.lists(st.lists(boxes, min_size=1, max_size=3), max_size=30), changes, st.lists(rows, max_size=12))
+@settings(max_examples=60)
+def test_layers_give_the_answers_of_the_rules_they_stand_for(
+    start: list[list[Box]], later: list[tuple[dict[int, list[Box]], bool]], drawn: list[dict[str, Any]]
+) -> None:
+    there = dict(enumerate(start))
+    snapshot = compiled(start)
+    with tempfile.TemporaryDirectory() as directory:
+        for number, (put, is_saved) in enumerate(later):
+            gone = [id for id in list(there)[number::5] if id not in put]
+            added, sets = columns_of(list(put.values()))
+            added = added._replace(ids=np.array([id * 10 + 7 for id in put], np.int64))
+            snapshot = snapshot.changed(np.array([id * 10 + 7 for id in gone], np.int64), added, sets, TYPES)
+            there = {id: own for id, own in there.items() if id not in gone} | put
+            if is_saved:
+                snapshot.save(Path(directory) / f"{number}", shared=True)
+                snapshot = Snapshot.load(Path(directory) / f"{number}")
+            assert len(snapshot) == len(there)
+            answer = snapshot.match(table_of(drawn))
+            wanted = [
+                sorted(id * 10 + 7 for id, own in there.items() if any(holds(b, row) for b in own)) for row in drawn
+            ]
+            assert [sorted(row.tolist()) for row in answer] == wanted
+            ids = snapshot.rules.ids[snapshot.in_force].tolist()
+            assert sorted(ids) == sorted(id * 10 + 7 for id in there)
+            for row, id in zip(snapshot.in_force.tolist(), ids, strict=True):
+                assert sorted(map(repr, snapshot.boxes_of(row))) == sorted(
+                    repr((dict(sorted(keys.items())), dict(sorted(ranges.items())))) for keys, ranges in there[id // 10]
+                )
+            used = {name for own in there.values() for _, ranges in own for name in ranges}
+            assert set(snapshot.types) == used, "columns that no rule uses any more are gone"
+            few = snapshot.in_force[::3]
+            assert snapshot.only(few).match(table_of(drawn)).sets() == [
+                set(row.tolist()) & set(snapshot.rules.ids[few].tolist()) for row in answer
+            ]
+
+
+def test_a_small_change_leaves_the_large_layer_alone(tmp_path: Path) -> None:
+    first = compiled([[({"symbol": "IBM"}, {"volume": (i, i + 3)})] for i in range(1000)])
+    added, sets = columns_of([[({"symbol": "a new string"}, {"volume": (0, 5)})]])
+    second = first.changed(np.array([17]), added._replace(ids=np.array([5])), sets, TYPES)
+    assert second.layers[0] is first.layers[0]
+    assert len(second) == 1000
+    assert second.unlike(first).tolist() == [1000]
+    assert first.unlike(second).tolist() == [1]
+    first.save(tmp_path / "1")
+    second.save(tmp_path / "2", shared=True)
+    sizes = [(tmp_path / name / "arrays.bin").stat().st_size for name in "12"]
+    assert sizes[1] * 10 < sizes[0]
+    again = Snapshot.load(tmp_path / "2")
+    assert again.unlike(Snapshot.load(tmp_path / "1")).tolist() == [1000], "layers are known by where they are saved"
+    second.save(tmp_path / "whole" / "2")
+    assert len(Snapshot.load(tmp_path / "whole" / "2")) == 1000
+    assert "1 boxes of 1 rules on symbol =, volume, changed since (layer 1)" in str(again.explain())
+    (tmp_path / "1" / "header.json").write_text((tmp_path / "whole" / "2" / "header.json").read_text())
+    with pytest.raises(FencepostError, match=r"in .*1; expected|which is not the snapshot that"):
+        Snapshot.load(tmp_path / "2")
 
 
 EXAMPLE: list[list[Box]] = [

@@ -99,6 +99,7 @@ class Layers:
         gone = before.unlike(snapshot)
         gone = gone[snapshot.rows_of(self.ids[gone]) < 0]
         self.removed |= zip(self.ids[gone].tolist(), self.versions[gone].tolist(), strict=True)
+        self.removed |= self.paused
         self._take(snapshot)
         if self.removed:
             back = np.array(list(self.removed), np.int64)

@@ -413,7 +413,10 @@ class Rules:
         """
         versions = VersionDirectory(Path(directory))
         if schema is None:
-            return versions.publish(lambda version: self.compile(versions.schema(), version))
+            number = versions.publish(lambda version: self.compile(versions.schema(), version))
+            if self._compiled is not None and self._compiled.types is None:  # the first version fixed them
+                self._compiled = self._compiled._replace(types=dict(read_schema(versions.schema()).types))
+            return number
         fixed = {name: str(type_) for name, type_ in read_schema(schema).types.items()}
         return versions.publish(lambda version: self.compile(schema, version), fixed)
 
