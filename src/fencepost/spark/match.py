@@ -98,16 +98,16 @@ def _udf(task: MatchTask) -> Any:
 
 
 def _is_narrow(schema: Any) -> bool:
-    """Whether rows are few columns that survive the way through Arrow as they are, metadata included."""
-    types = [field.dataType.simpleString() for field in schema.fields]
+    """Whether rows are few columns that survive the way through mapInArrow as they are."""
     names = {field.name for field in schema.fields}
-    survive = all(type_ in _PLAIN or type_.startswith("decimal(") for type_ in types)
-    return (
-        len(types) <= _NARROW
-        and len(names) == len(types)
-        and survive
-        and not any(field.metadata for field in schema.fields)
-    )
+    return len(schema.fields) <= _NARROW and len(names) == len(schema.fields) and all(map(_survives, schema.fields))
+
+
+def _survives(field: Any) -> bool:
+    """A plain type, no metadata such as a watermark, and a name that mapInArrow does not parse."""
+    type_ = field.dataType.simpleString()
+    plain = type_ in _PLAIN or type_.startswith("decimal(")
+    return plain and not field.metadata and not set(".`") & set(field.name)
 
 
 def _column(name: str) -> Any:

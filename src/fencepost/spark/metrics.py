@@ -1,6 +1,5 @@
 """What a running query tells of its rules: observed metrics in Spark's progress, and the same as Prometheus text."""
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -58,7 +57,7 @@ def prometheus_text(progress: Any) -> str:
     # TYPE fencepost_rules gauge
     fencepost_rules{query="ticks",operator="match"} 2
     """
-    reports = [_as_mapping(each) for each in ([progress] if _is_one(progress) else progress)]
+    reports = [progress] if isinstance(progress, Mapping) else list(progress)
     lines = []
     for kind, metrics in (("counter", _COUNTERS), ("gauge", _GAUGES)):
         for field, (metric, help_text) in metrics.items():
@@ -78,19 +77,11 @@ def _figures(reports: Iterable[Mapping[str, Any]], field: str, add: bool) -> dic
     for report in reports:
         query = str(report.get("name") or report.get("id") or "")
         for operator, metrics in (report.get("observedMetrics") or {}).items():
-            figure = metrics.get(field)
+            figure = (metrics if isinstance(metrics, Mapping) else metrics.asDict()).get(field)
             if figure is not None:
                 place = query, operator
                 figures[place] = figures.get(place, 0) + figure if add else figure
     return figures
-
-
-def _is_one(progress: Any) -> bool:
-    return isinstance(progress, Mapping) or hasattr(progress, "json")
-
-
-def _as_mapping(progress: Any) -> Mapping[str, Any]:
-    return progress if isinstance(progress, Mapping) else json.loads(progress.json)
 
 
 def _escaped(text: str) -> str:
