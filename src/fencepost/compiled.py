@@ -6,8 +6,10 @@ of ``fencepost.indexes``. Kernels elsewhere are refused, so the digest is comple
 """
 
 import hashlib
-from collections.abc import Callable
-from pathlib import Path
+import os
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any, TypeVar
 
 import numba
@@ -16,24 +18,32 @@ from numba.core.caching import (
     InTreeCacheLocator,
     UserProvidedCacheLocator,
     UserWideCacheLocator,
+    ZipCacheLocator,
 )
 
 __all__ = ["kernel", "source_digest"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_PACKAGE = Path(__file__).parent
+_PACKAGE = files("fencepost")
 _KERNEL_PACKAGE = "fencepost.indexes"
 
 
-def source_digest(package: Path = _PACKAGE) -> str:
-    """Digest of all sources whose text can end up in compiled code."""
-    sources = [package / "compiled.py", *sorted((package / "indexes").rglob("*.py"))]
+def source_digest(package: Traversable = _PACKAGE) -> str:
+    """Digest of all sources whose text can end up in compiled code, in a directory or in a zip."""
     digest = hashlib.blake2b(digest_size=16)
-    for source in sources:
-        digest.update(str(source.relative_to(package)).encode())
+    for name, source in [("compiled.py", package / "compiled.py"), *sorted(_sources(package / "indexes", "indexes"))]:
+        digest.update(name.encode())
         digest.update(source.read_bytes())
     return digest.hexdigest()
+
+
+def _sources(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
+    for each in folder.iterdir():
+        if each.is_dir():
+            yield from _sources(each, f"{path}/{each.name}")
+        elif each.name.endswith(".py"):
+            yield f"{path}/{each.name}", each
 
 
 _STAMP = source_digest()
@@ -58,8 +68,16 @@ class _UserWide(_DigestStamp, UserWideCacheLocator):  # type: ignore[misc]
     pass
 
 
+class _InZip(_DigestStamp, ZipCacheLocator):  # type: ignore[misc]
+    """Code from a zip is kept by its digest: engines that distribute zips put them into a new place every time."""
+
+    def get_cache_path(self) -> str:
+        user_wide = os.path.dirname(super().get_cache_path())
+        return os.path.join(user_wide, f"fencepost-{_STAMP}", os.path.dirname(self._internal_path))
+
+
 class _DigestCacheImpl(FunctionCache._impl_class):  # type: ignore[misc]
-    _locator_classes = [_UserProvided, _InTree, _UserWide]  # noqa: RUF012
+    _locator_classes = [_UserProvided, _InTree, _UserWide, _InZip]  # noqa: RUF012
 
 
 class _DigestCache(FunctionCache):  # type: ignore[misc]

@@ -1,0 +1,114 @@
+"""match: every event with the rules that hold for it."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
+from pyspark.sql.types import StructField, StructType
+
+from fencepost.errors import FencepostError
+from fencepost.spark.binding import Column, bound_columns
+from fencepost.spark.matching import METER, METER_TYPE, MatchTask, match_arrays, match_batches
+from fencepost.spark.metrics import observed
+from fencepost.spark.session import warn_untuned
+from fencepost.spark.sources import Plan, plan_rules
+
+__all__ = ["arrow_function", "match"]
+
+_NARROW = 4
+"""Up to so many columns it is cheaper to send whole rows through Python than to join the answer to them."""
+
+_PLAIN = {
+    *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double"),
+    *("date", "timestamp", "timestamp_ntz", "string", "binary"),
+}
+
+
+def match(events: Any, rules: Any, explode: bool = False, *, observe: str | None = None) -> Any:
+    """The events with the ids of all rules that hold for each; a null or NaN is in no range.
+
+    Args:
+        events: a DataFrame, batch or streaming, of a classic session or of Spark Connect.
+        rules: `Rules`, bound to the types of the frame; a `Snapshot`; or the directory that rules are published to.
+            A stream follows the directory: each micro-batch takes the newest version, and its retries and replays
+            take the same one. A batch frame takes the newest version now.
+        explode: give one row per event and rule, with a column ``rule_id bigint``, instead of ``rule_ids
+            array<bigint>``; events without a rule are left out.
+        observe: a name under which Spark's query progress reports what was matched; see `prometheus_text`.
+    """
+    spark = events.sparkSession
+    warn_untuned(spark)
+    added = "rule_id" if explode else "rule_ids"
+    for name in events.columns:
+        if name.lower() in {added, "rule_ids", METER}:
+            raise FencepostError(
+                f"a frame with a column {name}", "that name to be free for the answer", "Rename the column before."
+            )
+    plan = plan_rules(spark, rules, events.schema)
+    columns = bound_columns(events.schema, plan.needed, plan.snapshot)
+    task = _task(plan, columns, follow=events.isStreaming, metered=observe is not None)
+    matched = _through_rows(events, task, columns) if _is_narrow(events.schema) else _beside(events, task, columns)
+    if observe is not None:
+        matched = observed(matched, observe).drop(METER)
+    if not explode:
+        return matched
+    return matched.select(*map(_column, events.columns), F.explode("rule_ids").alias("rule_id"))
+
+
+def arrow_function(plan: Plan, columns: Sequence[Column], *, follow: bool, metered: bool = False) -> Any:
+    """The Arrow UDF that takes these columns and gives the list of rule ids."""
+    return _udf(_task(plan, columns, follow=follow, metered=metered))
+
+
+def _task(plan: Plan, columns: Sequence[Column], *, follow: bool, metered: bool) -> MatchTask:
+    names = tuple(column.name for column in columns)
+    return MatchTask(plan.source, plan.snapshot.version, follow, names, metered)
+
+
+def _through_rows(events: Any, task: MatchTask, columns: Sequence[Column]) -> Any:
+    """Whole rows go to Python and come back with their answer."""
+    positions = [events.columns.index(column.own) for column in columns]
+    schema = StructType([*events.schema.fields, *_answer_fields(task)])
+    return events.mapInArrow(partial(match_batches, task=task, positions=positions), schema)
+
+
+def _answer_fields(task: MatchTask) -> list[StructField]:
+    described = {"rule_ids": "array<bigint>"} | ({METER: METER_TYPE} if task.metered else {})
+    return list(StructType.fromDDL(", ".join(f"{name} {type_}" for name, type_ in described.items())).fields)
+
+
+def _beside(events: Any, task: MatchTask, columns: Sequence[Column]) -> Any:
+    """Only the needed columns go to Python; the rest of the row waits in the JVM."""
+    answer = _udf(task)(*([_column(column.own) for column in columns] or [F.lit(True)]))
+    if not task.metered:
+        return events.withColumn("rule_ids", answer)
+    both = events.withColumn("rule_ids", answer)
+    return both.withColumn(METER, F.col(f"rule_ids.{METER}")).withColumn("rule_ids", F.col("rule_ids.rule_ids"))
+
+
+def _udf(task: MatchTask) -> Any:
+    def fencepost_match(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        return match_arrays(batches, task)
+
+    returned = f"struct<rule_ids: array<bigint>, {METER}: {METER_TYPE}>" if task.metered else "array<bigint>"
+    # A deterministic function would be copied into every filter on its answer, and run once for each copy.
+    return F.arrow_udf(fencepost_match, returned).asNondeterministic()
+
+
+def _is_narrow(schema: Any) -> bool:
+    """Whether rows are few columns that survive the way through mapInArrow as they are."""
+    names = {field.name for field in schema.fields}
+    return len(schema.fields) <= _NARROW and len(names) == len(schema.fields) and all(map(_survives, schema.fields))
+
+
+def _survives(field: Any) -> bool:
+    """A plain type, no metadata such as a watermark, and a name that mapInArrow does not parse."""
+    type_ = field.dataType.simpleString()
+    plain = type_ in _PLAIN or type_.startswith("decimal(")
+    return plain and not field.metadata and not set(".`") & set(field.name)
+
+
+def _column(name: str) -> Any:
+    return F.col("`" + name.replace("`", "``") + "`")

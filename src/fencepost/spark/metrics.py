@@ -1,0 +1,88 @@
+"""What a running query tells of its rules: observed metrics in Spark's progress, and the same as Prometheus text."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
+
+from fencepost.spark.matching import METER
+
+__all__ = ["observed", "prometheus_text"]
+
+_COUNTERS = {
+    "rows": ("fencepost_rows_total", "Rows matched."),
+    "null_rows": ("fencepost_null_total", "Rows without a value in any column that rules use."),
+    "inside": ('fencepost_events_total{detect="inside"}', "Matches."),
+    "seconds": ("fencepost_match_seconds", "Seconds spent in matching, over all tasks."),
+}
+_GAUGES = {
+    "version": ("fencepost_rule_version", "The newest snapshot version in force."),
+    "rules": ("fencepost_rules", "Rules in force."),
+    "rejected": ("fencepost_rejected_versions", "Newer versions that could not be used."),
+}
+
+
+def observed(matched: Any, name: str) -> Any:
+    """The frame with its figures observed under a name."""
+    meter = {field: F.col(f"{METER}.{field}") for field in ("null_rows", "nanoseconds", *_GAUGES)}
+    return matched.observe(
+        name,
+        F.count(F.lit(1)).alias("rows"),
+        F.sum(meter["null_rows"]).alias("null_rows"),
+        F.sum(F.size("rule_ids")).alias("inside"),
+        (F.sum(meter["nanoseconds"]) / 1e9).alias("seconds"),
+        *(F.max(meter[field]).alias(field) for field in _GAUGES),
+    )
+
+
+def prometheus_text(progress: Any) -> str:
+    """The observed metrics of progress reports in the text format of Prometheus.
+
+    Args:
+        progress: a StreamingQueryProgress such as ``query.lastProgress``, or several of them. Counters add up what
+            is passed: pass every report since the start for totals.
+
+    >>> report = {"name": "ticks", "observedMetrics": {"match": {"rows": 5, "inside": 7, "rules": 2, "version": 3}}}
+    >>> print(prometheus_text([report, report]), end="")
+    # HELP fencepost_rows_total Rows matched.
+    # TYPE fencepost_rows_total counter
+    fencepost_rows_total{query="ticks",operator="match"} 10
+    # HELP fencepost_events_total Matches.
+    # TYPE fencepost_events_total counter
+    fencepost_events_total{query="ticks",operator="match",detect="inside"} 14
+    # HELP fencepost_rule_version The newest snapshot version in force.
+    # TYPE fencepost_rule_version gauge
+    fencepost_rule_version{query="ticks",operator="match"} 3
+    # HELP fencepost_rules Rules in force.
+    # TYPE fencepost_rules gauge
+    fencepost_rules{query="ticks",operator="match"} 2
+    """
+    reports = [progress] if isinstance(progress, Mapping) else list(progress)
+    lines = []
+    for kind, metrics in (("counter", _COUNTERS), ("gauge", _GAUGES)):
+        for field, (metric, help_text) in metrics.items():
+            figures = _figures(reports, field, add=kind == "counter")
+            name, _, label = metric.partition("{")
+            if figures:
+                lines += [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"]
+            for (query, operator), figure in figures.items():
+                own = f",{label.rstrip('}')}" if label else ""
+                lines.append(f'{name}{{query="{_escaped(query)}",operator="{_escaped(operator)}"{own}}} {figure:g}')
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _figures(reports: Iterable[Mapping[str, Any]], field: str, add: bool) -> dict[tuple[str, str], float]:
+    """A figure per query and operator: the sum over all reports, or the last one."""
+    figures: dict[tuple[str, str], float] = {}
+    for report in reports:
+        query = str(report.get("name") or report.get("id") or "")
+        for operator, metrics in (report.get("observedMetrics") or {}).items():
+            figure = (metrics if isinstance(metrics, Mapping) else metrics.asDict()).get(field)
+            if figure is not None:
+                place = query, operator
+                figures[place] = figures.get(place, 0) + figure if add else figure
+    return figures
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

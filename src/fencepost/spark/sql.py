@@ -1,0 +1,42 @@
+"""match as a function of Spark SQL."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fencepost.errors import FencepostError
+from fencepost.spark.binding import Column
+from fencepost.spark.match import arrow_function
+from fencepost.spark.session import warn_untuned
+from fencepost.spark.sources import plan_rules
+
+__all__ = ["register"]
+
+
+def register(
+    spark: Any, rules: Any, name: str = "fencepost_match", columns: Sequence[str] | None = None, *, schema: Any = None
+) -> tuple[str, ...]:
+    """Make the rules a SQL function from columns to ``array<bigint>``; returns the columns it takes, in order.
+
+    ``SELECT *, fencepost_match(price, symbol) AS rule_ids FROM ticks`` gives lists, and
+    ``SELECT ticks.*, rule_id FROM ticks LATERAL VIEW explode(fencepost_match(price, symbol)) AS rule_id`` one row per
+    pair. In a streaming query the function follows a directory like `match`; elsewhere it keeps the version that was
+    the newest when it was registered.
+
+    Args:
+        spark: the session that will know the function.
+        rules: as in `match`; `Rules` are bound to `schema`.
+        name: of the function.
+        columns: the order of the arguments, any names of the rules' columns; without it, they are in alphabetic order.
+        schema: the types that `Rules` are bound to, as in `Rules.compile`; an argument of another type is refused
+            when the query runs, unless it converts exactly.
+    """
+    warn_untuned(spark)
+    plan = plan_rules(spark, rules, schema)
+    takes = tuple(sorted(plan.needed)) if columns is None else tuple(columns)
+    if sorted(takes) != sorted(plan.needed):
+        raise FencepostError(
+            f"columns={list(takes)}", f"each of {', '.join(sorted(plan.needed))} once", "Name the columns of the rules."
+        )
+    function = arrow_function(plan, [Column(column, column) for column in takes], follow=True)
+    spark.udf.register(name, function)
+    return takes

@@ -1,0 +1,86 @@
+"""Settings, and the kinds of session and cluster that match runs on."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fencepost as fp
+from fencepost.spark import match, tune
+from fencepost.spark.session import SETTINGS
+from tests.spark import programs
+
+EXPECTED = {
+    "narrow": [[1, [1]], [2, [2]], [3, []], [4, [2]]],
+    "wide": [[1, [1]], [2, [2]], [3, []], [4, [2]]],
+    "exploded": [[1, 1], [2, 2], [4, 2]],
+    "sql": [[1, [1]], [2, [2]], [3, []], [4, [2]]],
+}
+
+
+def test_tune_sets_and_prints_and_operators_warn_once_without_it(
+    spark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fresh = spark.newSession()
+    frame = fresh.createDataFrame([], "price double")
+    rules = fp.Rules()
+    rules.add(1, "price > 4")
+    with pytest.warns(UserWarning, match=r"maxBytesPerBatch and .*maxRecordsPerBatch are unset.*tune\(spark\)"):
+        match(frame, rules)
+    assert fresh.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch", None) is None, "nothing is changed"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        match(frame, rules)
+    tune(fresh)
+    assert {key: fresh.conf.get(key) for key in SETTINGS} == SETTINGS
+    assert capsys.readouterr().out.splitlines() == [f"{key} = {value} (was unset)" for key, value in SETTINGS.items()]
+
+
+def test_a_value_that_the_user_chose_is_respected(spark: Any) -> None:
+    own = spark.newSession()
+    for key in SETTINGS:
+        own.conf.set(key, "5000")
+    rules = fp.Rules()
+    rules.add(1, "price > 4")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        match(own.createDataFrame([], "price double"), rules)
+    assert {own.conf.get(key).rstrip("b") for key in SETTINGS} == {"5000"}
+
+
+def run(kind: str, package: str) -> dict[str, Any]:
+    root = Path(programs.__file__).parents[2]
+    driver = {"PYTHONPATH": os.pathsep.join([str(root), str(Path(fp.__file__).parents[1])])}
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, programs.__file__, kind, package],
+        env=os.environ | driver,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_spark_connect() -> None:
+    found = run("connect", "")
+    assert found.pop("stream") == [[n + 10 * v, [10 * v] if n != 3 else []] for v in (1, 2) for n in (1, 2, 3, 4)]
+    assert found == EXPECTED
+
+
+def test_executors_that_get_the_package_as_a_zip(tmp_path: Path) -> None:
+    source = Path(fp.__file__).parent
+    package = tmp_path / "source" / "fencepost"
+    shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
+    archive = shutil.make_archive(str(tmp_path / "shipped"), "zip", package.parent)
+    found = run("zip", archive)
+    assert found.pop("in_zip")
+    assert found == EXPECTED
