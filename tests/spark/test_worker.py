@@ -21,9 +21,9 @@ from fencepost.spark.worker import Published, rules_in_force, snapshot_at
 
 
 def published(path: Path, count: int) -> VersionDirectory:
-    rules = fp.Rules()
-    rules.add(1, "price > 4")
     for _ in range(count):
+        rules = fp.Rules()  # anew, so that no version builds on another
+        rules.add(1, "price > 4")
         rules.publish(path)
     return VersionDirectory(path)
 

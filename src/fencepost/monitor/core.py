@@ -80,13 +80,25 @@ class Monitor:
             raise FencepostError(
                 f"{type(rules).__name__} as rules", "Rules or a Snapshot", "Build them with Rules() and add()."
             )
+        base = rules if isinstance(rules, Snapshot) else rules.compile(schema)
+        self._begin(Layers(base, schema), object, time, sequence, first, timeout, late)
+
+    def _begin(
+        self,
+        layers: Layers,
+        object: str,
+        time: str | None,
+        sequence: str | Sequence[str] | None,
+        first: str,
+        timeout: timedelta | int | None,
+        late: Callable[[Any], None] | None,
+    ) -> None:
         self.object, self.time, self.first = object, time, first
         self.sequence = (sequence,) if isinstance(sequence, str) else tuple(sequence or ())
         self._late = late
         self._clock = Clock(time, timeout)
         self._state = State()
-        base = rules if isinstance(rules, Snapshot) else rules.compile(schema)
-        self._layers = Layers(base, schema)
+        self._layers = layers
         self._rows = self._late_rows = self._null_rows = 0
         self._events = dict.fromkeys(DETECTS, 0)
         ids, _, expires = self._layers.in_force()
@@ -248,16 +260,17 @@ class Monitor:
             rules: all rules from now on.
 
         """
-        layers, now = self._layers, self._present()
-        before = layers.snapshot()
-        new = rules.rules.expires[rules.in_force]
-        self._clock.check_expiry(rules.rules.ids[rules.in_force], new)
         types = {name: rules.types[name] for name in rules.attributes}
-        event_schema(pa.null(), pa.null(), {**layers.types, **types})  # refuses names that events cannot have
-        layers.follow(rules)
+        event_schema(pa.null(), pa.null(), {**self._layers.types, **types})  # refuses names that events cannot have
+        return self._follow(self._layers.following(rules))
+
+    def _follow(self, layers: Layers) -> Any:
+        ids, _, expires = layers.in_force()
+        self._clock.check_expiry(ids, expires)
+        before, self._layers = self._layers.snapshot(), layers
         self._changed()
         now = self._present()
-        found, ids, versions = changed_rules(before, rules, now, self._state.strings, self._clock)
+        found, ids, versions = changed_rules(before, layers.snapshot(), now, self._state.strings, self._clock)
         if not len(found.rows):
             return self._no_events()
         return self._written_without_rows(found, now.positions, now.slots, (ids, versions))

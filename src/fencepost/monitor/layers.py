@@ -1,6 +1,7 @@
 """The rules in force: a snapshot, and what changed since."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,12 +53,15 @@ class Layers:
     Args:
         base: the rules to start with.
         schema: the types of columns, as for `Rules.compile`; without one, new columns take the type of their first use.
+        attributes: further attributes to keep of objects and to tell in events.
 
     """
 
-    def __init__(self, base: Snapshot, schema: Any) -> None:
+    def __init__(
+        self, base: Snapshot, schema: Any, attributes: Mapping[str, AttributeType] = MappingProxyType({})
+    ) -> None:
         # Bands are no part of a monitor, so their columns are not needed.
-        self.types: dict[str, AttributeType] = {name: base.types[name] for name in base.attributes}
+        self.types: dict[str, AttributeType] = {**attributes, **{name: base.types[name] for name in base.attributes}}
         self.keys = set(base.keys)
         self.removed: dict[int, int] = {}
         """Versions of rules that are gone: an id that comes back goes on from there."""
@@ -84,28 +88,27 @@ class Layers:
         self.is_ascending = bool((self.ids[1:] > self.ids[:-1]).all())
         """Whether rows are in the order of ids."""
 
-    def follow(self, snapshot: Snapshot) -> None:
-        """Let the rules of another snapshot be in force."""
+    def following(self, snapshot: Snapshot) -> "Layers":
+        """The rules of another snapshot in force, in place of these."""
         for name in snapshot.attributes:
-            if self.types.setdefault(name, snapshot.types[name]) != snapshot.types[name]:
+            if self.types.get(name, snapshot.types[name]) != snapshot.types[name]:
                 raise FencepostError(
                     f"rules that have {name} as {snapshot.types[name]}",
                     f"{self.types[name]}, as the rules until now",
                     "Compile them with schema= naming that type.",
                 )
-        self.keys |= set(snapshot.keys)
-        self._binder = None
         before = self.snapshot()
+        follower = Layers(snapshot, self._schema, self.types)
+        follower.keys |= self.keys
         gone = before.unlike(snapshot)
         gone = gone[snapshot.rows_of(self.ids[gone]) < 0]
-        self.removed |= zip(self.ids[gone].tolist(), self.versions[gone].tolist(), strict=True)
-        self.removed |= self.paused
-        self._take(snapshot)
-        if self.removed:
-            back = np.array(list(self.removed), np.int64)
-            known = snapshot.rows_of(back) >= 0
-            for id in [*back[known].tolist(), *self.paused]:
-                self.removed.pop(id, None)
+        removed = {**self.removed, **dict(zip(self.ids[gone].tolist(), self.versions[gone].tolist(), strict=True))}
+        removed |= self.paused
+        ids = np.array(list(removed), np.int64)
+        follower.removed = {
+            id: removed[id] for id in ids[snapshot.rows_of(ids) < 0].tolist() if id not in follower.paused
+        }
+        return follower
 
     def snapshot(self) -> Snapshot:
         """The rules in force, compiled; rows of rules are its rows."""

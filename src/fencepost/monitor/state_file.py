@@ -14,7 +14,7 @@ from fencepost.monitor.layers import Layers
 from fencepost.monitor.positions import NO_KEY, Positions
 from fencepost.monitor.state import State
 
-__all__ = ["read", "write"]
+__all__ = ["read", "state_of", "table_of", "write"]
 
 _FORMAT = 1
 _METADATA = b"fencepost.monitor"
@@ -31,13 +31,6 @@ def write(path: Path, state: State, rules: Layers, settings: dict[str, Any], kep
         kept: everything else, as JSON takes it.
 
     """
-    slots = state.here()
-    positions = state.positions(slots)
-    columns = {"object": state.objects.values(slots), "time": pa.array(state.times[slots])}
-    for name, ordinals in positions.ordinals.items():
-        columns[f"attribute {name}"] = pa.array(ordinals, mask=~positions.known[name])
-    for name, codes in positions.keys.items():
-        columns[f"key {name}"] = state.strings[name].texts(codes)
     header = {
         "format": _FORMAT,
         "settings": settings,
@@ -46,7 +39,7 @@ def write(path: Path, state: State, rules: Layers, settings: dict[str, Any], kep
         "rules": _fingerprint(rules),
         "kept": kept,
     }
-    table = pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(header)})
+    table = table_of(state).replace_schema_metadata({_METADATA: json.dumps(header)})
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         with pa.OSFile(str(partial), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
@@ -85,6 +78,23 @@ def read(path: Path, rules: Layers, settings: dict[str, Any]) -> tuple[State, di
                 "Build the Monitor with the settings of the one that saved.",
             )
     _compare_rules(path, header, rules)
+    return state_of(table, rules), header["kept"]
+
+
+def table_of(state: State) -> Any:
+    """The objects that are present, a row each: times and values as ordinals, keys as strings."""
+    slots = state.here()
+    positions = state.positions(slots)
+    columns = {"object": state.objects.values(slots), "time": pa.array(state.times[slots])}
+    for name, ordinals in positions.ordinals.items():
+        columns[f"attribute {name}"] = pa.array(ordinals, mask=~positions.known[name])
+    for name, codes in positions.keys.items():
+        columns[f"key {name}"] = state.strings[name].texts(codes)
+    return pa.table(columns)
+
+
+def state_of(table: Any, rules: Layers) -> State:
+    """The state that `table_of` wrote, for rules that may use other columns by now."""
     state = State()
     state.track(rules.types, tuple(sorted(rules.keys)))
     if len(table):
@@ -92,7 +102,7 @@ def read(path: Path, rules: Layers, settings: dict[str, Any]) -> tuple[State, di
         slots = state.objects.slots(objects, add=True)
         state.make_room()
         state.store(slots, np.asarray(table["time"]), _positions(table, state, rules))
-    return state, header["kept"]
+    return state
 
 
 def _positions(table: Any, state: State, rules: Layers) -> Positions:

@@ -267,7 +267,7 @@ class Snapshot:
         """
         given = table if isinstance(table, Table) else Table(table)
         for name in (*self.types, *self.keys):
-            user = self._user_of(name)
+            user = self.user_of(name)
             if user is not None and given.find(name) is None:
                 raise FencepostError(
                     f"a table without the column {name}",
@@ -292,7 +292,7 @@ class Snapshot:
         """The strings of one key column, with their codes."""
         return self._columns[name]
 
-    def _user_of(self, column: str) -> int | None:
+    def user_of(self, column: str) -> int | None:
         """A rule whose boxes need the column; None if only bands have it."""
         for start, group in self._live:
             if column in group.keys or column in group.attributes:

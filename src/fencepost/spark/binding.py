@@ -26,9 +26,7 @@ class Column(NamedTuple):
 
 def needed_columns(snapshot: Snapshot) -> dict[str, str]:
     """The columns that some box needs, with the attribute's type or "key"; those of bands alone are left out."""
-    used = {name for group in snapshot.groups for name in (*group.keys, *group.attributes)}
-    types = {name: str(kind) for name, kind in snapshot.types.items()} | dict.fromkeys(snapshot.keys, KEY)
-    return {name: kind for name, kind in types.items() if name in used}
+    return {name: str(snapshot.types[name]) for name in snapshot.attributes} | dict.fromkeys(snapshot.keys, KEY)
 
 
 def bound_columns(frame_schema: Any, needed: Mapping[str, str], snapshot: Snapshot) -> list[Column]:
@@ -67,10 +65,8 @@ def bound_columns(frame_schema: Any, needed: Mapping[str, str], snapshot: Snapsh
 
 def _user(snapshot: Snapshot, column: str) -> str:
     """Says who needs a column: a rule of this version, or the schema of the directory."""
-    for group in snapshot.groups:
-        if column in group.keys or column in group.attributes:
-            return f"rule {snapshot.rules.ids[group.rules[0]]} needs it"
-    return "the schema of the published rules has it"
+    user = snapshot.user_of(column)
+    return "the schema of the published rules has it" if user is None else f"rule {user} needs it"
 
 
 def _converts(offered: str, wanted: str) -> bool:
