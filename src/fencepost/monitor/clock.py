@@ -60,8 +60,8 @@ class Clock:
     def start(self, type: AttributeType, rules: Layers) -> None:
         """Take times of this type from now on."""
         timeout = self._timeout_in(type)
-        ids, _, expires = rules.in_force()
-        self._check_expiry(type, ids, expires)
+        rules.snapshot()
+        self._check_expiry(type, rules.ids[rules.expiring])
         self.type, self.timeout = type, timeout
 
     def _timeout_in(self, type: AttributeType) -> int | None:
@@ -79,15 +79,14 @@ class Clock:
             "Pass the timeout in the unit of the time column.",
         )
 
-    def check_expiry(self, ids: Int64s, expires: Int64s) -> None:
-        """Refuse rules that expire where no clock can tell when."""
-        self._check_expiry(self.type, ids, expires)
+    def check_expiry(self, expiring: Int64s) -> None:
+        """Refuse rules that expire, given their ids, where no clock can tell when."""
+        self._check_expiry(self.type, expiring)
 
-    def _check_expiry(self, type: AttributeType | None, ids: Int64s, expires: Int64s) -> None:
-        expiring = expires != NEVER
-        if type is None or type.dimension == "time" or not expiring.any():
+    def _check_expiry(self, type: AttributeType | None, expiring: Int64s) -> None:
+        if type is None or type.dimension == "time" or not len(expiring):
             return
-        id = ids[int(np.argmax(expiring))]
+        id = expiring[0]
         if self.column is None:
             raise FencepostError(
                 f"rule {id}, which expires, without time",
@@ -119,9 +118,9 @@ class Clock:
         """The clocks of objects whose last rows had these times."""
         return times if self._marker is None else np.maximum(times, self._marker)
 
-    def clocks(self, expires: Int64s, times: Int64s) -> Int64s | None:
+    def clocks(self, rules: Layers, times: Int64s) -> Int64s | None:
         """The same, or None where no rule expires."""
-        return self.at_least(times) if (expires != NEVER).any() else None
+        return self.at_least(times) if len(rules.expiring) else None
 
     def read(self, time: Any) -> int:
         """The ordinal of a time to advance to."""

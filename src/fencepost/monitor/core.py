@@ -17,7 +17,7 @@ from fencepost.monitor.changes import changed_rules
 from fencepost.monitor.clock import Clock
 from fencepost.monitor.crossings import held_at, inside_boxes
 from fencepost.monitor.found import ENDED, REASON_CODES, Found, found_of, joined, written
-from fencepost.monitor.layers import Box, Layers, LiveRule
+from fencepost.monitor.layers import Layers, LiveRule
 from fencepost.monitor.positions import Pairs, Positions
 from fencepost.monitor.present import Present
 from fencepost.monitor.rows import Rows, observed, ordered, plain, read_values, sequence_type, steps
@@ -101,12 +101,9 @@ class Monitor:
         self._layers = layers
         self._rows = self._late_rows = self._null_rows = 0
         self._events = dict.fromkeys(DETECTS, 0)
-        ids, _, expires = self._layers.in_force()
-        self._clock.check_expiry(ids, expires)
+        self._clock.check_expiry(layers.ids[layers.expiring])
         self._expires = _NOTHING
         """When each rule expires, in ordinals of time; renewed before it is used."""
-        self._crossing: list[tuple[int, list[Box]]] | None = None
-        """The rules that detect cross, and their boxes; None until asked."""
         self._plain_rules: bool | None = None
         """Whether the two positions of a move are all that matters; None until asked."""
         self._inside_now: dict[int, frozenset[int]] = {}
@@ -265,8 +262,7 @@ class Monitor:
         return self._follow(self._layers.following(rules))
 
     def _follow(self, layers: Layers) -> Any:
-        ids, _, expires = layers.in_force()
-        self._clock.check_expiry(ids, expires)
+        self._clock.check_expiry(layers.ids[layers.expiring])
         before, self._layers = self._layers.snapshot(), layers
         self._changed()
         now = self._present()
@@ -406,12 +402,9 @@ class Monitor:
     def _settled(self, times: Int64s) -> Settled:
         """What finding transitions between positions at these times depends on."""
         layers = self._layers
-        snapshot = layers.snapshot()
-        if self._crossing is None:
-            rows = layers.rows_that_detect(DETECTS["cross"])
-            self._crossing = [(row, snapshot.boxes_of(row)) for row in rows]
-        clocks = self._clock.clocks(self._expires, times)
-        return Settled(layers, self._state.strings, self._expires, clocks, self._clock.timeout, self._crossing)
+        crossing = layers.crossing()
+        clocks = self._clock.clocks(layers, times)
+        return Settled(layers, self._state.strings, self._expires, clocks, self._clock.timeout, crossing)
 
     def _written(
         self,
@@ -467,7 +460,7 @@ class Monitor:
         if self._state.track(layers.types, tuple(sorted(layers.keys))):
             event_schema(pa.null(), pa.null(), layers.types)  # refuses names that events cannot have
             self._moved()
-        self._expires, self._crossing, self._plain_rules = _NOTHING, None, None
+        self._expires, self._plain_rules = _NOTHING, None
         self._inside_now.clear()
 
     def _moved(self) -> None:
@@ -524,7 +517,7 @@ class Monitor:
         layers = self._layers
         new, columns = layers.prepared(id, condition, options)
         if new is not None:
-            self._clock.check_expiry(np.array([id]), np.array([new.expires]))
+            self._clock.check_expiry(np.array([id] if new.expires != NEVER else [], np.int64))
         if columns:
             types = {name: type_ for name, type_ in columns.items() if isinstance(type_, AttributeType)}
             event_schema(pa.null(), pa.null(), {**layers.types, **types})  # refuses names that events cannot have

@@ -14,11 +14,8 @@ from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.monitor.layers import Box, Layers
 from fencepost.monitor.positions import KeyStrings, Pairs, Positions
 from fencepost.ordinals import AttributeType
-from fencepost.snapshot import DETECTS
 
 __all__ = ["Crossings", "Moves", "crossings", "differences", "held_at", "inside_boxes", "jumped"]
-
-_TRANSITIONS = DETECTS["enter"] | DETECTS["exit"] | DETECTS["cross"]
 
 
 class Moves(NamedTuple):
@@ -69,10 +66,10 @@ def crossings(
     into = arrivals[held.moves]
     inside = Pairs(into, held.rules).only(into >= 0)
 
-    telling = (rules.detects & _TRANSITIONS) != 0
-    left = Pairs(departures[held.moves], held.rules)
-    left = left.only((left.moves >= 0) & telling[left.rules])
-    begun = inside if telling.all() else inside.only(telling[inside.rules])
+    left, begun, telling = Pairs(departures[held.moves], held.rules), inside, rules.telling
+    left = left.only(left.moves >= 0)
+    if telling is not None:
+        left, begun = left.only(telling[left.rules]), inside.only(telling[inside.rules])
     enter, exit = differences(left, begun, len(moves.after), max(1, len(rules.ids)))
     return Crossings(enter, exit, inside), held
 

@@ -1,6 +1,6 @@
 """The rules in force: a snapshot, and what changed since."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from fencepost.errors import FencepostError
-from fencepost.indexes.arrays import Int64s
+from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.language import KEY, Binder, Condition, parse
 from fencepost.monitor.positions import KeyStrings, Pairs, Positions, batch_of
 from fencepost.ordinals import AttributeType
@@ -23,9 +23,11 @@ from fencepost.rules.rule import (
     microseconds_of,
 )
 from fencepost.rules.schemas import read_schema
-from fencepost.snapshot import BoxSet, RuleColumns, Snapshot, detect_flags
+from fencepost.snapshot import DETECTS, NEVER, BoxSet, RuleColumns, Snapshot, detect_flags
 
 __all__ = ["Box", "Layers", "LiveRule", "matched"]
+
+_TRANSITIONS = DETECTS["enter"] | DETECTS["exit"] | DETECTS["cross"]
 
 Box = tuple[dict[str, str], dict[str, tuple[int, int]]]
 """Keys by column, and inclusive ranges of ordinals by attribute."""
@@ -54,15 +56,20 @@ class Layers:
         base: the rules to start with.
         schema: the types of columns, as for `Rules.compile`; without one, new columns take the type of their first use.
         attributes: further attributes to keep of objects and to tell in events.
+        keys: further key columns to keep.
 
     """
 
     def __init__(
-        self, base: Snapshot, schema: Any, attributes: Mapping[str, AttributeType] = MappingProxyType({})
+        self,
+        base: Snapshot,
+        schema: Any,
+        attributes: Mapping[str, AttributeType] = MappingProxyType({}),
+        keys: Iterable[str] = (),
     ) -> None:
         # Bands are no part of a monitor, so their columns are not needed.
         self.types: dict[str, AttributeType] = {**attributes, **{name: base.types[name] for name in base.attributes}}
-        self.keys = set(base.keys)
+        self.keys = {*base.keys, *keys}
         self.removed: dict[int, int] = {}
         """Versions of rules that are gone: an id that comes back goes on from there."""
         self._schema = schema
@@ -87,6 +94,14 @@ class Layers:
         """Every kind that some rule detects."""
         self.is_ascending = bool((self.ids[1:] > self.ids[:-1]).all())
         """Whether rows are in the order of ids."""
+        telling = (self.detects & _TRANSITIONS) != 0
+        self.telling: Bools | None = None if telling.all() else telling
+        """Which rules detect more than `inside`; None if all do."""
+        expiring = np.flatnonzero(self.expires != NEVER)
+        hidden = expiring[snapshot.rows_of(self.ids[expiring]) != expiring]
+        self.expiring = np.setdiff1d(expiring, hidden)
+        """The rows of rules in force that expire."""
+        self._crossing: list[tuple[int, list[Box]]] | None = None
 
     def following(self, snapshot: Snapshot) -> "Layers":
         """The rules of another snapshot in force, in place of these."""
@@ -98,8 +113,7 @@ class Layers:
                     "Compile them with schema= naming that type.",
                 )
         before = self.snapshot()
-        follower = Layers(snapshot, self._schema, self.types)
-        follower.keys |= self.keys
+        follower = Layers(snapshot, self._schema, self.types, self.keys)
         gone = before.unlike(snapshot)
         gone = gone[snapshot.rows_of(self.ids[gone]) < 0]
         removed = {**self.removed, **dict(zip(self.ids[gone].tolist(), self.versions[gone].tolist(), strict=True))}
@@ -285,11 +299,14 @@ class Layers:
         """Which conditions hold at which positions."""
         return matched(self.snapshot(), positions, strings)
 
-    def rows_that_detect(self, bit: int) -> list[int]:
-        """The rows of the rules in force that detect something."""
-        rows = self.snapshot().in_force
-        found: list[int] = rows[(self.detects[rows] & bit) != 0].tolist()
-        return found
+    def crossing(self) -> list[tuple[int, list[Box]]]:
+        """The rows and boxes of the rules in force that detect cross."""
+        snapshot = self.snapshot()
+        if self._crossing is None:
+            rows = snapshot.in_force if self.detected & DETECTS["cross"] else np.zeros(0, np.int64)
+            rows = rows[(self.detects[rows] & DETECTS["cross"]) != 0]
+            self._crossing = [(row, snapshot.boxes_of(row)) for row in rows.tolist()]
+        return self._crossing
 
     def _columns(self) -> dict[str, Any]:
         return {**dict.fromkeys(sorted(self.keys), KEY), **self.types}

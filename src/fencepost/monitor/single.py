@@ -13,7 +13,7 @@ from fencepost.events import ABSENT, event_id, time_tag
 from fencepost.monitor.objects import UNKNOWN
 from fencepost.monitor.positions import NO_KEY, Positions
 from fencepost.ordinals import AttributeType
-from fencepost.snapshot import DETECTS, NEVER, Batch
+from fencepost.snapshot import DETECTS, Batch
 
 if TYPE_CHECKING:
     from fencepost.monitor.core import Monitor
@@ -130,8 +130,7 @@ def _plain_slot(monitor: "Monitor", object: Any) -> int:
     """The slot of an object whose row is a plain move; `UNKNOWN` otherwise."""
     layers, state = monitor._layers, monitor._state
     if monitor._plain_rules is None:
-        layers.snapshot()
-        telling = not layers.rows_that_detect(DETECTS["cross"]) and not (layers.expires != NEVER).any()
+        telling = not layers.crossing() and not len(layers.expiring)
         monitor._plain_rules = telling and monitor._clock.given_timeout is None
     if not monitor._plain_rules or object is None:
         return UNKNOWN

@@ -5,6 +5,8 @@
     00000001/            the snapshot itself
     00000001.published   version 1 is complete; its content repeats the snapshot's digest
     00000001.HOLDER.lease   someone needs version 1; kept fresh by its holder
+    markers/00000001.version   says to streams that version 1 is there; empty, its name is all it tells
+    markers/1700000000000000.clock   says to streams that this time has come, in microseconds or numbers
 
 Numbers are claimed and versions announced by creating a file that must not exist yet, so that any number of
 publishers can work at once on anything that has exclusive creation. A version that was claimed and never announced
@@ -18,7 +20,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Self
 
@@ -95,7 +97,33 @@ class VersionDirectory:
             shared = self._lease_layers(snapshot, number, leases)
             snapshot.save(target, shared=shared)
             _create(self.path / f"{number:0{_DIGITS}}.published", _digest_of(target) + "\n")
+        self.mark()
         return number
+
+    def mark(self) -> None:
+        """Tell streams of every version that they have not been told of: a publisher may have died before it could."""
+        told = {int(file.stem) for file in self.markers.glob("*.version")}
+        self.markers.mkdir(exist_ok=True)
+        for number in self._announced():
+            if number not in told:
+                (self.markers / f"{number:0{_DIGITS}}.version").touch()
+
+    def tick(self, time: datetime | int) -> None:
+        """Tell streams that a time has come: rules expire and silent objects time out, also without any row.
+
+        Args:
+            time: an instant, without a zone in UTC; or a number, where the time column is one.
+        """
+        if isinstance(time, datetime):
+            aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+            time = (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+        self.markers.mkdir(parents=True, exist_ok=True)
+        (self.markers / f"{time:020}.clock").touch()
+
+    @property
+    def markers(self) -> Path:
+        """Where streams look for what has come."""
+        return self.path / "markers"
 
     def _lease_layers(self, snapshot: Snapshot, number: int, leases: contextlib.ExitStack) -> bool:
         """Keep the versions whose layers the snapshot shares until it is announced; False if one is gone."""
