@@ -59,10 +59,14 @@ class Clock:
 
     def start(self, type: AttributeType, rules: Layers) -> None:
         """Take times of this type from now on."""
-        timeout = self._timeout_in(type)
         rules.snapshot()
-        self._check_expiry(type, rules.ids[rules.expiring])
-        self.type, self.timeout = type, timeout
+        self.check(type, rules.ids[rules.expiring])
+        self.type, self.timeout = type, self._timeout_in(type)
+
+    def check(self, type: AttributeType, expiring: Int64s) -> None:
+        """Refuse a type of times that the timeout, or rules that expire, cannot do with."""
+        self._timeout_in(type)
+        self._check_expiry(type, expiring)
 
     def _timeout_in(self, type: AttributeType) -> int | None:
         given = self.given_timeout

@@ -5,7 +5,7 @@
     00000001/            the snapshot itself
     00000001.published   version 1 is complete; its content repeats the snapshot's digest
     00000001.HOLDER.lease   someone needs version 1; kept fresh by its holder
-    markers/00000001.version   says to streams that version 1 is there; empty, its name is all it tells
+    markers/00000001.version   says to streams that version 1 is there
     markers/1700000000000000.clock   says to streams that this time has come, in microseconds or numbers
 
 Numbers are claimed and versions announced by creating a file that must not exist yet, so that any number of
@@ -106,7 +106,7 @@ class VersionDirectory:
         self.markers.mkdir(exist_ok=True)
         for number in self._announced():
             if number not in told:
-                (self.markers / f"{number:0{_DIGITS}}.version").touch()
+                self._put_marker(f"{number:0{_DIGITS}}.version")
 
     def tick(self, time: datetime | int) -> None:
         """Tell streams that a time has come: rules expire and silent objects time out, also without any row.
@@ -118,7 +118,13 @@ class VersionDirectory:
             aware = time if time.tzinfo else time.replace(tzinfo=UTC)
             time = (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
         self.markers.mkdir(parents=True, exist_ok=True)
-        (self.markers / f"{time:020}.clock").touch()
+        self._put_marker(f"{time:020}.clock")
+
+    def _put_marker(self, name: str) -> None:
+        """The name is all that a marker tells, but engines skip files without a byte, so it appears with one."""
+        draft = self.markers / f".{name}.{os.getpid()}"
+        draft.write_text("\n")
+        draft.replace(self.markers / name)
 
     @property
     def markers(self) -> Path:

@@ -1,8 +1,9 @@
-"""fencepost on Spark DataFrames: match, and what the operators share (needs the extra ``fencepost[spark]``)."""
+"""fencepost on Spark DataFrames: match, watch, and what the operators share (needs the extra ``fencepost[spark]``)."""
 
 from fencepost.spark.match import match
 from fencepost.spark.metrics import prometheus_text
 from fencepost.spark.session import tune
 from fencepost.spark.sql import register
+from fencepost.spark.watch import watch
 
-__all__ = ["match", "prometheus_text", "register", "tune"]
+__all__ = ["match", "prometheus_text", "register", "tune", "watch"]

@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from fencepost.errors import FencepostError
 from fencepost.ordinals import AttributeType
 from fencepost.rules.schemas import read_schema
 from fencepost.snapshot import Snapshot, Table
 
-__all__ = ["Column", "bound_columns", "needed_columns"]
+__all__ = ["KEY", "Column", "arrow_type", "bound_columns", "needed_columns"]
 
 KEY = "key"
 _INTEGER_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10}
@@ -22,6 +24,35 @@ class Column(NamedTuple):
     """As the snapshot calls it."""
     own: str
     """As the frame calls it."""
+
+
+_ARROW = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "string": pa.string(),
+    "binary": pa.binary(),
+}
+
+
+def arrow_type(field: Any) -> Any:
+    """The Arrow type in which Spark sends a column to Python."""
+    type_ = field.dataType.simpleString()
+    found = _ARROW.get(type_)
+    if found is None and type_.startswith("decimal("):
+        found = pa.decimal128(field.dataType.precision, field.dataType.scale)
+    if found is None:
+        raise FencepostError(
+            f"the column {field.name} of type {type_}", f"one of {', '.join(_ARROW)} or a decimal", "Cast the column."
+        )
+    return found
 
 
 def needed_columns(snapshot: Snapshot) -> dict[str, str]:

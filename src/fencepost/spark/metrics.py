@@ -7,12 +7,16 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 
 from fencepost.spark.matching import METER
 
-__all__ = ["observed", "prometheus_text"]
+__all__ = ["observed", "observed_watch", "prometheus_text"]
 
 _COUNTERS = {
-    "rows": ("fencepost_rows_total", "Rows matched."),
+    "rows": ("fencepost_rows_total", "Rows taken."),
+    "late": ("fencepost_late_total", "Rows older than the last of their object."),
     "null_rows": ("fencepost_null_total", "Rows without a value in any column that rules use."),
-    "inside": ('fencepost_events_total{detect="inside"}', "Matches."),
+    "enter": ('fencepost_events_total{detect="enter"}', "Events, or matches."),
+    "exit": ('fencepost_events_total{detect="exit"}', "Events, or matches."),
+    "cross": ('fencepost_events_total{detect="cross"}', "Events, or matches."),
+    "inside": ('fencepost_events_total{detect="inside"}', "Events, or matches."),
     "seconds": ("fencepost_match_seconds", "Seconds spent in matching, over all tasks."),
 }
 _GAUGES = {
@@ -35,6 +39,17 @@ def observed(matched: Any, name: str) -> Any:
     )
 
 
+def observed_watch(stepped: Any, name: str) -> Any:
+    """The packed events of watch with their figures observed under a name."""
+    sums = ("rows", "late", "null_rows", "enter", "exit", "cross", "inside")
+    return stepped.observe(
+        name,
+        *(F.sum(field).alias(field) for field in sums),
+        (F.sum("nanoseconds") / 1e9).alias("seconds"),
+        *(F.max(field).alias(field) for field in _GAUGES),
+    )
+
+
 def prometheus_text(progress: Any) -> str:
     """The observed metrics of progress reports in the text format of Prometheus.
 
@@ -44,10 +59,10 @@ def prometheus_text(progress: Any) -> str:
 
     >>> report = {"name": "ticks", "observedMetrics": {"match": {"rows": 5, "inside": 7, "rules": 2, "version": 3}}}
     >>> print(prometheus_text([report, report]), end="")
-    # HELP fencepost_rows_total Rows matched.
+    # HELP fencepost_rows_total Rows taken.
     # TYPE fencepost_rows_total counter
     fencepost_rows_total{query="ticks",operator="match"} 10
-    # HELP fencepost_events_total Matches.
+    # HELP fencepost_events_total Events, or matches.
     # TYPE fencepost_events_total counter
     fencepost_events_total{query="ticks",operator="match",detect="inside"} 14
     # HELP fencepost_rule_version The newest snapshot version in force.
@@ -63,7 +78,7 @@ def prometheus_text(progress: Any) -> str:
         for field, (metric, help_text) in metrics.items():
             figures = _figures(reports, field, add=kind == "counter")
             name, _, label = metric.partition("{")
-            if figures:
+            if figures and f"# TYPE {name} {kind}" not in lines:
                 lines += [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"]
             for (query, operator), figure in figures.items():
                 own = f",{label.rstrip('}')}" if label else ""

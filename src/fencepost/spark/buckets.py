@@ -1,0 +1,438 @@
+"""The part of watch that runs in Python workers: rows packed by bucket, a step of one bucket, events unpacked.
+
+Objects are spread over a fixed number of buckets by a hash. The shuffle and the state operator see one packed row per
+bucket and partition instead of one per event, and the state of a bucket is one blob: an Arrow table of its objects.
+"""
+
+import json
+import os
+import time
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Int64s
+from fencepost.monitor import Monitor
+from fencepost.monitor.layers import Layers
+from fencepost.monitor.state_file import state_of, table_of
+from fencepost.ordinals import AttributeType
+from fencepost.snapshot import DETECTS
+from fencepost.spark.versions import Claim, Claims, current_micro_batch
+from fencepost.spark.worker import Published, Source, snapshot_at
+
+__all__ = [
+    "METERS",
+    "OBJECT",
+    "PACKED",
+    "ROWS",
+    "STATE",
+    "STEPPED",
+    "TIME",
+    "VERSION",
+    "WatchTask",
+    "pack",
+    "state_rows",
+    "step",
+    "unpack",
+    "watch_sorted",
+]
+
+OBJECT, TIME = "fencepost object", "fencepost time"
+ROWS, VERSION, CLOCK = range(3)
+"""What a packed row holds: rows of a bucket, the number of a version, or a time that has come."""
+PACKED = "bucket int, kind int, number bigint, payload binary"
+STATE = "version bigint, blob binary"
+METERS = ("rows", "late", "null_rows", *DETECTS, "nanoseconds", "version", "rules", "rejected")
+STEPPED = ", ".join(["payload binary", *(f"{name} bigint" for name in METERS)])
+
+_FORMAT = 1
+_HASH = "xxhash64"
+_METADATA = b"fencepost.bucket"
+_MOST_ROWS = 1_000_000
+_EVENTS_AT_ONCE = 65_536
+_HELD = 4
+_RENEWED_EVERY = timedelta(minutes=5)
+
+
+class WatchTask(NamedTuple):
+    """What a task must know; small, and without anything that Python would have to pickle by value."""
+
+    source: Source
+    planned: int
+    follow: bool
+    names: tuple[str, ...]
+    """The columns that arrive, in order; `OBJECT` and `TIME` are among them, and those that rules use."""
+    twice: tuple[tuple[str, str], ...]
+    """Columns that are the same as one of those under another name."""
+    attributes: tuple[tuple[str, str], ...]
+    """Every attribute of the schema with its type."""
+    keys: tuple[str, ...]
+    """Every key column of the schema."""
+    sequence: tuple[str, ...]
+    time_type: str
+    buckets: int
+    first: str
+    timeout: timedelta | int | None
+    late: str | None
+    seed: str | None
+    event_schema: Any
+    """The Arrow schema of events, as Spark has it."""
+
+
+# -- before the shuffle ------------------------------------------------------------------------------------
+
+
+def pack(batches: Iterable[Any]) -> Iterator[Any]:
+    """For mapInArrow: the rows of a partition as one packed row per bucket; the last column is the bucket."""
+    waiting: list[Any] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(each.num_rows for each in waiting) >= _MOST_ROWS:
+            yield _packed(waiting)
+            waiting = []
+    if waiting:
+        yield _packed(waiting)
+
+
+def _packed(batches: list[Any]) -> Any:
+    table = pa.Table.from_batches(batches)
+    buckets = table.column(table.num_columns - 1).to_numpy()
+    rows = table.drop_columns(table.column_names[-1:]).take(pa.array(np.argsort(buckets, kind="stable")))
+    present, counts = np.unique(buckets, return_counts=True)
+    starts = np.cumsum(counts) - counts
+    payloads = [_bytes(rows.slice(start, count)) for start, count in zip(starts.tolist(), counts.tolist(), strict=True)]
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(present, pa.int32()),
+            pa.array([ROWS] * len(payloads), pa.int32()),
+            pa.nulls(len(payloads), pa.int64()),
+            pa.array(payloads, pa.binary()),
+        ],
+        names=["bucket", "kind", "number", "payload"],
+    )
+
+
+def _bytes(table: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(memoryview(sink.getvalue()))
+
+
+def _table(payload: bytes) -> Any:
+    with pa.ipc.open_stream(payload) as reader:
+        return reader.read_all()
+
+
+# -- one step of one bucket --------------------------------------------------------------------------------
+
+
+def step(key: tuple[Any, ...], frames: Iterable[Any], state: Any, task: WatchTask) -> Iterator[Any]:
+    """For applyInPandasWithState: markers first, then the rows; the events of both, packed, with their meter.
+
+    Args:
+        key: the bucket.
+        frames: its packed rows, pandas frames.
+        state: Spark's state of the bucket.
+        task: everything else.
+    """
+    import pandas as pd
+
+    begin = time.perf_counter_ns()
+    bucket = int(key[0])
+    markers: dict[int, list[int]] = {VERSION: [], CLOCK: []}
+    tables = []
+    for frame in frames:
+        for kind, number, payload in zip(frame["kind"], frame["number"], frame["payload"], strict=True):
+            if kind == ROWS:
+                tables.append(_table(payload))
+            else:
+                markers[kind].append(int(number))
+    before = _State(*state.get) if state.exists else _seeded(task, bucket)
+    claim = _version_in_force(task, before, max(markers[VERSION], default=None))
+    monitor = _monitor(task, _layers_at(task, claim.version if before is None else before.version), bucket)
+    if before is not None:
+        _take_state(monitor, before.blob, task)
+    found = []
+    if before is not None and claim.version != before.version:
+        found.append(monitor._follow(_layers_at(task, claim.version)))
+    if markers[CLOCK]:
+        found.append(_advanced(monitor, max(markers[CLOCK])))
+    if tables:
+        found.append(monitor.update(_columns(pa.concat_tables(tables), task)))
+    state.update((claim.version, _blob(monitor, task)))
+    events = pa.concat_tables([_as_declared(each, task) for each in found if each.num_rows] or [_no_events(task)])
+    counters = monitor.counters
+    meter = [counters["rows"], counters["late"], counters["null"], *(counters["events"][kind] for kind in DETECTS)]
+    meter += [time.perf_counter_ns() - begin, claim.version, len(monitor._layers), claim.rejected]
+    payload = _bytes(events) if events.num_rows else None
+    yield pd.DataFrame({"payload": [payload], **{name: [figure] for name, figure in zip(METERS, meter, strict=True)}})
+
+
+class _State(NamedTuple):
+    version: int
+    blob: bytes
+
+
+def _version_in_force(task: WatchTask, before: "_State | None", newest: int | None) -> Claim:
+    """The version from this step on: the same in all buckets, and again when the micro-batch is repeated."""
+    if not task.follow or not isinstance(task.source, Published):
+        return Claim(task.planned, 0)
+    source, batch = task.source, current_micro_batch()
+    held = None if before is None else before.version
+    if newest is None:
+        if held is None:
+            raise FencepostError(
+                f"rows before any version of {source.directory}",
+                "a marker of each published version",
+                "Start the query anew; if that does not help, publish the rules again.",
+            )
+        claim = Claim(held, 0)
+    elif batch is None:
+        claim = Claim(newest, 0)
+    else:
+        claim = Claims(source.versions).claim(batch, lambda: _newest_usable(source, newest, held))
+    _renew_lease(source, claim.version)
+    return claim
+
+
+def _newest_usable(source: Published, newest: int, held: int | None) -> Claim:
+    """The newest version that loads, not beyond `newest`; the one in force if none newer does."""
+    rejected = 0
+    for version in reversed(source.versions.versions()):
+        if version > newest:
+            continue
+        if held is not None and version <= held:
+            break
+        try:
+            snapshot_at(source, version)
+        except (FencepostError, OSError) as error:
+            rejected += 1
+            warnings.warn(f"version {version} of {source.directory} is not used: {error}", stacklevel=2)
+        else:
+            return Claim(version, rejected)
+    if held is None:
+        raise FencepostError(
+            f"{source.directory} with no usable version up to {newest}",
+            "a published version",
+            "Publish the rules again.",
+        )
+    return Claim(held, rejected)
+
+
+_renewed: dict[tuple[str, int], float] = {}
+
+
+def _renew_lease(source: Published, version: int) -> None:
+    """Keep the version in force from being collected, as long as the query runs."""
+    batch, now = current_micro_batch(), time.monotonic()
+    place = (source.directory, version)
+    if batch is not None and now - _renewed.get(place, -1e9) > _RENEWED_EVERY.total_seconds():
+        _renewed[place] = now
+        source.versions.lease(version, f"watch {batch.query}")
+
+
+_layers: "OrderedDict[tuple[Source, int, tuple[tuple[str, str], ...]], Layers]" = OrderedDict()
+
+
+def _layers_at(task: WatchTask, version: int) -> Layers:
+    """The rules of one version, as a monitor has them; the last few stay with the process."""
+    place = (task.source, version, task.attributes)
+    found = _layers.pop(place, None)
+    if found is None:
+        try:
+            snapshot = snapshot_at(task.source, version)
+        except FencepostError as error:
+            raise FencepostError(
+                f"objects whose last rules were version {version}, which cannot be loaded ({error.got})",
+                "that version, to tell which rules they leave",
+                "Put the version back from a copy, or start with a new checkpoint.",
+            ) from None
+        types = {name: AttributeType.parse(kind) for name, kind in task.attributes}
+        found = Layers(snapshot, None, types, task.keys)
+    _layers[place] = found
+    while len(_layers) > _HELD:
+        _layers.popitem(last=False)
+    return found
+
+
+def _monitor(task: WatchTask, layers: Layers, bucket: int) -> Monitor:
+    def keep(late: Any) -> None:
+        _keep_late(late, task, bucket)
+
+    monitor = Monitor.__new__(Monitor)
+    late = None if task.late is None else keep
+    monitor._begin(layers, OBJECT, TIME, task.sequence, task.first, task.timeout, late)
+    monitor._clock.start(AttributeType.parse(task.time_type), layers)
+    return monitor
+
+
+def _columns(table: Any, task: WatchTask) -> Any:
+    """The rows under the names that rules have for their columns."""
+    for name, same in task.twice:
+        table = table.append_column(name, table.column(same))
+    return table
+
+
+def _advanced(monitor: Monitor, ordinal: int) -> Any:
+    """What ends because a time has come."""
+    kind = monitor._clock.type
+    assert kind is not None, "the clock was started"
+    if kind.kind == "bigint":
+        return monitor.advance(ordinal)
+    instant = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ordinal)
+    given = {"date": instant.date(), "timestamp_ntz": instant.replace(tzinfo=None)}
+    return monitor.advance(given.get(kind.kind, instant))
+
+
+# -- state -------------------------------------------------------------------------------------------------
+
+
+def _blob(monitor: Monitor, task: WatchTask) -> bytes:
+    header = {"format": _FORMAT, "buckets": task.buckets, "hash": _HASH, "clock": monitor._clock.saved()}
+    table = table_of(monitor._state)
+    return _bytes(table.replace_schema_metadata({_METADATA: json.dumps(header)}))
+
+
+def _take_state(monitor: Monitor, blob: bytes, task: WatchTask) -> None:
+    table = _table(blob)
+    header = json.loads(table.schema.metadata[_METADATA])
+    if header["format"] != _FORMAT:
+        raise FencepostError(
+            f"state in format {header['format']}",
+            f"format {_FORMAT}",
+            "Run the query with the version of fencepost that wrote its checkpoint.",
+        )
+    for name, own in (("buckets", task.buckets), ("hash", _HASH)):
+        if header[name] != own:
+            raise FencepostError(
+                f"watch with {name}={own}",
+                f"{name}={header[name]}, with which the checkpoint was made",
+                f"Pass {name}={header[name]}, or start with a new checkpoint.",
+            )
+    if header["clock"]["type"] != task.time_type:
+        raise FencepostError(
+            f"a time column of type {task.time_type}",
+            f"{header['clock']['type']}, with which the checkpoint was made",
+            "Cast the column, or start with a new checkpoint.",
+        )
+    monitor._state = state_of(table, monitor._layers)
+    monitor._clock.restore(header["clock"])
+
+
+def _seeded(task: WatchTask, bucket: int) -> _State | None:
+    """The state that a bucket starts with, where a seed was given."""
+    if task.seed is None:
+        return None
+    file = Path(task.seed, f"{bucket:05}.arrow")
+    if not file.exists():
+        return None
+    blob = file.read_bytes()
+    return _State(int(json.loads(_table(blob).schema.metadata[_METADATA])["version"]), blob)
+
+
+def state_rows(batches: Iterable[Any], attributes: Mapping[str, str], time_type: str, schema: Any) -> Iterator[Any]:
+    """For mapInArrow over state blobs: one row per object, with its last time and values."""
+    for batch in batches:
+        for version, blob in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+            table = _table(blob)
+            columns = {"object": table["object"], "time": _decoded(table["time"], time_type)}
+            columns["snapshot_version"] = pa.array(np.full(len(table), version))
+            for name in schema.names[3:]:
+                if name in attributes:
+                    columns[name] = _decoded(table[f"attribute {name}"], attributes[name])
+                else:
+                    columns[name] = table[f"key {name}"]
+            yield from pa.table(columns).select(schema.names).cast(schema).to_batches()
+
+
+def _decoded(column: Any, kind: str) -> Any:
+    array = column.combine_chunks()
+    return AttributeType.parse(kind).decode(np.asarray(array.fill_null(0)), np.asarray(array.is_valid()))
+
+
+# -- late rows ---------------------------------------------------------------------------------------------
+
+
+def _keep_late(late: Any, task: WatchTask, bucket: int) -> None:
+    """Write late rows to a file that a repeated micro-batch replaces by the same."""
+    import pyarrow.parquet as pq
+
+    batch = current_micro_batch()
+    folder = Path(str(task.late))
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{0 if batch is None else batch.number:08}-{bucket:05}.parquet"
+    names = {OBJECT: "object", TIME: "time"}
+    table = late.drop_columns([name for name, _ in task.twice])
+    table = table.rename_columns([names.get(name, name) for name in table.column_names])
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    pq.write_table(table, partial)
+    partial.replace(file)
+
+
+# -- after the state operator ------------------------------------------------------------------------------
+
+
+def unpack(batches: Iterable[Any]) -> Iterator[Any]:
+    """For mapInArrow: the events of packed rows; the first column is the payload."""
+    waiting: list[Any] = []
+    for batch in batches:
+        for payload in batch.column(0).to_pylist():
+            waiting.append(_table(payload))
+            if sum(table.num_rows for table in waiting) >= _EVENTS_AT_ONCE:
+                yield from _together(waiting)
+                waiting = []
+    if waiting:
+        yield from _together(waiting)
+
+
+def _together(tables: list[Any]) -> Iterator[Any]:
+    table = pa.concat_tables(tables).combine_chunks()
+    yield from table.to_batches(max_chunksize=_EVENTS_AT_ONCE)
+
+
+def _as_declared(events: Any, task: WatchTask) -> Any:
+    return events.cast(task.event_schema)
+
+
+def _no_events(task: WatchTask) -> Any:
+    return task.event_schema.empty_table()
+
+
+# -- batch frames ------------------------------------------------------------------------------------------
+
+
+def watch_sorted(batches: Iterable[Any], task: WatchTask) -> Iterator[Any]:
+    """For mapInArrow on a batch frame whose partitions are sorted by object: the events of whole objects at a time."""
+    monitor = _monitor(task, _layers_at(task, task.planned), 0)
+    waiting: list[Any] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(each.num_rows for each in waiting) >= _MOST_ROWS // 4:
+            rows = pa.Table.from_batches(waiting).combine_chunks()
+            cut = _last_object(rows.column(OBJECT))
+            if cut:
+                yield from _told(monitor, rows.slice(0, cut), task)
+            waiting = rows.slice(cut).to_batches()
+    if waiting:
+        yield from _told(monitor, pa.Table.from_batches(waiting), task)
+
+
+def _last_object(objects: Any) -> int:
+    """Where the rows of the last object begin."""
+    last = objects[len(objects) - 1]
+    same: Int64s = np.asarray(pa.compute.equal(objects, last).fill_null(False))
+    return int(np.argmax(same)) if last.is_valid else 0
+
+
+def _told(monitor: Monitor, rows: Any, task: WatchTask) -> Iterator[Any]:
+    events = monitor.update(_columns(rows, task))
+    if events.num_rows:
+        yield from _as_declared(events, task).combine_chunks().to_batches(max_chunksize=_EVENTS_AT_ONCE)

@@ -1,0 +1,263 @@
+"""watch against the Monitor, batch against stream, live rules, restarts and kills."""
+
+import random
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import fencepost as fp
+from fencepost.errors import FencepostError
+from fencepost.snapshot import VersionDirectory
+from fencepost.spark import prometheus_text, watch
+
+EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
+SCHEMA = "vehicle string, ts timestamp, seq bigint, x double, y double, zone string, note string"
+ARROW = pa.schema(
+    [
+        ("vehicle", pa.string()),
+        ("ts", pa.timestamp("us", tz="UTC")),
+        ("seq", pa.int64()),
+        ("x", pa.float64()),
+        ("y", pa.float64()),
+        ("zone", pa.string()),
+        ("note", pa.string()),
+    ]
+)
+DETECT = "enter,exit,cross,inside"
+
+
+def traffic(n: int, seed: int, start: int = 0) -> pa.Table:
+    """Rows in the order of time; a tenth of all values are missing, times tie, and a few rows are useless."""
+    rng = random.Random(seed)  # noqa: S311
+
+    def some(value: Any) -> Any:
+        return None if rng.random() < 0.1 else value
+
+    rows = []
+    for i in range(n):
+        rows.append(
+            {
+                "vehicle": some(f"v{rng.randrange(12)}"),
+                "ts": EPOCH + timedelta(seconds=start + i // 3),
+                "seq": start * 3 + i,
+                "x": some(rng.randrange(20) / 2),
+                "y": some(rng.randrange(20) / 2),
+                "zone": some(rng.choice(["a", "b", "c"])),
+                "note": f"row {start + i}",
+            }
+        )
+    return pa.Table.from_pylist(rows, ARROW)
+
+
+def rules_of(seed: int, count: int = 25, detect: str = DETECT) -> fp.Rules:
+    """One-dimensional, two-dimensional, keyed and mixed rules."""
+    rng = random.Random(seed)  # noqa: S311
+    rules = fp.Rules()
+    for id in range(count):
+        low, width, other = rng.randrange(18) / 2, rng.randrange(1, 5) / 2, rng.randrange(16) / 2
+        zone = rng.choice("abc")
+        condition = rng.choice(
+            [
+                f"x >= {low} AND x < {low + width}",
+                f"x BETWEEN {low} AND {low + width} AND y BETWEEN {other} AND {other + 3}",
+                f"zone = '{zone}' AND y >= {low}",
+                f"zone = '{zone}' AND x < {low} OR y BETWEEN {other} AND {other + 1}",
+            ]
+        )
+        expires = EPOCH + timedelta(seconds=rng.randrange(200)) if rng.random() < 0.2 else None
+        rules.add(id, condition, detect=detect, expires=expires)
+    return rules
+
+
+def facts(events: Any) -> Counter[str]:
+    """Every event with all it says, but for the version of the snapshot."""
+    rows = events.drop("snapshot_version").collect() if hasattr(events, "collect") else events
+    return Counter(str(row.asDict() if hasattr(row, "asDict") else row) for row in rows)
+
+
+def of_monitor(events: pa.Table) -> Counter[str]:
+    columns = events.drop_columns("snapshot_version").to_pylist()
+    for row in columns:
+        row["time"] = row["time"].replace(tzinfo=None)
+    return Counter(map(str, columns))
+
+
+def ids(events: Any) -> list[str]:
+    return sorted(row["event_id"] for row in events.select("event_id").collect())
+
+
+def test_a_batch_frame_tells_what_a_monitor_tells(spark: Any) -> None:
+    table, rules = traffic(1500, 1), rules_of(2)
+    monitor = fp.Monitor(rules, object="vehicle", time="ts", sequence="seq", timeout=timedelta(seconds=20))
+    expected = monitor.update(table)
+    frame = spark.createDataFrame(table.to_pandas(), SCHEMA).repartition(3)
+    events = watch(frame, rules, object="vehicle", time="ts", sequence="seq", timeout=timedelta(seconds=20), buckets=5)
+    assert facts(events) == of_monitor(expected)
+    assert expected.num_rows > 1000
+    assert {"enter", "exit", "cross", "inside"} == set(expected["detect"].to_pylist())
+    assert {"expired", "timeout", None} <= set(expected["reason"].to_pylist())
+    assert events.schema.names == expected.schema.names
+    assert [field.dataType.simpleString() for field in events.schema.fields] == [
+        "string", "bigint", "bigint", "bigint", "string", "string", "string", "timestamp", "string",
+        "double", "double", "double", "double",
+    ]  # fmt: skip
+
+
+class Stream:
+    """A directory of files, watched by one query at a time."""
+
+    def __init__(self, spark: Any, path: Path, rules: Any, **options: Any) -> None:
+        self.spark, self.path, self.rules, self.options = spark, path, rules, options
+        (path / "in").mkdir(parents=True)
+        self._files = 0
+
+    def put(self, table: pa.Table) -> None:
+        pq.write_table(table, self.path / "in" / f".{self._files:04}.parquet")
+        (self.path / "in" / f".{self._files:04}.parquet").rename(self.path / "in" / f"{self._files:04}.parquet")
+        self._files += 1
+
+    def events(self) -> Any:
+        source = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(f"{self.path}/in")
+        return watch(source, self.rules, object="vehicle", time="ts", sequence="seq", **self.options)
+
+    def run(self) -> Any:
+        """Take all there is, and stop."""
+        writer = self.events().writeStream.option("checkpointLocation", f"{self.path}/checkpoint").format("parquet")
+        query = writer.trigger(availableNow=True).start(f"{self.path}/out")
+        query.awaitTermination()
+        return query
+
+    def told(self) -> Any:
+        return self.spark.read.parquet(f"{self.path}/out")
+
+
+def test_a_stream_tells_what_a_batch_tells_also_after_a_restart(spark: Any, tmp_path: Path) -> None:
+    rules = rules_of(3)
+    stream = Stream(spark, tmp_path, rules, timeout=timedelta(seconds=30), buckets=4, observe="watch")
+    parts = [traffic(400, seed, start=seed * 200) for seed in range(3)]
+    for part in parts[:2]:
+        stream.put(part)
+    stream.run()
+    stream.put(parts[2])
+    progress = stream.run().recentProgress
+    whole = pa.concat_tables(parts)
+    monitor = fp.Monitor(rules, object="vehicle", time="ts", sequence="seq", timeout=timedelta(seconds=30))
+    expected = monitor.update(whole)
+    assert facts(stream.told()) == of_monitor(expected)
+    frame = spark.createDataFrame(whole.to_pandas(), SCHEMA)
+    batch = watch(frame, rules, object="vehicle", time="ts", sequence="seq", timeout=timedelta(seconds=30))
+    assert ids(batch) == ids(stream.told())
+    text = prometheus_text(progress)
+    assert 'fencepost_rows_total{query="' in text
+    assert "fencepost_rules{" in text
+    assert 'detect="enter"} ' in text
+
+
+def test_late_rows_are_counted_and_kept(spark: Any, tmp_path: Path) -> None:
+    rules = fp.Rules()
+    rules.add(1, "x > 5", detect="enter,exit")
+    stream = Stream(spark, tmp_path, rules, late=tmp_path / "late", observe="watch")
+    early, late = traffic(60, 1, start=100), traffic(30, 2, start=0)
+    stream.put(early)
+    stream.run()
+    stream.put(late)
+    progress = [report for report in stream.run().recentProgress if report["numInputRows"]]
+    seen = {v for v, x in zip(early["vehicle"].to_pylist(), early["x"].to_pylist(), strict=True) if x is not None}
+    wanted = [r for r in late.to_pylist() if r["vehicle"] in seen and r["vehicle"] and r["x"] is not None]
+    kept = pq.read_table(tmp_path / "late").to_pylist()
+    assert Counter(r["fencepost sequence 0"] for r in kept) == Counter(r["seq"] for r in wanted)
+    assert progress[-1]["observedMetrics"]["watch"]["late"] == len(wanted) > 0
+
+
+def test_rules_change_while_the_stream_runs(spark: Any, tmp_path: Path) -> None:
+    rules = rules_of(5, detect="enter,exit")
+    published = tmp_path / "published"
+    rules.publish(published)
+    stream = Stream(spark, tmp_path / "stream", published, buckets=3)
+    directory = VersionDirectory(published)
+    monitor = fp.Monitor(directory.load(), object="vehicle", time="ts", sequence="seq")
+    expected = []
+    for number in range(4):
+        part = traffic(200, number, start=number * 100)
+        if number:
+            rules.remove(number)
+            rules.replace(number + 10, "x < 4 AND zone = 'a'", detect="enter,exit", initial=True)
+            rules.replace(number + 15, "x < 4", detect="enter,exit", enabled=False)
+            rules.add(100 + number, f"x > {number}", detect="enter,exit", initial=number == 2)
+            rules.publish(published)
+            expected.append(monitor.follow(directory.load()))
+        stream.put(part)
+        expected.append(monitor.update(part))
+        stream.run()
+    told = pa.concat_tables(expected)
+    assert facts(stream.told()) == of_monitor(told)
+    versions = Counter(row["snapshot_version"] for row in stream.told().collect())
+    assert versions == Counter(told["snapshot_version"].to_pylist())
+    assert {"removed", "edited", "paused", "initial"} <= set(told["reason"].to_pylist())
+
+
+def test_clock_markers_end_what_is_silent_or_expired(spark: Any, tmp_path: Path) -> None:
+    rules = fp.Rules()
+    rules.add(1, "x >= 0", detect="enter,exit")
+    rules.add(2, "x >= 0", detect="enter,exit", expires=EPOCH + timedelta(minutes=1))
+    rules.publish(tmp_path / "published", {"x": "double", "y": "double", "zone": "string"})
+    stream = Stream(spark, tmp_path / "stream", tmp_path / "published", timeout=timedelta(minutes=5))
+    row = {"vehicle": "v1", "ts": EPOCH, "seq": 0, "x": 1.0, "y": None, "zone": None, "note": ""}
+    stream.put(pa.Table.from_pylist([row], ARROW))
+    stream.run()
+    directory = VersionDirectory(tmp_path / "published")
+    directory.tick(EPOCH + timedelta(minutes=2))
+    stream.run()
+    directory.tick(EPOCH + timedelta(minutes=6))
+    stream.run()
+    stream.put(pa.Table.from_pylist([{**row, "ts": EPOCH + timedelta(minutes=7)}], ARROW))
+    stream.run()
+    told = sorted((r["time"], r["rule_id"], r["detect"], r["reason"]) for r in stream.told().collect())
+    at = EPOCH.replace(tzinfo=None)
+    assert told == [
+        (at, 1, "enter", None),
+        (at, 2, "enter", None),
+        (at + timedelta(minutes=1), 2, "exit", "expired"),
+        (at + timedelta(minutes=5), 1, "exit", "timeout"),
+        (at + timedelta(minutes=7), 1, "enter", None),
+    ]
+    assert {"y", "y_before"} <= set(stream.told().columns), "every attribute of the schema, used or not"
+
+
+def test_another_number_of_buckets_stops_the_query_and_names_the_right_one(spark: Any, tmp_path: Path) -> None:
+    rules = rules_of(1)
+    stream = Stream(spark, tmp_path, rules, buckets=4)
+    stream.put(traffic(50, 1))
+    stream.run()
+    stream.put(traffic(50, 2, start=50))
+    stream.options["buckets"] = 5
+    with pytest.raises(
+        Exception, match=r"watch with buckets=5; expected buckets=4, with which the checkpoint was made"
+    ):
+        stream.run()
+    stream.options["buckets"] = 4
+    stream.run()
+
+
+def test_refusals_come_before_the_query_starts(spark: Any, tmp_path: Path) -> None:
+    frame = spark.createDataFrame(traffic(5, 1).to_pandas(), SCHEMA)
+    rules = rules_of(1)
+    for options, message in (
+        ({"object": "car"}, "got a frame without the column car; expected that column, which was named as object"),
+        ({"time": "note"}, "got note of type string as time"),
+        ({"buckets": 0}, "got buckets=0; expected 1 to 65536"),
+        ({"first": "loud"}, "got first='loud'; expected 'enter' or 'silent'"),
+        ({"timeout": 5}, r"got timeout=5 and ts as timestamp; expected a timedelta"),
+        ({"time": "seq"}, r"got rule \d+, which expires, and seq as bigint"),
+    ):
+        with pytest.raises(FencepostError, match=message):
+            watch(frame, rules, **{"object": "vehicle", "time": "ts", **options})
+    with pytest.raises(FencepostError, match=r"got a frame without the column y; expected that column, since rule"):
+        watch(frame.drop("y"), rules.compile(), object="vehicle", time="ts")
+    with pytest.raises(FencepostError, match="without any version"):
+        watch(frame, tmp_path / "nothing", object="vehicle", time="ts")
