@@ -18,7 +18,7 @@ from fencepost.indexes import idmap
 from fencepost.indexes.arena import has_block, release, size_class, take
 from fencepost.indexes.arrays import Float64s, Int64s, UInt8s, UInt32s, i64
 from fencepost.indexes.idmap import ABSENT, IdMap
-from fencepost.indexes.intervals.contract import Queries, holds
+from fencepost.indexes.registry import Queries, holds
 from fencepost.indexes.vectors import PADDING, copy_run, prefetch
 
 __all__ = [

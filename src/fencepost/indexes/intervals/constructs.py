@@ -33,8 +33,9 @@ from fencepost.indexes.intervals.construct_lists import (
     tally,
     verify,
 )
-from fencepost.indexes.intervals.contract import TableIndex, array_bytes
+from fencepost.indexes.intervals.contract import TableIndex
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
+from fencepost.indexes.registry import array_bytes
 from fencepost.indexes.vectors import PADDING
 
 __all__ = ["ConstructIndex", "Piece", "power_of_two", "whole_length"]

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from fencepost.errors import FencepostError
 from fencepost.indexes.arena import new_arenas
 from fencepost.indexes.arrays import Float64s, Int64s, UInt32s
-from fencepost.indexes.intervals.contract import EMPTY, Bounds, TableIndex, array_bytes, refusal
+from fencepost.indexes.intervals.contract import TableIndex, refusal
 from fencepost.indexes.intervals.skiplist import (
     ALIVE,
     CLOSED_HIGH,
@@ -39,6 +39,7 @@ from fencepost.indexes.intervals.skiplist import (
     trace,
 )
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
+from fencepost.indexes.registry import EMPTY, Bounds, array_bytes
 from fencepost.indexes.vectors import PADDING, aligned_empty
 
 __all__ = ["ISList"]

@@ -22,10 +22,6 @@ from fencepost.indexes.arguments import (
 )
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s
 from fencepost.indexes.intervals.contract import (
-    EMPTY,
-    KNOWN,
-    NAN_BOUND,
-    Bounds,
     IntervalIndex,
     refusal,
     unknown,
@@ -60,6 +56,7 @@ from fencepost.indexes.ordinal import (
     ranges,
     values_to_ordinals,
 )
+from fencepost.indexes.registry import EMPTY, KNOWN, NAN_BOUND, Bounds
 from fencepost.indexes.vectors import PADDING, aligned_empty
 
 __all__ = ["SliceList", "Slices"]
