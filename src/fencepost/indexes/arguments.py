@@ -152,13 +152,12 @@ def bound_rows(bounds: Any, dimensions: int, unbounded: float, what: str) -> Flo
 
 def point_rows(points: Any, dimensions: int) -> Float64s:
     """Points as float64, a row each; a missing coordinate (None) becomes NaN."""
-    single = len(points) == dimensions and all(np.ndim(item) == 0 for item in points[:1])
-    table = _table([points] if single else points, dimensions, "points")
+    table = _table(points, dimensions, "points", one_row=True)
     return value_column(table.reshape(-1)).reshape(table.shape)
 
 
-def _table(rows: Any, dimensions: int, what: str) -> npt.NDArray[Any]:
-    """Rows with one column per dimension."""
+def _table(rows: Any, dimensions: int, what: str, one_row: bool = False) -> npt.NDArray[Any]:
+    """Rows with one column per dimension; a flat sequence is one row where that is allowed."""
     try:
         table = np.asarray(rows)
     except ValueError:
@@ -170,6 +169,8 @@ def _table(rows: Any, dimensions: int, what: str) -> npt.NDArray[Any]:
         ) from None
     if table.size == 0 and table.ndim == 1:
         return np.zeros((0, dimensions))
+    if table.ndim == 1 and one_row:
+        table = table[np.newaxis]
     if table.ndim != 2:
         raise FencepostError(
             f"{what} with {table.ndim} dimensions",

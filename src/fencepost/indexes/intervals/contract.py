@@ -118,7 +118,7 @@ class TableIndex(Registry, IntervalIndex):
         id: int,
         low: float,
         high: float,
-        axis: int,
+        axis: int,  # noqa: ARG002
         earlier: Int64s,
         closed: bool,
     ) -> FencepostError:
