@@ -38,6 +38,7 @@ __all__ = [
     "locate",
     "missing_room",
     "plan",
+    "plan_range",
     "reserve",
     "tally",
     "verify",
@@ -110,8 +111,12 @@ def point_code(point: int) -> Any:
 @kernel
 def plan(layout: Int64s, closed: bool, bounds: Float64s, slot: int) -> Plan:
     """Split the interval in one slot along the boundary policy."""
-    low, high = bounds[slot, 0], bounds[slot, 1]
-    start, end = layout[2], layout[2] + layout[3]
+    return plan_range(layout[2], layout[2] + layout[3], closed, bounds[slot, 0], bounds[slot, 1])
+
+
+@kernel
+def plan_range(start: int, end: int, closed: bool, low: float, high: float) -> Plan:
+    """Split one range along the boundary policy, over the domain ``[start, end)``."""
     below = low < start
     above = high > end or (closed and high == end)
     if low >= end or high < start or (high == start and not closed):
