@@ -22,6 +22,7 @@ from fencepost.indexes.registry import Queries, holds
 from fencepost.indexes.vectors import PADDING, copy_run, prefetch
 
 __all__ = [
+    "BEYOND",
     "ENTRIES",
     "LISTS",
     "MOST_EXTRA_CODES",
@@ -45,6 +46,8 @@ __all__ = [
 ]
 
 BELOW, ABOVE, SPARSE = -1, -2, -3
+BEYOND = (BELOW, ABOVE)
+"""In several dimensions: the codes for reaching beyond the domain, on either side, one per axis."""
 LISTS, ENTRIES, PIECES = 0, 1, 2
 MOST_EXTRA_CODES = 5
 _RUNS_AHEAD = 24
