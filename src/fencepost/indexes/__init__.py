@@ -17,4 +17,17 @@ from fencepost.indexes.intervals.slices import SliceList
 from fencepost.indexes.intervals.ui import UI
 from fencepost.indexes.matches import Matches, Storage
 
-__all__ = ["ACEI", "CEI", "LCI", "SCI", "UI", "VCR", "ISList", "Linear", "LinearBoxes", "Matches", "SliceList", "Storage"]
+__all__ = [
+    "ACEI",
+    "CEI",
+    "LCI",
+    "SCI",
+    "UI",
+    "VCR",
+    "ISList",
+    "Linear",
+    "LinearBoxes",
+    "Matches",
+    "SliceList",
+    "Storage",
+]

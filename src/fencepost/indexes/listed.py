@@ -124,7 +124,8 @@ class ListedConstructs(Registry):
                 room=enlarged(lists.room, len(lists.room) + more),
             )
         else:
-            self._lists = lists._replace(sparse=idmap.grown(lists.sparse, len(lists.sparse.slots)))
+            free = len(lists.sparse.slots) // 2 - int(lists.sparse.size[0])
+            self._lists = lists._replace(sparse=idmap.grown(lists.sparse, free + 1))
 
     def _enlarge_entries(self, items: int) -> None:
         if items > len(self._lists.owners):

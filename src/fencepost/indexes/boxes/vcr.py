@@ -10,7 +10,7 @@ from fencepost.errors import FencepostError
 from fencepost.indexes.arguments import point_rows
 from fencepost.indexes.arrays import Float64s, Int64s
 from fencepost.indexes.boxes.contract import TableBoxes
-from fencepost.indexes.boxes.vcr_kernels import Rounds, Shape, answer, decompose, mark, remark
+from fencepost.indexes.boxes.vcr_kernels import Grid, Rounds, Shape, answer, decompose, mark, remark
 from fencepost.indexes.construct_lists import SPARSE
 from fencepost.indexes.listed import ListedConstructs, power_of_two, whole_pair
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
@@ -92,11 +92,7 @@ class VCR(ListedConstructs, TableBoxes):
         self.lists_per_search = _per_axis(self.length[0], closed) * _per_axis(self.length[1], closed)
         starts = [(dx, dy) for dy in range(self.length[1]) for dx in range(self.length[0])]
         self._shape = Shape(
-            closed=closed,
-            overlap=overlap,
-            bits=np.array(bits),
-            starts=np.array([x_start, y_start]),
-            ends=np.array([x_end, y_end]),
+            grid=Grid(closed, overlap, x_start, x_end, y_start, y_end, bits[0], bits[1], columns, sizes),
             distances=np.array([dx + dy * columns for dx, dy in starts]),
             masks=np.array([self._mask(dx, dy, bits) for dx, dy in starts], np.uint64),
             x_backs=np.array(_backs(bits[0])[0]),
@@ -126,20 +122,19 @@ class VCR(ListedConstructs, TableBoxes):
 
     def covering(self, point: Sequence[float]) -> list[int]:
         """The constructs that contain a point's cell, activated or not: the pivot plus the difference array."""
-        row = point_rows(point, 2)[0]
-        cell = np.floor(row) - self._shape.starts
-        if not ((row >= self._shape.starts) & (row < self._shape.ends)).all():
+        grid = self._shape.grid
+        x, y = np.floor(point_rows(point, 2)[0]).tolist()
+        if not (grid.x_first <= x < grid.x_end and grid.y_first <= y < grid.y_end):
             return []
-        columns = self.domain[0][1] - self.domain[0][0]
-        sizes = int((self._shape.bits + 1).prod())
-        found = []
-        for back_y in range(int(min(cell[1], self.length[1] - 1)), -1, -1):
-            for back_x in range(int(min(cell[0], self.length[0] - 1)), -1, -1):
-                start = int(cell[0]) - back_x + (int(cell[1]) - back_y) * columns
-                at = (self.length[1] - 1 - back_y) * self.length[0] + self.length[0] - 1 - back_x
-                mask = int(self._shape.masks[at])
-                found += [start * sizes + size for size in range(sizes) if mask >> size & 1]
-        return found
+        pivot = (int(x) - grid.x_first + 1 - self.length[0], int(y) - grid.y_first + 1 - self.length[1])
+        steps = [(pivot[0] + dx, pivot[1] + dy) for dy in range(self.length[1]) for dx in range(self.length[0])]
+        return [
+            grid.sizes * (a + b * grid.columns) + size
+            for (a, b), mask in zip(steps, self._shape.masks.tolist(), strict=True)
+            if a >= 0 and b >= 0
+            for size in range(grid.sizes)
+            if mask >> size & 1
+        ]
 
     # -- changing the set -------------------------------------------------------------------------------
 

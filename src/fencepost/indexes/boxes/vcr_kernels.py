@@ -11,18 +11,31 @@ from fencepost.indexes.idmap import ABSENT, home, place_in
 from fencepost.indexes.registry import Queries, holds
 from fencepost.indexes.vectors import PADDING, bit_count, copy_run, prefetch
 
-__all__ = ["Rounds", "Shape", "answer", "decompose", "mark", "remark"]
+__all__ = ["Grid", "Rounds", "Shape", "answer", "decompose", "mark", "remark"]
 
 
-class Shape(NamedTuple):
-    """What the kernels need to know; pairs are (x, y)."""
+class Grid(NamedTuple):
+    """The domain and the decomposition, in scalars: helpers in hot loops take it without counting references."""
 
     closed: bool
     overlap: bool
-    bits: Int64s
+    x_first: int
+    x_end: int
+    y_first: int
+    y_end: int
+    x_bits: int
     """log2 of the longest side."""
-    starts: Int64s
-    ends: Int64s
+    y_bits: int
+    columns: int
+    """Cells along x (Rx)."""
+    sizes: int
+    """Constructs per grid point."""
+
+
+class Shape(NamedTuple):
+    """What the kernels need to know."""
+
+    grid: Grid
     distances: Int64s
     """From the pivot to each grid point whose constructs can reach the point's cell."""
     masks: UInt64s
@@ -109,25 +122,24 @@ def decompose(
 ) -> Any:
     """Strip by strip from below, in each strip from the left."""
     rows = min(len(slots), len(offsets) - 1)
-    x_bits, y_bits = shape.bits[0], shape.bits[1]
-    columns = shape.ends[0] - shape.starts[0]
-    sizes = (x_bits + 1) * (y_bits + 1)
+    grid = shape.grid
+    x_bits, y_bits = grid.x_bits, grid.y_bits
     n = 0
     offsets[0] = 0
     for row in range(rows):
         slot = slots[row]
-        x = plan_range(shape.starts[0], shape.ends[0], shape.closed, bounds[slot, 0], bounds[slot, 2])
-        y = plan_range(shape.starts[1], shape.ends[1], shape.closed, bounds[slot, 1], bounds[slot, 3])
-        needed = piece_count(x, x_bits, shape.overlap) * piece_count(y, y_bits, shape.overlap)
+        x = plan_range(grid.x_first, grid.x_end, grid.closed, bounds[slot, 0], bounds[slot, 2])
+        y = plan_range(grid.y_first, grid.y_end, grid.closed, bounds[slot, 1], bounds[slot, 3])
+        needed = piece_count(x, x_bits, grid.overlap) * piece_count(y, y_bits, grid.overlap)
         if n + needed + len(BEYOND) > len(codes):
             return row
         y_at, y_end = first_cell(y), end_cell(y)
         while y_at < y_end:
-            y_start, y_level, y_exact, y_at = piece_at(y, y_bits, shape.overlap, y_at)
+            y_start, y_level, y_exact, y_at = piece_at(y, y_bits, grid.overlap, y_at)
             x_at, x_end = first_cell(x), end_cell(x)
             while x_at < x_end:
-                x_start, x_level, x_exact, x_at = piece_at(x, x_bits, shape.overlap, x_at)
-                construct = sizes * (x_start + y_start * columns) + y_level * (x_bits + 1) + x_level
+                x_start, x_level, x_exact, x_at = piece_at(x, x_bits, grid.overlap, x_at)
+                construct = grid.sizes * (x_start + y_start * grid.columns) + y_level * (x_bits + 1) + x_level
                 codes[n] = SPARSE - 2 * construct - i64(x_exact and y_exact)
                 n += 1
         if x.below or x.above:
@@ -143,19 +155,17 @@ def decompose(
 @kernel
 def mark(shape: Shape, codes: Int64s, bits: UInt64s) -> None:
     """Set the bits of these codes' lists."""
-    sizes = (shape.bits[0] + 1) * (shape.bits[1] + 1)
     for j in range(len(codes)):
         if codes[j] <= SPARSE:
-            set_bit(SPARSE - codes[j], sizes, bits)
+            set_bit(SPARSE - codes[j], shape.grid.sizes, bits)
 
 
 @kernel
 def remark(shape: Shape, slots: Int64s, bits: UInt64s) -> None:
     """Set the bits of all lists in the hash."""
-    sizes = (shape.bits[0] + 1) * (shape.bits[1] + 1)
     for at in range(len(slots)):
         if slots[at, 1] != ABSENT:
-            set_bit(slots[at, 0], sizes, bits)
+            set_bit(slots[at, 0], shape.grid.sizes, bits)
 
 
 @kernel
@@ -178,10 +188,8 @@ def cover(shape: Shape, bits: UInt64s, slots: Int64s, points: Float64s, first: i
     """
     run_offsets, runs, check_offsets, checks = rounds.run_offsets, rounds.runs, rounds.check_offsets, rounds.checks
     distances, masks = shape.distances, shape.masks
-    x_first, y_first = shape.starts[0], shape.starts[1]
-    x_end, y_end = shape.ends[0], shape.ends[1]
-    columns = x_end - x_first
-    sizes = (shape.bits[0] + 1) * (shape.bits[1] + 1)
+    grid = shape.grid
+    sizes = grid.sizes
     words = len(bits) - 1
     n = 0
     checked = 0
@@ -189,10 +197,10 @@ def cover(shape: Shape, bits: UInt64s, slots: Int64s, points: Float64s, first: i
         run_offsets[i - first] = n
         check_offsets[i - first] = checked
         x, y = points[i, 0], points[i, 1]
-        if not (x >= x_first and x < x_end and y >= y_first and y < y_end):
+        if side_of(grid, x, y) != ABSENT:
             continue
-        x_cell, y_cell = i64(np.floor(x)) - x_first, i64(np.floor(y)) - y_first
-        pivot = x_cell + 1 - (1 << shape.bits[0]) + (y_cell + 1 - (1 << shape.bits[1])) * columns
+        x_cell, y_cell = i64(np.floor(x)) - grid.x_first, i64(np.floor(y)) - grid.y_first
+        pivot = x_cell + 1 - (1 << grid.x_bits) + (y_cell + 1 - (1 << grid.y_bits)) * grid.columns
         for s in range(len(distances)):
             start = pivot + distances[s]
             if start < 0:
@@ -209,7 +217,7 @@ def cover(shape: Shape, bits: UInt64s, slots: Int64s, points: Float64s, first: i
                 checks[checked, 0] = 2 * (start * sizes + bit_count((some & (~some + u64(1))) - u64(1)))
                 checked += 1
                 some &= some - u64(1)
-        if shape.closed:
+        if grid.closed:
             checked = cover_ends(shape, bits, x_cell, y_cell, np.floor(x) == x, np.floor(y) == y, checks, checked)
     run_offsets[last - first] = n
     check_offsets[last - first] = checked
@@ -227,19 +235,18 @@ def cover_ends(
     checked: int,
 ) -> Any:
     """Append the checked lists of constructs whose closed end a point on the grid lies on."""
-    columns = shape.ends[0] - shape.starts[0]
-    sizes = (shape.bits[0] + 1) * (shape.bits[1] + 1)
-    x_around, y_around = (2 << shape.bits[0]) - 1, (2 << shape.bits[1]) - 1
+    grid = shape.grid
+    x_around, y_around = (2 << grid.x_bits) - 1, (2 << grid.y_bits) - 1
     for v in range(len(shape.y_backs) if y_whole else y_around):
         y_start = y_cell - shape.y_backs[v]
         begin = 0 if v >= y_around else x_around
         for h in range(begin, len(shape.x_backs) if x_whole else x_around):
             x_start = x_cell - shape.x_backs[h]
             if x_start >= 0 and y_start >= 0:
-                start = x_start + y_start * columns
-                size = shape.y_levels[v] * (shape.bits[0] + 1) + shape.x_levels[h]
+                start = x_start + y_start * grid.columns
+                size = shape.y_levels[v] * (grid.x_bits + 1) + shape.x_levels[h]
                 if bits[start & (len(bits) - 1), 0] >> u64(size) & u64(1):
-                    checks[checked, 0] = 2 * (start * sizes + size)
+                    checks[checked, 0] = 2 * (start * grid.sizes + size)
                     checked += 1
     return checked
 
@@ -274,22 +281,33 @@ def owns(cut: Plan, overlap: bool, start: int, level: int, cell: int) -> Any:
 
 
 @kernel
-def counts_for(shape: Shape, bounds: Float64s, slot: int, construct: int, x: float, y: float) -> Any:
+def contains(grid: Grid, bounds: Float64s, slot: int, x: float, y: float) -> Any:
+    """Whether a rectangle holds a point."""
+    inside = holds(bounds[slot, 0], bounds[slot, 2], grid.closed, x)
+    return inside and holds(bounds[slot, 1], bounds[slot, 3], grid.closed, y)
+
+
+@kernel
+def counts_for(grid: Grid, bounds: Float64s, slot: int, construct: int, x: float, y: float) -> Any:
     """Whether a checked entry is reported: its rectangle holds the point, and its construct owns it."""
-    if not holds(bounds[slot, 0], bounds[slot, 2], shape.closed, x):
+    if not contains(grid, bounds, slot, x, y):
         return False
-    if not holds(bounds[slot, 1], bounds[slot, 3], shape.closed, y):
-        return False
-    x_sizes = shape.bits[0] + 1
-    sizes = x_sizes * (shape.bits[1] + 1)
-    columns = shape.ends[0] - shape.starts[0]
-    number, size = construct // sizes, construct % sizes
-    x_cut = plan_range(shape.starts[0], shape.ends[0], shape.closed, bounds[slot, 0], bounds[slot, 2])
-    y_cut = plan_range(shape.starts[1], shape.ends[1], shape.closed, bounds[slot, 1], bounds[slot, 3])
-    x_cell, y_cell = i64(np.floor(x)) - shape.starts[0], i64(np.floor(y)) - shape.starts[1]
-    return owns(x_cut, shape.overlap, number % columns, size % x_sizes, x_cell) and owns(
-        y_cut, shape.overlap, number // columns, size // x_sizes, y_cell
+    number, size = construct // grid.sizes, construct % grid.sizes
+    x_cut = plan_range(grid.x_first, grid.x_end, grid.closed, bounds[slot, 0], bounds[slot, 2])
+    y_cut = plan_range(grid.y_first, grid.y_end, grid.closed, bounds[slot, 1], bounds[slot, 3])
+    x_cell, y_cell = i64(np.floor(x)) - grid.x_first, i64(np.floor(y)) - grid.y_first
+    x_sizes = grid.x_bits + 1
+    return owns(x_cut, grid.overlap, number % grid.columns, size % x_sizes, x_cell) and owns(
+        y_cut, grid.overlap, number // grid.columns, size // x_sizes, y_cell
     )
+
+
+@kernel
+def side_of(grid: Grid, x: float, y: float) -> Any:
+    """The list of rectangles that reach beyond the domain on the axis a point is outside on, or `ABSENT`."""
+    if not (x >= grid.x_first and x < grid.x_end):
+        return 0
+    return ABSENT if y >= grid.y_first and y < grid.y_end else 1
 
 
 @kernel
@@ -307,8 +325,7 @@ def emit(
     """Copy the exact runs of each point and the checked entries that count; the point it stopped at."""
     heads, ids, bounds, query_ids = lists.heads, lists.ids, queries.bounds, queries.ids
     run_offsets, runs, check_offsets, checks = rounds.run_offsets, rounds.runs, rounds.check_offsets, rounds.checks
-    x_first, y_first = shape.starts[0], shape.starts[1]
-    x_end, y_end = shape.ends[0], shape.ends[1]
+    grid = shape.grid
     room = len(out) - PADDING
     at = offsets[first]
     for i in range(first, last):
@@ -319,11 +336,7 @@ def emit(
         for check in range(check_offsets[i - first], check_offsets[i - first + 1]):
             if checks[check, 0] != ABSENT:
                 needed += i64(heads[checks[check, 0], 1])
-        outside = ABSENT
-        if not (x >= x_first and x < x_end):
-            outside = 0
-        elif not (y >= y_first and y < y_end):
-            outside = 1
+        outside = side_of(grid, x, y)
         if outside != ABSENT:
             needed += i64(heads[outside, 1])
         if at + needed > room:
@@ -336,15 +349,14 @@ def emit(
             if place != ABSENT:
                 begin = i64(heads[place, 0])
                 for entry in range(begin, begin + i64(heads[place, 1])):
-                    if counts_for(shape, bounds, ids[entry], checks[check, 1], x, y):
+                    if counts_for(grid, bounds, ids[entry], checks[check, 1], x, y):
                         out[at] = query_ids[ids[entry]]
                         at += 1
         if outside != ABSENT:
             begin = i64(heads[outside, 0])
             for entry in range(begin, begin + i64(heads[outside, 1])):
                 slot = ids[entry]
-                inside = holds(bounds[slot, 0], bounds[slot, 2], shape.closed, x)
-                if inside and holds(bounds[slot, 1], bounds[slot, 3], shape.closed, y):
+                if contains(grid, bounds, slot, x, y):
                     out[at] = query_ids[slot]
                     at += 1
         offsets[i + 1] = at
