@@ -6,6 +6,7 @@ Boxes answer "which boxes contain this point?", likewise, with `fencepost.indexe
 """
 
 from fencepost.indexes.boxes.linear import LinearBoxes
+from fencepost.indexes.boxes.rtree import RTree
 from fencepost.indexes.boxes.vcr import VCR
 from fencepost.indexes.intervals.acei import ACEI
 from fencepost.indexes.intervals.cei import CEI
@@ -28,6 +29,7 @@ __all__ = [
     "Linear",
     "LinearBoxes",
     "Matches",
+    "RTree",
     "SliceList",
     "Storage",
 ]

@@ -27,7 +27,7 @@ from fencepost.indexes.construct_lists import (
 from fencepost.indexes.registry import Registry, array_bytes
 from fencepost.indexes.vectors import PADDING
 
-__all__ = ["ListedConstructs", "power_of_two", "whole_pair"]
+__all__ = ["ListedConstructs", "enlarged", "power_of_two", "whole_pair"]
 
 _BULK = 4096
 
@@ -191,6 +191,7 @@ def whole_pair(domain: tuple[int, int]) -> tuple[int, int]:
 
 
 def enlarged(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+    """A copy with more rows, zeros behind those it has; slots of 32 bits must be able to count them."""
     if size >= 2**32:
         raise FencepostError(
             f"an index of {size} list entries", "fewer than 2**32", "Take a larger length, or a SliceList."
