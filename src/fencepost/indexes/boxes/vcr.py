@@ -34,7 +34,7 @@ class VCR(ListedConstructs, TableBoxes):
     A search takes the constructs that contain the point's cell: those at fixed distances from the point's pivot.
 
     Arrays: `Lists`, with a hash from ``2 * construct + exact`` to the list, and `_bits`, for each grid point (its
-    number modulo the number of rows) a word that says which constructs starting there may have a list: column
+    number modulo the number of columns) a word that says which constructs starting there may have a list: row
     1 for exact lists, 0 for checked ones.
 
     Invariants: those of `Lists`; (1) only constructs in use, the *activated* ones, have lists; (2) a list has its
@@ -101,7 +101,8 @@ class VCR(ListedConstructs, TableBoxes):
             y_levels=np.array(_backs(bits[1])[1]),
         )
         self._create_lists(0, 0, 0, x_start, columns)
-        self._bits = np.zeros((64, 2), np.uint64)
+        self._bits = np.zeros((2, 64), np.uint64)
+        self._any_checked = False
         self._stale = 0
 
     def _mask(self, dx: int, dy: int, bits: list[int]) -> int:
@@ -142,11 +143,12 @@ class VCR(ListedConstructs, TableBoxes):
     def _attach(self, slots: Int64s) -> None:
         super()._attach(slots)
         wanted = min(self._grid_points, 2 * int(self._lists.sparse.size[0]))
-        if len(self._bits) < wanted:
+        if self._bits.shape[1] < wanted:
             self._remark(wanted)
         else:
             for batch in self._batches(slots):
-                mark(self._shape, self._codes[: self._code_offsets[len(batch)]], self._bits)
+                codes = self._codes[: self._code_offsets[len(batch)]]
+                self._any_checked |= mark(self._shape, codes, self._bits)
 
     @override
     def _detach(self, slots: Int64s) -> None:
@@ -157,8 +159,8 @@ class VCR(ListedConstructs, TableBoxes):
 
     def _remark(self, wanted: int) -> None:
         """Set the bits of exactly the lists that exist, in as many words as wanted, at least."""
-        self._bits = np.zeros((max(64, 1 << max(0, wanted - 1).bit_length()), 2), np.uint64)
-        remark(self._shape, self._lists.sparse.slots, self._bits)
+        self._bits = np.zeros((2, max(64, 1 << max(0, wanted - 1).bit_length())), np.uint64)
+        self._any_checked = remark(self._shape, self._lists.sparse.slots, self._bits)
         self._stale = 0
 
     # -- asking -----------------------------------------------------------------------------------------
@@ -172,12 +174,25 @@ class VCR(ListedConstructs, TableBoxes):
             runs=np.empty((most, 2), np.int64),
             check_offsets=np.empty(per_round + 1, np.int64),
             checks=np.empty((most, 2), np.int64),
+            starts=np.empty(len(self._shape.distances) + 1, np.int64),
+            found=np.empty(len(self._shape.distances) + 1, np.uint64),
         )
         offsets, ids = answer_buffers(total, 0, np.int64, out)
         offsets[0] = 0
         done = 0
         while True:
-            done = answer(self._shape, self._bits, self._lists, self._queries, points, rounds, offsets, ids, done)
+            done = answer(
+                self._shape,
+                self._bits,
+                self._any_checked,
+                self._lists,
+                self._queries,
+                points,
+                rounds,
+                offsets,
+                ids,
+                done,
+            )
             if done == total:
                 return Matches(offsets, ids[: offsets[total]])
             filled = int(offsets[done])
@@ -206,7 +221,8 @@ class VCR(ListedConstructs, TableBoxes):
     def _check(self) -> None:
         super()._check()
         marked = np.zeros_like(self._bits)
-        remark(self._shape, self._lists.sparse.slots, marked)
+        any_checked = remark(self._shape, self._lists.sparse.slots, marked)
+        assert self._any_checked or not any_checked, "checked lists are known of"
         assert not (marked & ~self._bits).any(), "every list has its bit set"
 
 

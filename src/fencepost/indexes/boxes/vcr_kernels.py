@@ -56,6 +56,9 @@ class Rounds(NamedTuple):
     runs: Int64s
     check_offsets: Int64s
     checks: Int64s
+    starts: Int64s
+    """Of one point: the grid points with lists that concern it, and which sizes those have."""
+    found: UInt64s
 
 
 # -- decomposition --------------------------------------------------------------------------------------
@@ -153,33 +156,76 @@ def decompose(
 
 
 @kernel
-def mark(shape: Shape, codes: Int64s, bits: UInt64s) -> None:
-    """Set the bits of these codes' lists."""
+def mark(shape: Shape, codes: Int64s, bits: UInt64s) -> Any:
+    """Set the bits of these codes' lists; whether one of them is checked."""
+    any_checked = False
     for j in range(len(codes)):
         if codes[j] <= SPARSE:
             set_bit(SPARSE - codes[j], shape.grid.sizes, bits)
+            any_checked |= (SPARSE - codes[j]) & 1 == 0
+    return any_checked
 
 
 @kernel
-def remark(shape: Shape, slots: Int64s, bits: UInt64s) -> None:
-    """Set the bits of all lists in the hash."""
+def remark(shape: Shape, slots: Int64s, bits: UInt64s) -> Any:
+    """Set the bits of all lists in the hash; whether one of them is checked."""
+    any_checked = False
     for at in range(len(slots)):
         if slots[at, 1] != ABSENT:
             set_bit(slots[at, 0], shape.grid.sizes, bits)
+            any_checked |= slots[at, 0] & 1 == 0
+    return any_checked
 
 
 @kernel
 def set_bit(key: int, sizes: int, bits: UInt64s) -> None:
     """Set the bit of one list."""
     construct = key >> 1
-    bits[(construct // sizes) & (len(bits) - 1), key & 1] |= u64(1) << u64(construct % sizes)
+    bits[key & 1, (construct // sizes) & (bits.shape[1] - 1)] |= u64(1) << u64(construct % sizes)
 
 
 # -- search ---------------------------------------------------------------------------------------------
 
 
 @kernel
-def cover(shape: Shape, bits: UInt64s, slots: Int64s, points: Float64s, first: int, last: int, rounds: Rounds) -> None:
+def append_keys(
+    words: UInt64s,
+    distances: Int64s,
+    masks: UInt64s,
+    pivot: int,
+    sizes: int,
+    exact: int,
+    starts: Int64s,
+    found: UInt64s,
+    keys: Int64s,
+    n: int,
+) -> Any:
+    """Append the keys of the lists around one pivot whose bits are set; the new number of keys.
+
+    How many bits are set where cannot be predicted, so neither loop branches on it.
+    """
+    count = 0
+    for s in range(len(distances)):
+        start = pivot + distances[s]
+        starts[count] = start
+        found[count] = words[start & (len(words) - 1)] & masks[s]
+        count += i64((found[count] != u64(0)) & (start >= 0))
+    at = 0
+    word = found[0]
+    while at < count:
+        lowest = word & (~word + u64(1))
+        keys[n, 0] = 2 * (starts[at] * sizes + bit_count(lowest - u64(1))) + exact
+        n += 1
+        word ^= lowest
+        at += i64(word == u64(0))
+        word = found[at] if word == u64(0) else word
+    return n
+
+
+@kernel
+def cover(
+    shape: Shape, bits: UInt64s, any_checked: bool, points: Float64s, first: int, last: int, rounds: Rounds
+) -> None:
     """The keys of all lists around each point that may exist, in the first column of `runs` and `checks`.
 
     A construct that starts before the domain's left border takes the id of one that starts near the right border
@@ -188,9 +234,9 @@ def cover(shape: Shape, bits: UInt64s, slots: Int64s, points: Float64s, first: i
     """
     run_offsets, runs, check_offsets, checks = rounds.run_offsets, rounds.runs, rounds.check_offsets, rounds.checks
     distances, masks = shape.distances, shape.masks
+    starts, found = rounds.starts, rounds.found
     grid = shape.grid
     sizes = grid.sizes
-    words = len(bits) - 1
     n = 0
     checked = 0
     for i in range(first, last):
@@ -201,23 +247,10 @@ def cover(shape: Shape, bits: UInt64s, slots: Int64s, points: Float64s, first: i
             continue
         x_cell, y_cell = i64(np.floor(x)) - grid.x_first, i64(np.floor(y)) - grid.y_first
         pivot = x_cell + 1 - (1 << grid.x_bits) + (y_cell + 1 - (1 << grid.y_bits)) * grid.columns
-        for s in range(len(distances)):
-            start = pivot + distances[s]
-            if start < 0:
-                continue
-            exact = bits[start & words, 1] & masks[s]
-            while exact:
-                key = 2 * (start * sizes + bit_count((exact & (~exact + u64(1))) - u64(1))) + 1
-                prefetch(slots, 2 * home(key, len(slots)))
-                runs[n, 0] = key
-                n += 1
-                exact &= exact - u64(1)
-            some = bits[start & words, 0] & masks[s]
-            while some:
-                checks[checked, 0] = 2 * (start * sizes + bit_count((some & (~some + u64(1))) - u64(1)))
-                checked += 1
-                some &= some - u64(1)
-        if grid.closed:
+        n = append_keys(bits[1], distances, masks, pivot, sizes, 1, starts, found, runs, n)
+        if any_checked:
+            checked = append_keys(bits[0], distances, masks, pivot, sizes, 0, starts, found, checks, checked)
+        if grid.closed and any_checked:
             checked = cover_ends(shape, bits, x_cell, y_cell, np.floor(x) == x, np.floor(y) == y, checks, checked)
     run_offsets[last - first] = n
     check_offsets[last - first] = checked
@@ -245,7 +278,7 @@ def cover_ends(
             if x_start >= 0 and y_start >= 0:
                 start = x_start + y_start * grid.columns
                 size = shape.y_levels[v] * (grid.x_bits + 1) + shape.x_levels[h]
-                if bits[start & (len(bits) - 1), 0] >> u64(size) & u64(1):
+                if bits[0, start & (bits.shape[1] - 1)] >> u64(size) & u64(1):
                     checks[checked, 0] = 2 * (start * grid.sizes + size)
                     checked += 1
     return checked
@@ -255,6 +288,8 @@ def cover_ends(
 def resolve(slots: Int64s, heads: Any, ids: Int64s, rounds: Rounds, points: int) -> None:
     """Turn keys into runs (start, length) and into (list, construct); what does not exist becomes empty."""
     runs, checks = rounds.runs, rounds.checks
+    for n in range(rounds.run_offsets[points]):
+        prefetch(slots, 2 * home(runs[n, 0], len(slots)))
     for n in range(rounds.run_offsets[points]):
         place = place_in(slots, runs[n, 0])
         runs[n, 0] = place
@@ -277,7 +312,7 @@ def owns(cut: Plan, overlap: bool, start: int, level: int, cell: int) -> Any:
     last_whole = start + length == cut.last and start >= cut.first
     if cell >= start + length:
         return last_whole and cut.point >= 0
-    return not (last_whole and overlap) or cell >= cut.first + ((cut.last - cut.first - 1) // length) * length
+    return not (last_whole and overlap) or cell >= cut.first + (((cut.last - cut.first - 1) >> level) << level)
 
 
 @kernel
@@ -287,19 +322,33 @@ def contains(grid: Grid, bounds: Float64s, slot: int, x: float, y: float) -> Any
     return inside and holds(bounds[slot, 1], bounds[slot, 3], grid.closed, y)
 
 
+class Piece(NamedTuple):
+    """A construct: where it starts, relative to the domain, and the log2 of its sides."""
+
+    x: int
+    y: int
+    x_level: int
+    y_level: int
+
+
 @kernel
-def counts_for(grid: Grid, bounds: Float64s, slot: int, construct: int, x: float, y: float) -> Any:
-    """Whether a checked entry is reported: its rectangle holds the point, and its construct owns it."""
+def piece_of(grid: Grid, construct: int) -> Piece:
+    """The construct with an id."""
+    number, size = construct // grid.sizes, construct % grid.sizes
+    x_sizes = grid.x_bits + 1
+    return Piece(number % grid.columns, number // grid.columns, size % x_sizes, size // x_sizes)
+
+
+@kernel
+def counts_for(grid: Grid, bounds: Float64s, slot: int, piece: Piece, x: float, y: float) -> Any:
+    """Whether a checked entry is reported: its rectangle holds the point, and its piece owns it."""
     if not contains(grid, bounds, slot, x, y):
         return False
-    number, size = construct // grid.sizes, construct % grid.sizes
     x_cut = plan_range(grid.x_first, grid.x_end, grid.closed, bounds[slot, 0], bounds[slot, 2])
+    if not owns(x_cut, grid.overlap, piece.x, piece.x_level, i64(np.floor(x)) - grid.x_first):
+        return False
     y_cut = plan_range(grid.y_first, grid.y_end, grid.closed, bounds[slot, 1], bounds[slot, 3])
-    x_cell, y_cell = i64(np.floor(x)) - grid.x_first, i64(np.floor(y)) - grid.y_first
-    x_sizes = grid.x_bits + 1
-    return owns(x_cut, grid.overlap, number % grid.columns, size % x_sizes, x_cell) and owns(
-        y_cut, grid.overlap, number // grid.columns, size // x_sizes, y_cell
-    )
+    return owns(y_cut, grid.overlap, piece.y, piece.y_level, i64(np.floor(y)) - grid.y_first)
 
 
 @kernel
@@ -348,8 +397,9 @@ def emit(
             place = checks[check, 0]
             if place != ABSENT:
                 begin = i64(heads[place, 0])
+                piece = piece_of(grid, checks[check, 1])
                 for entry in range(begin, begin + i64(heads[place, 1])):
-                    if counts_for(grid, bounds, ids[entry], checks[check, 1], x, y):
+                    if counts_for(grid, bounds, ids[entry], piece, x, y):
                         out[at] = query_ids[ids[entry]]
                         at += 1
         if outside != ABSENT:
@@ -367,6 +417,7 @@ def emit(
 def answer(
     shape: Shape,
     bits: UInt64s,
+    any_checked: bool,
     lists: Lists,
     queries: Queries,
     points: Float64s,
@@ -379,7 +430,7 @@ def answer(
     per_round = len(rounds.run_offsets) - 1
     while done < len(points):
         last = min(done + per_round, len(points))
-        cover(shape, bits, lists.sparse.slots, points, done, last, rounds)
+        cover(shape, bits, any_checked, points, done, last, rounds)
         resolve(lists.sparse.slots, lists.heads, lists.ids, rounds, last - done)
         done = emit(shape, lists, queries, points, done, last, rounds, offsets, out)
         if done < last:
