@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.errors import FencepostError
-from fencepost.indexes.intervals.contract import Bounds
 from fencepost.indexes.intervals.islist import ISList
 from fencepost.indexes.intervals.skiplist import COUNT, KEY, NEXT, OWNERS, SHORT_OF_NODES, START
+from fencepost.indexes.registry import Bounds
 from fencepost.indexes.vectors import PADDING
 from tests.oracle import IntervalOracle, contains
 

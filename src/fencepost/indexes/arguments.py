@@ -1,7 +1,7 @@
 """What callers pass in, checked and turned into flat arrays."""
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,13 @@ from fencepost.indexes.arrays import Bools, Float64s, Int64s
 __all__ = [
     "Column",
     "bound_column",
+    "bound_rows",
+    "coordinates",
     "exact_float",
     "group_column",
     "id_column",
     "kernel_ready",
+    "point_rows",
     "repeated_rows",
     "same_length",
     "shown_bound",
@@ -61,7 +64,7 @@ def whole_id(value: Any) -> int:
         raise FencepostError(
             f"id {value!r} ({type(value).__name__})",
             "a whole number that fits int64",
-            "Number your intervals, and keep their names in a table of your own.",
+            "Number what you register, and keep its names in a table of your own.",
         )
     return number
 
@@ -70,7 +73,7 @@ def id_column(ids: Any) -> Int64s:
     """Ids as an int64 array, refused by name if one is not a whole number."""
     column = np.asarray(ids)
     if column.ndim != 1:
-        raise FencepostError(f"ids with {column.ndim} dimensions", "a flat sequence", "Pass one id per interval.")
+        raise FencepostError(f"ids with {column.ndim} dimensions", "a flat sequence", "Pass one id per row.")
     if column.dtype == np.int64:
         return kernel_ready(column)
     if column.dtype.kind in "iu" and column.dtype != np.uint64:
@@ -129,6 +132,60 @@ def bound_column(bounds: Any, unbounded: float, what: str) -> Float64s:
     return np.array([unbounded if value is None else exact_float(value, what) for value in _items(bounds)], np.float64)
 
 
+def coordinates(corner: Any, dimensions: int, unbounded: float, whose: str, what: str) -> list[float]:
+    """The bounds of one box, one per dimension; None means unbounded on that side."""
+    bounds = list(corner) if isinstance(corner, Iterable) and not isinstance(corner, str | bytes) else [corner]
+    if len(bounds) != dimensions:
+        raise FencepostError(
+            f"{whose} {len(bounds)} {what}{'s' if len(bounds) != 1 else ''}",
+            f"{dimensions}, one per dimension",
+            "Pass one number per dimension, None where there is no bound.",
+        )
+    return [unbounded if bound is None else exact_float(bound, what) for bound in bounds]
+
+
+def bound_rows(bounds: Any, dimensions: int, unbounded: float, what: str) -> Float64s:
+    """Bounds of boxes as float64, a row per box; a missing one (None) means unbounded on that side."""
+    table = _table(bounds, dimensions, f"{what}s")
+    return bound_column(table.reshape(-1), unbounded, what).reshape(table.shape)
+
+
+def point_rows(points: Any, dimensions: int) -> Float64s:
+    """Points as float64, a row each; a missing coordinate (None) becomes NaN."""
+    table = _table(points, dimensions, "points", one_row=True)
+    return value_column(table.reshape(-1)).reshape(table.shape)
+
+
+def _table(rows: Any, dimensions: int, what: str, one_row: bool = False) -> npt.NDArray[Any]:
+    """Rows with one column per dimension; a flat sequence is one row where that is allowed."""
+    try:
+        table = np.asarray(rows)
+    except ValueError:
+        lengths = sorted({np.size(row) for row in rows})
+        raise FencepostError(
+            f"{what} with {' and '.join(map(str, lengths))} coordinates each",
+            f"{dimensions}, one per dimension",
+            "Give every row one number per dimension.",
+        ) from None
+    if table.size == 0 and table.ndim == 1:
+        return np.zeros((0, dimensions))
+    if table.ndim == 1 and one_row:
+        table = table[np.newaxis]
+    if table.ndim != 2:
+        raise FencepostError(
+            f"{what} with {table.ndim} dimensions",
+            f"a row each, with {dimensions} columns, one per dimension",
+            "Pass a two-dimensional array or a list of rows.",
+        )
+    if table.shape[1] != dimensions:
+        raise FencepostError(
+            f"{what} with {table.shape[1]} coordinates each",
+            f"{dimensions}, one per dimension",
+            "Give every row one number per dimension.",
+        )
+    return table
+
+
 def same_length(ids: npt.NDArray[Any], **columns: npt.NDArray[Any] | None) -> None:
     """Refuse columns that do not have one item per id."""
     for name, column in columns.items():
@@ -136,7 +193,7 @@ def same_length(ids: npt.NDArray[Any], **columns: npt.NDArray[Any] | None) -> No
             raise FencepostError(
                 f"{len(ids)} ids and {len(column)} {name}",
                 "columns of the same length",
-                "Pass one of each per interval.",
+                "Pass one of each per row.",
             )
 
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from fencepost.errors import FencepostError
 from fencepost.indexes.arena import new_arenas
 from fencepost.indexes.arrays import Float64s, Int64s, UInt32s
-from fencepost.indexes.intervals.contract import EMPTY, Bounds, TableIndex, array_bytes, refusal
+from fencepost.indexes.intervals.contract import TableIndex, refusal
 from fencepost.indexes.intervals.skiplist import (
     ALIVE,
     CLOSED_HIGH,
@@ -39,6 +39,7 @@ from fencepost.indexes.intervals.skiplist import (
     trace,
 )
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
+from fencepost.indexes.registry import EMPTY, Bounds, array_bytes
 from fencepost.indexes.vectors import PADDING, aligned_empty
 
 __all__ = ["ISList"]
@@ -121,7 +122,7 @@ class ISList(TableIndex):
             empty = first > last if self.closed else first >= last
             if empty.any():
                 row = int(empty.argmax())
-                raise refusal(EMPTY, int(ids[row]), float(lows[row]), float(highs[row]), ids[:0], bounds == "[]")
+                raise refusal(EMPTY, int(ids[row]), float(lows[row, 0]), float(highs[row, 0]), ids[:0], bounds == "[]")
         ends = bounds or ("[]" if self.closed else "[)")
         self._flags = CLOSED_LOW * (ends[0] == "[") + CLOSED_HIGH * (ends[1] == "]")
         super()._insert(ids, lows, highs, bounds)

@@ -6,8 +6,9 @@ import numpy as np
 
 from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Float64s, Int64s
-from fencepost.indexes.intervals.contract import Queries, TableIndex, holds
+from fencepost.indexes.intervals.contract import TableIndex
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
+from fencepost.indexes.registry import Queries, holds
 from fencepost.indexes.vectors import PADDING
 
 __all__ = ["Linear"]

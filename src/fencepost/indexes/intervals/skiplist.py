@@ -7,7 +7,7 @@ import numpy as np
 from fencepost.compiled import kernel
 from fencepost.indexes.arena import release, size_class, take
 from fencepost.indexes.arrays import Float64s, Int64s, UInt8s, UInt32s
-from fencepost.indexes.intervals.contract import Queries
+from fencepost.indexes.registry import Queries
 from fencepost.indexes.vectors import PADDING, copy_run, prefetch
 
 __all__ = [

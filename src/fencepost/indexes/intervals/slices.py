@@ -22,10 +22,6 @@ from fencepost.indexes.arguments import (
 )
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s
 from fencepost.indexes.intervals.contract import (
-    EMPTY,
-    KNOWN,
-    NAN_BOUND,
-    Bounds,
     IntervalIndex,
     refusal,
     unknown,
@@ -61,6 +57,7 @@ from fencepost.indexes.ordinal import (
     values_to_ordinals,
 )
 from fencepost.indexes.radix import sorted_positions
+from fencepost.indexes.registry import EMPTY, KNOWN, NAN_BOUND, Bounds
 from fencepost.indexes.vectors import PADDING, aligned_empty
 
 __all__ = ["Contents", "SliceList", "Slices"]

@@ -1,0 +1,1 @@
+"""Box indexes: which boxes contain a point?"""
