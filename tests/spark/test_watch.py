@@ -1,6 +1,12 @@
 """watch against the Monitor, batch against stream, live rules, restarts and kills."""
 
+import json
+import os
 import random
+import signal
+import subprocess
+import sys
+import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +19,7 @@ import pytest
 import fencepost as fp
 from fencepost.errors import FencepostError
 from fencepost.snapshot import VersionDirectory
-from fencepost.spark import prometheus_text, watch
+from fencepost.spark import match, prometheus_text, read_state, save_state, watch
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 SCHEMA = "vehicle string, ts timestamp, seq bigint, x double, y double, zone string, note string"
@@ -132,6 +138,11 @@ class Stream:
         query.awaitTermination()
         return query
 
+    def start(self) -> Any:
+        """A query that goes on until it is stopped."""
+        writer = self.events().writeStream.option("checkpointLocation", f"{self.path}/checkpoint").format("parquet")
+        return writer.start(f"{self.path}/out")
+
     def told(self) -> Any:
         return self.spark.read.parquet(f"{self.path}/out")
 
@@ -244,6 +255,142 @@ def test_another_number_of_buckets_stops_the_query_and_names_the_right_one(spark
     stream.run()
 
 
+def test_state_can_be_read_and_starts_another_stream(spark: Any, tmp_path: Path) -> None:
+    rules = rules_of(6, detect="enter,exit")
+    first, second = traffic(300, 1), traffic(300, 2, start=150)
+    stream = Stream(spark, tmp_path / "one", rules, buckets=3)
+    stream.put(first)
+    stream.run()
+    state = read_state(spark, tmp_path / "one" / "checkpoint")
+    monitor = fp.Monitor(rules, object="vehicle", time="ts", sequence="seq")
+    monitor.update(first)
+    inside = match(state.drop("snapshot_version", "time"), rules.compile(), explode=True).collect()
+    in_force = {rule.id for rule in rules if rule.expires is None}
+    expected = {(object, id) for id in in_force for object in monitor.inside(id)}
+    assert {(row["object"], row["rule_id"]) for row in inside if row["rule_id"] in in_force} == expected
+    assert len(expected) > 10
+    columns = {"x": "double", "y": "double", "zone": "string"}
+    snapshot = rules.compile(columns)
+    save_state(state, tmp_path / "seed", snapshot, object="object", time="time", buckets=5)
+    seeded = Stream(spark, tmp_path / "two", snapshot, buckets=5, seed=tmp_path / "seed")
+    seeded.put(second)
+    seeded.run()
+    assert ids(seeded.told()) == sorted(monitor.update(second)["event_id"].to_pylist())
+    with pytest.raises(FencepostError, match="which exists; expected a new directory"):
+        save_state(state, tmp_path / "seed", rules.compile(), object="object", time="time")
+
+
+def test_other_fixed_rules_on_an_old_checkpoint_are_refused(spark: Any, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path, rules_of(1))
+    stream.put(traffic(30, 1))
+    stream.run()
+    stream.put(traffic(30, 2, start=30))
+    stream.rules = rules_of(2)
+    with pytest.raises(
+        Exception, match=r"got other rules than those that the checkpoint was made with; expected the same"
+    ):
+        stream.run()
+
+
+def test_the_last_good_version_stays_in_force(spark: Any, tmp_path: Path) -> None:
+    rules = fp.Rules()
+    rules.add(1, "x >= 0", detect="enter,exit")
+    rules.publish(tmp_path / "published", {"x": "double"})
+    stream = Stream(spark, tmp_path / "stream", tmp_path / "published", observe="watch", buckets=2)
+    stream.put(traffic(30, 1))
+    query = stream.start()
+    query.processAllAvailable()
+    rules.remove(1)
+    rules.add(2, "x >= 0", detect="enter,exit", initial=True)
+    broken = tmp_path / "published" / "00000002"
+    VersionDirectory(tmp_path / "published").publish(lambda version: _breaking(rules.compile(version=version), broken))
+    stream.put(traffic(30, 2, start=30))
+    query.processAllAvailable()
+    watched = [r["observedMetrics"]["watch"] for r in query.recentProgress if r["numInputRows"]]
+    assert (watched[-1]["version"], max(each["rejected"] for each in watched)) == (1, 1)
+    rules.publish(tmp_path / "published")
+    stream.put(traffic(30, 3, start=60))
+    query.processAllAvailable()
+    query.stop()
+    told = stream.told().collect()
+    assert {row["snapshot_version"] for row in told} == {1, 3}
+    assert {row["reason"] for row in told if row["snapshot_version"] == 3} >= {"removed", "initial"}
+
+
+def _breaking(snapshot: fp.Snapshot, path: Path) -> fp.Snapshot:
+    """A snapshot that is damaged once it is saved, before anybody is told."""
+    save = snapshot.save
+
+    def save_broken(target: Any, shared: bool = False) -> None:
+        save(target, shared)
+        with (path / "arrays.bin").open("r+b") as file:
+            file.write(b"broken")
+
+    snapshot.save = save_broken  # type: ignore[method-assign,assignment]
+    return snapshot
+
+
+def test_killed_again_and_again_each_fact_is_told_once(spark: Any, tmp_path: Path) -> None:
+    """SIGKILL at random moments, new rules between the attempts; compared with what the checkpoint has recorded."""
+    rules = rules_of(8, detect=DETECT)
+    rules.publish(tmp_path / "published")
+    rng = random.Random(5)  # noqa: S311
+    stream = Stream(spark, tmp_path, tmp_path / "published", buckets=4)
+    parts = {f"{number:04}.parquet": traffic(150, number, start=number * 75) for number in range(16)}
+    written = iter(parts.values())
+    for attempt, cores in enumerate((2, 1, 2)):
+        for _ in range(4):
+            stream.put(next(written))
+        command = [sys.executable, "-m", "tests.spark.watcher", str(tmp_path), str(cores)]
+        with (tmp_path / f"log{attempt}").open("w") as log:
+            watcher = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)  # noqa: S603
+        commits = tmp_path / "checkpoint" / "commits"
+        wanted = len(list(commits.glob("[0-9]*"))) + rng.randrange(1, 3)
+        deadline = time.monotonic() + 240
+        while len(list(commits.glob("[0-9]*"))) < wanted and time.monotonic() < deadline:
+            assert watcher.poll() is None, (tmp_path / f"log{attempt}").read_text()[-2000:]
+            time.sleep(0.05)
+        time.sleep(rng.random() * 0.5)
+        os.killpg(watcher.pid, signal.SIGKILL)
+        watcher.wait()
+        rules.remove(attempt)
+        rules.add(100 + attempt, f"x > {attempt}", detect=DETECT, initial=True)
+        rules.publish(tmp_path / "published")
+    for part in written:
+        stream.put(part)
+    stream.run()
+    assert Counter(ids(stream.told())) == Counter(recomputed(tmp_path, parts))
+
+
+def recomputed(path: Path, parts: dict[str, pa.Table]) -> list[str]:
+    """The ids of all events, by a Monitor that takes what each micro-batch took, as the checkpoint tells."""
+    taken: dict[int, dict[int, list[str]]] = {0: {}, 1: {}}
+    for source, batches in taken.items():
+        for file in (path / "checkpoint" / "sources" / str(source)).glob("[0-9]*"):
+            for entry in map(json.loads, file.read_text().splitlines()[1:]):
+                names = batches.setdefault(entry["batchId"], [])
+                names += [Path(entry["path"]).name] if Path(entry["path"]).name not in names else []
+    directory, monitor, found = VersionDirectory(path / "published"), None, []
+    reached = [-1, -1]
+    for file in sorted((path / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda file: int(file.name)):
+        offsets = [-1 if line == "-" else json.loads(line)["logOffset"] for line in file.read_text().splitlines()[2:]]
+        files, markers = (
+            [name for batch in range(reached[s] + 1, offsets[s] + 1) for name in taken[s].get(batch, [])]
+            for s in (0, 1)
+        )
+        reached = offsets
+        if markers:
+            snapshot = directory.load(max(int(name.split(".")[0]) for name in markers))
+            if monitor is None:
+                monitor = fp.Monitor(snapshot, object="vehicle", time="ts", sequence="seq")
+            else:
+                found.append(monitor.follow(snapshot))
+        assert monitor is not None, "the first micro-batch has a marker"
+        if files:
+            found.append(monitor.update(pa.concat_tables([parts[name] for name in files])))
+    return [id for events in found for id in events["event_id"].to_pylist()]
+
+
 def test_refusals_come_before_the_query_starts(spark: Any, tmp_path: Path) -> None:
     frame = spark.createDataFrame(traffic(5, 1).to_pandas(), SCHEMA)
     rules = rules_of(1)
@@ -256,7 +403,7 @@ def test_refusals_come_before_the_query_starts(spark: Any, tmp_path: Path) -> No
         ({"time": "seq"}, r"got rule \d+, which expires, and seq as bigint"),
     ):
         with pytest.raises(FencepostError, match=message):
-            watch(frame, rules, **{"object": "vehicle", "time": "ts", **options})
+            watch(frame, rules, **{"object": "vehicle", "time": "ts", **options})  # type: ignore[arg-type]
     with pytest.raises(FencepostError, match=r"got a frame without the column y; expected that column, since rule"):
         watch(frame.drop("y"), rules.compile(), object="vehicle", time="ts")
     with pytest.raises(FencepostError, match="without any version"):

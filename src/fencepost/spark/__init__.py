@@ -4,6 +4,6 @@ from fencepost.spark.match import match
 from fencepost.spark.metrics import prometheus_text
 from fencepost.spark.session import tune
 from fencepost.spark.sql import register
-from fencepost.spark.watch import watch
+from fencepost.spark.watch import read_state, save_state, watch
 
-__all__ = ["match", "prometheus_text", "register", "tune", "watch"]
+__all__ = ["match", "prometheus_text", "read_state", "register", "save_state", "tune", "watch"]

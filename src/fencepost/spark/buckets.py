@@ -28,6 +28,7 @@ from fencepost.spark.versions import Claim, Claims, current_micro_batch
 from fencepost.spark.worker import Published, Source, snapshot_at
 
 __all__ = [
+    "CLOCK",
     "METERS",
     "OBJECT",
     "PACKED",
@@ -38,6 +39,8 @@ __all__ = [
     "VERSION",
     "WatchTask",
     "pack",
+    "save_buckets",
+    "state_header",
     "state_rows",
     "step",
     "unpack",
@@ -76,6 +79,8 @@ class WatchTask(NamedTuple):
     keys: tuple[str, ...]
     """Every key column of the schema."""
     sequence: tuple[str, ...]
+    object_type: str
+    """As Spark calls it; likewise the next."""
     time_type: str
     buckets: int
     first: str
@@ -296,9 +301,30 @@ def _advanced(monitor: Monitor, ordinal: int) -> Any:
 
 
 def _blob(monitor: Monitor, task: WatchTask) -> bytes:
-    header = {"format": _FORMAT, "buckets": task.buckets, "hash": _HASH, "clock": monitor._clock.saved()}
+    header = {
+        "format": _FORMAT,
+        "buckets": task.buckets,
+        "hash": _HASH,
+        "rules": _fixed_rules(task),
+        "version": monitor._layers.version,
+        "clock": monitor._clock.saved(),
+        "object": task.object_type,
+        "attributes": dict(task.attributes),
+        "keys": list(task.keys),
+    }
     table = table_of(monitor._state)
     return _bytes(table.replace_schema_metadata({_METADATA: json.dumps(header)}))
+
+
+def _fixed_rules(task: WatchTask) -> str | None:
+    """What tells one set of fixed rules from another; a directory has versions instead."""
+    return None if isinstance(task.source, Published) else task.source.digest
+
+
+def state_header(blob: bytes) -> dict[str, Any]:
+    """What a blob says about itself."""
+    header: dict[str, Any] = json.loads(_table(blob).schema.metadata[_METADATA])
+    return header
 
 
 def _take_state(monitor: Monitor, blob: bytes, task: WatchTask) -> None:
@@ -317,6 +343,12 @@ def _take_state(monitor: Monitor, blob: bytes, task: WatchTask) -> None:
                 f"{name}={header[name]}, with which the checkpoint was made",
                 f"Pass {name}={header[name]}, or start with a new checkpoint.",
             )
+    if header["rules"] is not None and header["rules"] != _fixed_rules(task):
+        raise FencepostError(
+            "other rules than those that the checkpoint was made with",
+            "the same ones, so that nobody stays inside a rule that is gone",
+            "Publish the rules to a directory and watch that: then they may change.",
+        )
     if header["clock"]["type"] != task.time_type:
         raise FencepostError(
             f"a time column of type {task.time_type}",
@@ -335,21 +367,38 @@ def _seeded(task: WatchTask, bucket: int) -> _State | None:
     if not file.exists():
         return None
     blob = file.read_bytes()
-    return _State(int(json.loads(_table(blob).schema.metadata[_METADATA])["version"]), blob)
+    return _State(int(state_header(blob)["version"]), blob)
 
 
-def state_rows(batches: Iterable[Any], attributes: Mapping[str, str], time_type: str, schema: Any) -> Iterator[Any]:
-    """For mapInArrow over state blobs: one row per object, with its last time and values."""
+def save_buckets(batches: Iterable[Any], task: WatchTask, folder: str) -> Iterator[Any]:
+    """For mapInArrow on rows whose partitions hold whole buckets: a file of state per bucket, for `seed`."""
+    waiting = list(batches)
+    if not waiting:
+        return
+    table = pa.Table.from_batches(waiting)
+    buckets = table.column(table.num_columns - 1).to_numpy()
+    for bucket in np.unique(buckets).tolist():
+        monitor = _monitor(task, _layers_at(task, task.planned), bucket)
+        rows = table.drop_columns(table.column_names[-1:]).take(pa.array(np.flatnonzero(buckets == bucket)))
+        monitor.update(_columns(rows, task))
+        file = Path(folder, f"{bucket:05}.arrow")
+        partial = file.with_name(f".{file.name}.{os.getpid()}")
+        partial.write_bytes(_blob(monitor, task))
+        partial.replace(file)
+        yield pa.RecordBatch.from_pydict({"bucket": pa.array([bucket], pa.int32())})
+
+
+def state_rows(batches: Iterable[Any], header: Mapping[str, Any], schema: Any) -> Iterator[Any]:
+    """For mapInArrow over versions and blobs of state: one row per object, with its last time and values."""
     for batch in batches:
         for version, blob in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
             table = _table(blob)
-            columns = {"object": table["object"], "time": _decoded(table["time"], time_type)}
+            columns = {"object": table["object"], "time": _decoded(table["time"], header["clock"]["type"])}
             columns["snapshot_version"] = pa.array(np.full(len(table), version))
-            for name in schema.names[3:]:
-                if name in attributes:
-                    columns[name] = _decoded(table[f"attribute {name}"], attributes[name])
-                else:
-                    columns[name] = table[f"key {name}"]
+            for name, kind in header["attributes"].items():
+                columns[name] = _decoded(table[f"attribute {name}"], kind)
+            for name in header["keys"]:
+                columns[name] = table[f"key {name}"]
             yield from pa.table(columns).select(schema.names).cast(schema).to_batches()
 
 

@@ -27,6 +27,9 @@ from fencepost.spark.buckets import (
     VERSION,
     WatchTask,
     pack,
+    save_buckets,
+    state_header,
+    state_rows,
     step,
     unpack,
     watch_sorted,
@@ -36,7 +39,7 @@ from fencepost.spark.session import warn_untuned
 from fencepost.spark.sources import Plan, plan_rules
 from fencepost.spark.worker import Published
 
-__all__ = ["watch"]
+__all__ = ["read_state", "save_state", "watch"]
 
 _MOST_BUCKETS = 65_536
 
@@ -91,8 +94,7 @@ def watch(
     if not events.isStreaming:
         spread = chosen.repartition(buckets, _column(OBJECT)).sortWithinPartitions(_column(OBJECT))
         return spread.mapInArrow(partial(watch_sorted, task=task), declared)
-    bucket = F.pmod(F.xxhash64(_column(OBJECT)), F.lit(buckets)).cast("int")
-    packed = chosen.withColumn("fencepost bucket", bucket).mapInArrow(pack, PACKED)
+    packed = chosen.withColumn("fencepost bucket", _bucket(buckets)).mapInArrow(pack, PACKED)
     if task.follow:
         packed = packed.unionByName(_markers(spark, plan.source, buckets))
 
@@ -103,6 +105,68 @@ def watch(
     if observe is not None:
         stepped = observed_watch(stepped, observe)
     return stepped.where("payload IS NOT NULL").select("payload").mapInArrow(unpack, declared)
+
+
+def save_state(
+    rows: Any,
+    path: str | os.PathLike[str],
+    rules: Any,
+    *,
+    object: str,
+    time: str,
+    sequence: str | Sequence[str] | None = None,
+    buckets: int = 32,
+) -> None:
+    """Write what objects have after the rows of a batch frame, for a stream to start with: `watch(..., seed=path)`.
+
+    Args:
+        rows: a batch DataFrame, for example what `read_state` gives.
+        path: a new directory that every executor can reach.
+        rules: that the stream will start with.
+        object: as for `watch`, and likewise the rest.
+        time: as for `watch`.
+        sequence: as for `watch`.
+        buckets: the number that the stream will have.
+    """
+    plan = plan_rules(rows.sparkSession, rules, rows.schema)
+    sent = _sent_columns(rows, plan, object, time, (sequence,) if isinstance(sequence, str) else tuple(sequence or ()))
+    task = _task(rows, plan, sent, buckets, "silent", None, None, None)
+    folder = Path(path).absolute()
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise FencepostError(f"{folder}, which exists", "a new directory", "Save under another name.") from None
+    chosen = rows.select(*(_column(own).alias(name) for name, own in sent.columns))
+    spread = chosen.withColumn("fencepost bucket", _bucket(buckets)).repartition(buckets, "`fencepost bucket`")
+    spread.mapInArrow(partial(save_buckets, task=task, folder=str(folder)), "bucket int").count()
+
+
+def read_state(spark: Any, checkpoint: str | os.PathLike[str]) -> Any:
+    """The objects that a stream of `watch` knows, with their last time and values, as its checkpoint has them.
+
+    Who is inside which rule: ``match(read_state(spark, checkpoint), rules, explode=True)``.
+
+    Args:
+        spark: a session.
+        checkpoint: the checkpoint location of the query.
+    """
+    stored = spark.read.format("statestore").load(os.fspath(checkpoint))
+    blobs = stored.select("value.groupState.version", "value.groupState.blob")
+    first = blobs.first()
+    if first is None:
+        raise FencepostError(f"no state in {checkpoint}", "the checkpoint of a query that has run", "Check the path.")
+    header = state_header(bytes(first["blob"]))
+    types = {"object": header["object"], "time": header["clock"]["type"], "snapshot_version": "bigint"}
+    types |= header["attributes"] | dict.fromkeys(header["keys"], "string")
+    declared = StructType(
+        [StructField(name, StructType.fromDDL(f"c {kind}")[0].dataType) for name, kind in types.items()]
+    )
+    schema = pa.schema([(field.name, arrow_type(field)) for field in declared.fields])
+    return blobs.mapInArrow(partial(state_rows, header=header, schema=schema), declared)
+
+
+def _bucket(buckets: int) -> Any:
+    return F.pmod(F.xxhash64(_column(OBJECT)), F.lit(buckets)).cast("int")
 
 
 class _Sent(NamedTuple):
@@ -169,6 +233,7 @@ def _task(
         tuple(sorted(_attributes(plan.needed).items())),
         tuple(sorted(name for name, type_ in plan.needed.items() if type_ == KEY)),
         sent.sequence,
+        _field(events, sent, OBJECT).dataType.simpleString(),
         str(kind),
         buckets,
         first,
@@ -205,10 +270,12 @@ def _event_fields(events: Any, sent: _Sent, plan: Plan) -> list[Any]:
     fields = []
     for name in names:
         type_ = given.get(name, StringType())
-        fields.append(
-            StructField(name, StructType.fromDDL(f"c {type_}")[0].dataType if isinstance(type_, str) else type_)
-        )
+        fields.append(StructField(name, _spark_type(type_) if isinstance(type_, str) else type_))
     return fields
+
+
+def _spark_type(text: str) -> Any:
+    return StructType.fromDDL(f"c {text}")[0].dataType
 
 
 def _markers(spark: Any, source: Any, buckets: int) -> Any:
