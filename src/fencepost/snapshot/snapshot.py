@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -136,33 +137,44 @@ class Snapshot:
         Args:
             table: an Arrow table, a pandas or polars frame, or a dict of arrays; other columns do not matter.
         """
-        found = self.match_rows(self.encode(table))
-        return Matches(found.offsets, self.rules.ids[found.ids])
+        return self.match_ids(self.encode(table))
+
+    def match_ids(self, batch: Batch) -> Matches:
+        """Like `match`, for encoded rows."""
+        if self._several:
+            found = self.match_rows(batch)
+            return Matches(found.offsets, self.rules.ids[found.ids])
+        return Matches(*self._found(batch, self._box_ids))
 
     def match_rows(self, batch: Batch) -> Matches:
-        """Like `match`, for encoded rows; the ids are rows of `rules`."""
-        if len(self.groups) == 1:
-            offsets, boxes = self.groups[0].match(batch)
-            rows = np.empty(len(boxes), np.int64)
-            rules_of(boxes, self.groups[0].rules, rows)
-        else:
-            offsets, rows = self._joined(batch)
+        """Like `match_ids`, but the ids are rows of `rules`."""
+        offsets, rows = self._found(batch, [group.rules for group in self.groups])
         if self._several:
             longest = int(np.diff(offsets).max(initial=0))
             unique_rows(offsets, rows, np.full(len(self.rules.ids) if longest > SHORT_ROW else 0, -1, np.int64))
         return Matches(offsets, rows[: offsets[-1]])
 
-    def _joined(self, batch: Batch) -> tuple[Int64s, Int64s]:
-        """What all groups find, row by row."""
-        answers = [(group, *group.match(batch)) for group in self.groups]
+    def _found(self, batch: Batch, numbers: Sequence[Int64s]) -> tuple[Int64s, Int64s]:
+        """What all groups find, row by row: for each box its number, which is given per group."""
+        answers = [group.match(batch) for group in self.groups]
+        if len(answers) == 1:
+            offsets, boxes = answers[0]
+            found = np.empty(len(boxes), np.int64)
+            rules_of(boxes, numbers[0], found)
+            return offsets, found
         offsets = np.zeros(batch.rows + 1, np.int64)
-        for _, own, _ in answers:
+        for own, _ in answers:
             offsets += own
-        rows = np.empty(int(offsets[-1]), np.int64)
+        found = np.empty(int(offsets[-1]), np.int64)
         cursor = offsets[:-1].copy()
-        for group, own, boxes in answers:
-            join_rows(own, boxes, group.rules, cursor, rows)
-        return offsets, rows
+        for (own, boxes), of_boxes in zip(answers, numbers, strict=True):
+            join_rows(own, boxes, of_boxes, cursor, found)
+        return offsets, found
+
+    @cached_property
+    def _box_ids(self) -> list[Int64s]:
+        """Per group, the id of each box's rule."""
+        return [self.rules.ids[group.rules] for group in self.groups]
 
     def encode(self, table: Any) -> Batch:
         """The rows as ordinals and key codes; refuses what cannot be converted exactly, naming the column.
