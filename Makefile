@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
 help: ## list these commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-11s %s\n", $$1, $$2}'
 
 $(VENV)/dev: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(f"fencepost needs Python 3.11 or newer, got {sys.version.split()[0]}; set PYTHON=...") if sys.version_info < (3, 11) else 0'
@@ -36,6 +36,9 @@ test: $(VENV)/dev ## all tests, doctests and the README's code
 bench: $(VENV)/bench ## peers side by side, as ratios (BENCH="--full" for the large sizes)
 	$(BIN)/python -m benchmarks $(BENCH)
 
+bench-spark: $(VENV)/dev ## match on Spark against a plan that does nothing and the joins one would write instead
+	$(BIN)/python -m benchmarks.spark $(BENCH)
+
 demo: $(VENV)/dev ## the catalogue at work on a seeded workload
 	@$(BIN)/python -m fencepost.demo
 
@@ -43,4 +46,4 @@ clean: ## remove the virtual environment and everything generated
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup check format test bench demo clean
+.PHONY: help setup check format test bench bench-spark demo clean

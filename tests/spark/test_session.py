@@ -37,6 +37,8 @@ def test_tune_sets_and_prints_and_operators_warn_once_without_it(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         match(frame, rules)
+    rows = fresh.createDataFrame([(5.0,)], "price double")
+    assert match(rows, rules).first()["rule_ids"] == [1], "a second session of the process gets the rules too"
     tune(fresh)
     assert {key: fresh.conf.get(key) for key in SETTINGS} == SETTINGS
     assert capsys.readouterr().out.splitlines() == [f"{key} = {value} (was unset)" for key, value in SETTINGS.items()]

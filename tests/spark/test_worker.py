@@ -111,6 +111,17 @@ def test_an_unfinished_claim_is_an_error_and_does_not_hang(tmp_path: Path, monke
         claims.claim(MicroBatch("query", 1), lambda: Claim(1, 0))
 
 
+def test_a_directory_that_may_not_be_written_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claims = Claims(published(tmp_path, 1))
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(FencepostError, match=r"which this executor may not write to \(read-only\).*Grant"):
+        claims.claim(MicroBatch("query", 0), lambda: Claim(1, 0))
+
+
 def test_old_claims_and_those_of_abandoned_queries_are_deleted(tmp_path: Path) -> None:
     claims = Claims(published(tmp_path, 1))
     for number in (0, 5, 1100, 64 * 20):

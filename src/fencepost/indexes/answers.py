@@ -53,12 +53,12 @@ def drop_hidden(offsets: Int64s, rules: Int64s, hidden: Bools) -> None:
 
 
 @kernel
-def join_rows(offsets: Int64s, boxes: UInt32s, rules: Int64s, start: int, cursor: Int64s, out: Int64s) -> None:
-    """Append the rules of each row's boxes, counted from `start`, at the row's cursor, and move it."""
+def join_rows(offsets: Int64s, boxes: UInt32s, rules: Int64s, cursor: Int64s, out: Int64s) -> None:
+    """Append the rules of each row's boxes at the row's cursor, and move it."""
     for row in range(len(cursor)):
         at = cursor[row]
         for i in range(offsets[row], offsets[row + 1]):
-            out[at] = start + rules[boxes[i]]
+            out[at] = rules[boxes[i]]
             at += 1
         cursor[row] = at
 

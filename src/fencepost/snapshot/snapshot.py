@@ -213,18 +213,18 @@ class Snapshot:
         Args:
             table: an Arrow table, a pandas or polars frame, or a dict of arrays; other columns do not matter.
         """
-        found = self.match_rows(self.encode(table))
-        return Matches(found.offsets, self.rules.ids[found.ids])
+        return self.match_ids(self.encode(table))
+
+    def match_ids(self, batch: Batch) -> Matches:
+        """Like `match`, for encoded rows."""
+        if self._several or self._any_hidden is not None:
+            found = self.match_rows(batch)
+            return Matches(found.offsets, self.rules.ids[found.ids])
+        return Matches(*self._found(batch, self._box_ids))
 
     def match_rows(self, batch: Batch) -> Matches:
-        """Like `match`, for encoded rows; the ids are rows of `rules`."""
-        if len(self._live) == 1 and not self._live[0][0]:
-            group = self._live[0][1]
-            offsets, boxes = group.match(batch)
-            rows = np.empty(len(boxes), np.int64)
-            rules_of(boxes, group.rules, rows)
-        else:
-            offsets, rows = self._joined(batch)
+        """Like `match_ids`, but the ids are rows of `rules`."""
+        offsets, rows = self._found(batch, self._box_rows)
         if self._any_hidden is not None:
             drop_hidden(offsets, rows, self._any_hidden)
         if self._several:
@@ -232,17 +232,32 @@ class Snapshot:
             unique_rows(offsets, rows, np.full(len(self.rules.ids) if longest > SHORT_ROW else 0, -1, np.int64))
         return Matches(offsets, rows[: offsets[-1]])
 
-    def _joined(self, batch: Batch) -> tuple[Int64s, Int64s]:
-        """What all groups find, row by row."""
-        answers = [(start, group.rules, *group.match(batch)) for start, group in self._live]
+    def _found(self, batch: Batch, numbers: Sequence[Int64s]) -> tuple[Int64s, Int64s]:
+        """What all groups find, row by row: for each box its number, which is given per group."""
+        answers = [group.match(batch) for _, group in self._live]
+        if len(answers) == 1:
+            offsets, boxes = answers[0]
+            found = np.empty(len(boxes), np.int64)
+            rules_of(boxes, numbers[0], found)
+            return offsets, found
         offsets = np.zeros(batch.rows + 1, np.int64)
-        for _, _, own, _ in answers:
+        for own, _ in answers:
             offsets += own
-        rows = np.empty(int(offsets[-1]), np.int64)
+        found = np.empty(int(offsets[-1]), np.int64)
         cursor = offsets[:-1].copy()
-        for start, rules, own, boxes in answers:
-            join_rows(own, boxes, rules, start, cursor, rows)
-        return offsets, rows
+        for (own, boxes), of_boxes in zip(answers, numbers, strict=True):
+            join_rows(own, boxes, of_boxes, cursor, found)
+        return offsets, found
+
+    @cached_property
+    def _box_rows(self) -> list[Int64s]:
+        """Per live group, the row of each box's rule."""
+        return [start + group.rules if start else group.rules for start, group in self._live]
+
+    @cached_property
+    def _box_ids(self) -> list[Int64s]:
+        """Per live group, the id of each box's rule."""
+        return [self.rules.ids[rows] for rows in self._box_rows]
 
     @cached_property
     def _several(self) -> bool:

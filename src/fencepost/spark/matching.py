@@ -71,7 +71,7 @@ class _Answerer:
     def __call__(self, rows: int, columns: Sequence[Any]) -> list[Any]:
         begin = time.perf_counter_ns()
         batch = self._encoded(rows, columns)
-        found = self._snapshot.match_rows(batch)
+        found = self._snapshot.match_ids(batch)
         total = int(found.offsets[-1])
         if total > _LONGEST:
             raise FencepostError(
@@ -79,8 +79,7 @@ class _Answerer:
                 f"at most {_LONGEST:,} in one Arrow batch",
                 "Lower spark.sql.execution.arrow.maxRecordsPerBatch.",
             )
-        ids = self._snapshot.rules.ids[found.ids]
-        lists = pa.ListArray.from_arrays(pa.array(found.offsets.astype(np.int32)), pa.array(ids))
+        lists = pa.ListArray.from_arrays(pa.array(found.offsets.astype(np.int32)), pa.array(found.ids))
         if not self._task.metered:
             return [lists]
         return [lists, self._meter(batch, time.perf_counter_ns() - begin)]

@@ -73,22 +73,31 @@ class Claims:
             batch: the running micro-batch.
             newest_usable: finds the version to claim.
         """
-        file = self._file(batch)
-        claim = self._read(file)
-        if claim is None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            claim = newest_usable()
-            try:
-                _create(file, json.dumps(claim._asdict()))
-            except FileExistsError:
-                claim = self._read(file)
-                assert claim is not None, "a claim that exists can be read"
-            else:
-                self._tidy(batch, claim.version)
-        # A version that is gone is refused by whoever loads it, with the remedy.
-        with contextlib.suppress(FencepostError):
-            self._versions.lease(claim.version, batch.query)
+        try:
+            claim = self._read(self._file(batch)) or self._claim(batch, newest_usable())
+            # A version that is gone is refused by whoever loads it, with the remedy.
+            with contextlib.suppress(FencepostError):
+                self._versions.lease(claim.version, batch.query)
+        except PermissionError as error:
+            raise FencepostError(
+                f"{self._versions.path}, which this executor may not write to ({error})",
+                "a directory in which a stream can note the version that each micro-batch uses",
+                "Grant the executors' user the right to write there.",
+            ) from None
         return claim
+
+    def _claim(self, batch: MicroBatch, wanted: Claim) -> Claim:
+        """Claim a version, unless another task was faster: then that one's."""
+        file = self._file(batch)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            _create(file, json.dumps(wanted._asdict()))
+        except FileExistsError:
+            claim = self._read(file)
+            assert claim is not None, "a claim that exists can be read"
+            return claim
+        self._tidy(batch, wanted.version)
+        return wanted
 
     def sweep(self) -> None:
         """Delete the claims of queries that have not run for a month; they do not come back."""
