@@ -2,8 +2,15 @@
 
 Intervals answer "which intervals contain this value?" (`stab`). All of them share one contract, in
 `fencepost.indexes.intervals.contract`, and one conformance suite, which tests every class listed here.
+
+Borders answer "what did this move enter, leave or jump over?" (`update`, `crossings`); their contract is in
+`fencepost.indexes.borders.contract`.
 """
 
+from fencepost.indexes.borders.bmq import BMQ
+from fencepost.indexes.borders.borders import Borders
+from fencepost.indexes.borders.contract import Crossings
+from fencepost.indexes.borders.diff import DiffRMQ
 from fencepost.indexes.intervals.acei import ACEI
 from fencepost.indexes.intervals.cei import CEI
 from fencepost.indexes.intervals.islist import ISList
@@ -14,4 +21,19 @@ from fencepost.indexes.intervals.slices import SliceList
 from fencepost.indexes.intervals.ui import UI
 from fencepost.indexes.matches import Matches, Storage
 
-__all__ = ["ACEI", "CEI", "LCI", "SCI", "UI", "ISList", "Linear", "Matches", "SliceList", "Storage"]
+__all__ = [
+    "ACEI",
+    "BMQ",
+    "CEI",
+    "LCI",
+    "SCI",
+    "UI",
+    "Borders",
+    "Crossings",
+    "DiffRMQ",
+    "ISList",
+    "Linear",
+    "Matches",
+    "SliceList",
+    "Storage",
+]

@@ -187,7 +187,7 @@ class AxisRules:
         """Build a run of these rows behind the others."""
         first = self._end()
         self._truncate_gone(first)
-        parts = []
+        parts: list[Part] = []
         marks, entries = self._marks_end()
         for keyed in (False, True):
             own = [each for each in rows if (len(each.groups) > 0) is keyed]
@@ -261,6 +261,11 @@ class AxisRules:
     def slots_of(self, ids: Int64s) -> Int64s:
         """The slot of each id, or -1."""
         return self.slots.find(ids, (run.slots for run in self._runs))
+
+    def slot_ids(self) -> Int64s:
+        """The id of every slot."""
+        slot_ids, origin = self.slots.translation
+        return slot_ids if len(slot_ids) else np.arange(origin, origin + len(self.slots.owners))
 
     # -- asking -----------------------------------------------------------------------------------------
 
@@ -373,15 +378,13 @@ class AxisRules:
         self.compact()
         run = self._runs[0] if self._runs else _Run((), range(0), 0)
         translation = self.slots.translation
+        slot_state = (translation.origin, self.slots.next, self.slots.listed, run.slots.start, run.slots.stop)
         arrays: dict[str, npt.NDArray[Any]] = {
             **self.lists._asdict(),
             "slot_ids": translation.slot_ids,
             "owners": self.slots.owners,
             "slot_starts": self.slots.first_windows,
-            "axis": np.array(
-                [_FORMAT, self.is_float, self.live, translation.origin, self.slots.next, self.slots.listed]
-                + [run.slots.start, run.slots.stop, len(run.parts)]
-            ),
+            "axis": np.array([_FORMAT, self.is_float, self.live, *slot_state, len(run.parts)]),
         }
         for number, part in enumerate(run.parts):
             arrays |= {f"part{number}.{name}": array for name, array in part._asdict().items()}
@@ -449,9 +452,7 @@ class _Answer:
         self._offsets[0] = 0
         self._filled = 0
 
-    def append(
-        self, row: int, ends: Int64s, stage: UInt32s, start: int, translation: Translation, rows: int
-    ) -> None:
+    def append(self, row: int, ends: Int64s, stage: UInt32s, start: int, translation: Translation, rows: int) -> None:
         """Append the slots that a stage has for the rows from `row` on; `rows` is the number of all."""
         count = int(ends[-1])
         needed = self._filled + count

@@ -28,7 +28,17 @@ from fencepost.indexes.intervals.window_kernels import (
 from fencepost.indexes.intervals.windows import sort_intervals
 from fencepost.indexes.vectors import PADDING
 
-__all__ = ["ALIGNED", "BLOCK_STARTS", "TABLE_STARTS", "Lists", "Part", "check_lists", "empty_lists", "extended", "rows_of"]
+__all__ = [
+    "ALIGNED",
+    "BLOCK_STARTS",
+    "TABLE_STARTS",
+    "Lists",
+    "Part",
+    "check_lists",
+    "empty_lists",
+    "extended",
+    "rows_of",
+]
 
 ALIGNED = 64
 """Every part begins at a multiple of so many positions."""
@@ -102,15 +112,16 @@ def extended(lists: Lists, first: int, marks: int, entries: int, rows: Intervals
     groups_first = np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32)
     room = -(-n // ALIGNED) * ALIGNED
     new_marks, new_entries = np.empty((groups + n // _NEAREST + 1, 2), np.uint32), np.empty(n // _APART + 1, np.uint32)
-    longer = Lists(
-        *(_longer(column, first, room + PADDING) for column in lists[:5]),
-        _longer(lists.least_ends, first // BLOCK_STARTS, room // BLOCK_STARTS),
-        lists.marks,
-        lists.mark_entries,
-        _longer(lists.mark_table, first // TABLE_STARTS, room // TABLE_STARTS),
+    by_position = {name: _longer(getattr(lists, name), first, room + PADDING) for name in Lists._fields[:5]}
+    longer = lists._replace(
+        **by_position,
+        least_ends=_longer(lists.least_ends, first // BLOCK_STARTS, room // BLOCK_STARTS),
+        mark_table=_longer(lists.mark_table, first // TABLE_STARTS, room // TABLE_STARTS),
     )
     lay_out(ordered, first, longer)
-    placed = place_marks(longer.start_keys, longer.start_ends, longer.end_keys, groups_first, first, new_marks, new_entries)
+    placed = place_marks(
+        longer.start_keys, longer.start_ends, longer.end_keys, groups_first, first, new_marks, new_entries
+    )
     new_marks, new_entries = new_marks[: placed[0]], new_entries[: placed[1]]
     new_marks[:, 1] += entries
     end = np.array([[_NONE, entries + placed[1]]], np.uint32)

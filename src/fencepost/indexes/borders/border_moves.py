@@ -331,6 +331,7 @@ def write_met(lists: Lists, gone: Gone, moves: Moves, row: int, offsets: Int64s,
     Where there is no way between the two ends (see `Moves`), those that hold at either.
     """
     before, after, keyed = moves.before, moves.after, moves.keyed
+    start_slots, some_gone = lists.start_slots, len(gone.starts) > 0
     at = i64(0)
     while row < before.shape[0]:
         for part in range(before.shape[1]):
@@ -340,11 +341,16 @@ def write_met(lists: Lists, gone: Gone, moves: Moves, row: int, offsets: Int64s,
                 continue
             apart = len(moves.first) > 0 and moves.first[row]
             apart |= len(moves.regrouped) > 0 and keyed[part] and moves.regrouped[row]
+            passed = i64(0)
             if not apart:
-                s1, e1 = max(s0, s1), min(e0, e1)
-                s0 = e0
-            if at + s0 - e0 + s1 - e1 + PADDING > len(out):
+                passed = abs(s1 - s0)
+                s0, e0 = min(s0, s1), min(e0, e1)
+                s1 = e1
+            if at + s0 - e0 + s1 - e1 + passed + PADDING > len(out):
                 return row
+            for start in range(s0, s0 + passed):
+                out[at] = start_slots[start]
+                at += not (some_gone and is_gone(gone.starts, start))
             if s0 > e0:
                 at = write_held(lists, gone.starts, s0, e0, _EVERYWHERE, 0, out, at)
             if s1 > e1:
@@ -355,9 +361,7 @@ def write_met(lists: Lists, gone: Gone, moves: Moves, row: int, offsets: Int64s,
 
 
 @kernel
-def translate(
-    slots: UInt32s, start: int, count: int, translation: Translation, out: npt.NDArray[Any], at: int
-) -> None:
+def translate(slots: UInt32s, start: int, count: int, translation: Translation, out: npt.NDArray[Any], at: int) -> None:
     """Copy slots to int64 `out` as ids."""
     slot_ids, origin = translation.slot_ids, translation.origin
     if len(slot_ids) > 0:

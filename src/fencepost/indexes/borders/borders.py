@@ -8,10 +8,19 @@ import numpy as np
 import numpy.typing as npt
 
 from fencepost.errors import FencepostError
-from fencepost.indexes.arguments import Column, group_column, id_column, repeated_rows, same_length, shown_bound, whole_id
+from fencepost.indexes.arguments import (
+    Column,
+    group_column,
+    id_column,
+    repeated_rows,
+    same_length,
+    shown_bound,
+    whole_id,
+)
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.borders.axis import Asked, AxisRules
 from fencepost.indexes.borders.border_moves import CHEAPER, COMPARE, WALK
+from fencepost.indexes.borders.box_rules import BoxRules
 from fencepost.indexes.borders.contract import BorderIndex, Bound, Crossings, axis_columns, first_rows, same_rows
 from fencepost.indexes.borders.objects import GROUPED, PLACED, UNKNOWN, ObjectColumn, object_column
 from fencepost.indexes.intervals.contract import EMPTY, KNOWN, NAN_BOUND, Bounds, refusal, unknown
@@ -58,13 +67,11 @@ class Borders(BorderIndex):
             raise FencepostError(f"values={values!r}", "'int64' or 'float64'", "Leave it out to let the data decide.")
         self.values = values
         self._lock = threading.RLock()
-        self._rules = AxisRules()
+        self._rules: AxisRules | BoxRules = AxisRules() if dimensions == 1 else BoxRules(dimensions)
 
     # -- rules ------------------------------------------------------------------------------------------
 
-    def insert(
-        self, id: int, lo: Bound, hi: Bound, bounds: Bounds | None = None, group: int | None = None
-    ) -> None:
+    def insert(self, id: int, lo: Bound, hi: Bound, bounds: Bounds | None = None, group: int | None = None) -> None:
         """Add one rule; see `insert_many`."""
         self.insert_many([whole_id(id)], [lo], [hi], bounds, None if group is None else [group])
 
@@ -301,7 +308,9 @@ class Borders(BorderIndex):
             )
         keys, in_none = group_column(groups, rows)
         if len(keys) != rows:
-            raise FencepostError(f"{rows} rows and {len(keys)} groups", "one group per row", "Pass columns of one length.")
+            raise FencepostError(
+                f"{rows} rows and {len(keys)} groups", "one group per row", "Pass columns of one length."
+            )
         if in_none.any():
             raise FencepostError(
                 f"row {int(np.argmax(in_none))} without a group", "the group of each row", "Leave such rows out."
@@ -349,14 +358,13 @@ class Borders(BorderIndex):
         dimensions, kind = arrays["borders"].tolist()
         values: ValueType | None = None if kind == 0 else "int64" if kind == 1 else "float64"
         index = cls(dimensions, values)
-        index._rules = type(index._rules).from_arrays(arrays)
+        index._rules = (AxisRules if dimensions == 1 else BoxRules).from_arrays(arrays)
         return index
 
     @property
     def slot_ids(self) -> Int64s:
         """The id of every slot."""
-        slot_ids, origin = self._rules.slots.translation
-        return slot_ids if len(slot_ids) else np.arange(origin, origin + len(self._rules.slots.owners))
+        return self._rules.slot_ids()
 
     def storage(self) -> Storage:
         """Borders and the slots at them; the model is 12 bytes per border."""

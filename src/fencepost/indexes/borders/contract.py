@@ -207,15 +207,15 @@ class FloatBorders(BorderIndex):
 
 
 def axis_columns(rows: Any, dimensions: int, what: str) -> list[Any]:
-    """One column per axis of values or bounds as callers write them: flat on one axis, a sequence per row on several."""
+    """One column per axis of values or bounds: callers write them flat on one axis, a sequence per row on several."""
     if dimensions == 1:
         return [[rows] if np.ndim(rows) == 0 else rows]
     if isinstance(rows, np.ndarray):
         if rows.ndim != 2 or rows.shape[1] != dimensions:
             raise _not_so_many_axes(rows[0] if len(rows) else rows, dimensions, what)
         return [np.ascontiguousarray(rows[:, axis]) for axis in range(dimensions)]
-    items = [(None,) * dimensions if row is None else row for row in rows]
-    wrong = [row for row in items if not np.iterable(row) or len(row) != dimensions]
+    items: list[Any] = [(None,) * dimensions if row is None else row for row in rows]
+    wrong = [row for row in items if np.ndim(row) != 1 or len(row) != dimensions]
     if wrong:
         raise _not_so_many_axes(wrong[0], dimensions, what)
     return [[row[axis] for row in items] for axis in range(dimensions)]
