@@ -159,7 +159,9 @@ def two_axes(full: bool) -> Report:
         taken = interleaved(contest, rounds=3)
         each = {"Borders": taken["Borders"] / objects * 1e9, "BMQ": taken["BMQ"] / some * 1e9}
         report.at_most(f"steps up to {step:.2%}: Borders, per row", each["Borders"], goal, " ns")
-        report.at_least(f"steps up to {step:.2%}: BMQ ({each['BMQ']:,.0f} ns) / Borders", each["BMQ"] / each["Borders"], 20)
+        report.at_least(
+            f"steps up to {step:.2%}: BMQ ({each['BMQ']:,.0f} ns) / Borders", each["BMQ"] / each["Borders"], 20
+        )
     return report
 
 

@@ -1,5 +1,6 @@
 """The truth, written without a look at the code under test: plain Python, one comparison at a time."""
 
+import itertools
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -45,7 +46,7 @@ def line_meets(before: Point, after: Point, lows: Point, highs: Point) -> bool:
     for start, step, *ends in zip(starts, steps, lows, highs, strict=True):
         shares |= {(Fraction(end) - start) / step for end in ends if math.isfinite(end) and step}
     ordered = sorted(share for share in shares if 0 <= share <= 1)
-    tried = ordered + [(a + b) / 2 for a, b in zip(ordered, ordered[1:], strict=False)]
+    tried = ordered + [(a + b) / 2 for a, b in itertools.pairwise(ordered)]
     return any(
         all(
             low <= start + share * step and (high == math.inf or start + share * step < high)

@@ -15,6 +15,7 @@ from fencepost.indexes.borders.border_moves import (
     CROSS,
     ENTER,
     EXIT,
+    Asked,
     Gone,
     Moves,
     find_places,
@@ -32,31 +33,12 @@ from fencepost.indexes.vectors import PADDING, aligned_empty
 __all__ = ["Asked", "AxisRules", "Rounds"]
 
 _FORMAT = 1
-_ROUND = 16384
-_STAGE = 1 << 16
+_ROUND = 8192
+_STAGE = 1 << 15
 _MOST_PARTS = 8
 _NO_MASK = np.zeros(0, np.bool_)
 _NO_GROUPS = np.zeros(0, np.int64)
 _NO_BITS = np.zeros(0, np.uint64)
-
-
-class Asked(NamedTuple):
-    """Moves in ordinals. An empty mask marks no row; groups are empty where no rule has one."""
-
-    before: Int64s
-    after: Int64s
-    first: Bools
-    """Rows without a position before."""
-    missing: Bools
-    """Rows without a position after."""
-    groupless: Bools
-    """Rows whose group before is not known: in no rule of a group."""
-    before_groups: Int64s
-    after_groups: Int64s
-
-    def rows(self, start: int, stop: int) -> "Asked":
-        """Some of the rows."""
-        return Asked(*(column[start:stop] for column in self))
 
 
 Rounds = Callable[[int, int], Asked]
@@ -89,7 +71,7 @@ class AxisRules:
     def __init__(self) -> None:
         self.is_float = False
         self._stage: UInt32s = aligned_empty(0, np.uint32)
-        self._places: UInt32s = np.empty((2, 0, 0, 2), np.uint32)
+        self._places: UInt32s = np.empty((0, 0, 4), np.uint32)
         self.clear()
 
     def clear(self) -> None:
@@ -303,7 +285,7 @@ class AxisRules:
         translation = Translation(_NO_GROUPS, 0) if slots else self.slots.translation
         for start in range(0, rows, _ROUND):
             moves = self._located(asked(start, min(start + _ROUND, rows)))
-            count = len(moves.before)
+            count = len(moves.places)
             row = 0
             while row < count:
                 self._reserve()
@@ -334,7 +316,7 @@ class AxisRules:
         for start in range(0, rows, _ROUND):
             moves = self._located(asked(start, min(start + _ROUND, rows)))
             row = 0
-            while row < len(moves.before):
+            while row < len(moves.places):
                 self._reserve()
                 until = write_met(self.lists, self._gone, moves, row, offsets, self._stage)
                 if until == row:
@@ -351,25 +333,19 @@ class AxisRules:
 
     def _located(self, asked: Asked) -> Moves:
         """Where both ends of the moves lie in every part."""
-        parts = [part for run in self._runs for part in run.parts]
-        rows = len(asked.after)
-        if self._places.shape[1:] != (_ROUND, len(parts), 2):
-            self._places = np.empty((2, _ROUND, len(parts), 2), np.uint32)
-        before, after = self._places[:, :rows]
-        grouped = len(asked.after_groups) > 0
+        parts = self.parts()
+        if self._places.shape != (_ROUND, len(parts), 4):
+            self._places = np.empty((_ROUND, len(parts), 4), np.uint32)
+        places = self._places[: len(asked.after)]
         regrouped = _NO_MASK
-        unplaced = asked.first
-        if grouped:
+        if len(asked.after_groups):
             regrouped = asked.before_groups != asked.after_groups
             if len(asked.groupless):
                 regrouped |= asked.groupless
-                unplaced = asked.groupless | asked.first if len(asked.first) else asked.groupless
         for column, part in enumerate(parts):
-            hidden = unplaced if part.meta[1] else asked.first
-            find_places(part, self.lists, asked.before, hidden, asked.before_groups, before, column)
-            find_places(part, self.lists, asked.after, asked.missing, asked.after_groups, after, column)
+            find_places(part, self.lists, asked, places, column)
         keyed = np.array([part.meta[1] != 0 for part in parts], np.bool_)
-        return Moves(before, after, keyed, asked.first, regrouped, asked.missing)
+        return Moves(places, keyed, asked.first, regrouped, asked.missing)
 
     # -- saving and reporting ---------------------------------------------------------------------------
 

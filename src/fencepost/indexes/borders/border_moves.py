@@ -23,6 +23,7 @@ __all__ = [
     "ENTER",
     "EXIT",
     "WALK",
+    "Asked",
     "Gone",
     "Moves",
     "find_places",
@@ -49,14 +50,30 @@ class Gone(NamedTuple):
     ends: UInt64s
 
 
+class Asked(NamedTuple):
+    """Moves in ordinals. An empty mask marks no row; groups are empty where no rule has one."""
+
+    before: Int64s
+    after: Int64s
+    first: Bools
+    """Rows without a position before."""
+    missing: Bools
+    """Rows without a position after."""
+    groupless: Bools
+    """Rows whose group before is not known: in no rule of a group."""
+    before_groups: Int64s
+    after_groups: Int64s
+
+    def rows(self, start: int, stop: int) -> "Asked":
+        """Some of the rows."""
+        return Asked(*(column[start:stop] for column in self))
+
+
 class Moves(NamedTuple):
-    """Where moves start and end among the borders, a column per part, and which of them are no walks.
+    """Where moves start and end among the borders, and which of them are no walks."""
 
-    `before` and `after` have (position behind the last start, position of the next end).
-    """
-
-    before: UInt32s
-    after: UInt32s
+    places: UInt32s
+    """Per row and part: position behind the last start and that of the next end, before and after."""
     keyed: Bools
     """Of each part, whether it is keyed by group."""
     first: Bools
@@ -68,10 +85,8 @@ class Moves(NamedTuple):
 
 
 @kernel
-def find_places(
-    part: Part, lists: Lists, values: Int64s, missing: Bools, groups: Int64s, places: UInt32s, column: int
-) -> None:
-    """Write where each value lies among the starts and ends of a part.
+def find_places(part: Part, lists: Lists, asked: Asked, places: UInt32s, column: int) -> None:
+    """Write where both ends of each move lie among the starts and ends of a part.
 
     What is missing, or in a group without rules, lies before everything.
     """
@@ -79,21 +94,31 @@ def find_places(
     table, group_keys, groups_first = part.groups_table, part.group_keys, part.groups_first
     scales, buckets = part.scales, part.buckets
     is_float, keyed, first = part.meta[0] != 0, part.meta[1] != 0, part.meta[2]
-    numbers = np.empty(_BLOCK, np.int64)
-    where = np.empty(_BLOCK, np.int64)
-    begins = np.empty((_BLOCK, 2), np.int64)
-    limits = np.empty((_BLOCK, 2), np.int64)
-    for block in range(0, len(values), _BLOCK):
-        size = min(_BLOCK, len(values) - block)
+    before, after, unplaced, missing, groupless = asked.before, asked.after, asked.first, asked.missing, asked.groupless
+    before_groups, after_groups = asked.before_groups, asked.after_groups
+    values = np.empty(2 * _BLOCK, np.int64)
+    keys = np.empty(2 * _BLOCK, np.int64)
+    numbers = np.empty(2 * _BLOCK, np.int64)
+    where = np.empty(2 * _BLOCK, np.int64)
+    begins = np.empty((2 * _BLOCK, 2), np.int64)
+    limits = np.empty((2 * _BLOCK, 2), np.int64)
+    for block in range(0, len(after), _BLOCK):
+        size = min(_BLOCK, len(after) - block)
+        for i in range(size):
+            values[2 * i] = before[block + i]
+            values[2 * i + 1] = after[block + i]
         if keyed:
             for i in range(size):
-                numbers[i] = spread(groups[block + i], len(table))
+                keys[2 * i] = before_groups[block + i]
+                keys[2 * i + 1] = after_groups[block + i]
+            for i in range(2 * size):
+                numbers[i] = spread(keys[i], len(table))
                 prefetch(table, numbers[i])
-            for i in range(size):
+            for i in range(2 * size):
                 at = numbers[i]
                 group = _NOWHERE
                 while table[at] != 0:
-                    if group_keys[i64(table[at]) - 1] == groups[block + i]:
+                    if group_keys[i64(table[at]) - 1] == keys[i]:
                         group = i64(table[at]) - 1
                         break
                     at = at + 1 if at + 1 < len(table) else 0
@@ -102,21 +127,29 @@ def find_places(
                     prefetch(groups_first, group)
                     if group < len(scales):
                         prefetch(scales, 4 * group)
-        else:
             for i in range(size):
+                if len(groupless) > 0 and groupless[block + i]:
+                    numbers[2 * i] = _NOWHERE
+        else:
+            for i in range(2 * size):
                 numbers[i] = 0
-        for i in range(size):
+        if len(unplaced) > 0:
+            for i in range(size):
+                if unplaced[block + i]:
+                    numbers[2 * i] = _NOWHERE
+        if len(missing) > 0:
+            for i in range(size):
+                if missing[block + i]:
+                    numbers[2 * i + 1] = _NOWHERE
+        for i in range(2 * size):
             group = numbers[i]
-            if len(missing) > 0 and missing[block + i]:
-                group = _NOWHERE
-                numbers[i] = _NOWHERE
             where[i] = _NOWHERE
             if group != _NOWHERE and group < len(scales):
                 where[i] = i64(scales[group, 2]) + bucket_of(
-                    decoded(values[block + i], is_float), scales[group, 0], scales[group, 1], scales[group, 3]
+                    decoded(values[i], is_float), scales[group, 0], scales[group, 1], scales[group, 3]
                 )
                 prefetch(buckets, 2 * where[i])
-        for i in range(size):
+        for i in range(2 * size):
             group, bucket = numbers[i], where[i]
             begin = first
             end = first
@@ -135,8 +168,9 @@ def find_places(
                 limits[i, 1] = end
             prefetch(start_keys, begins[i, 0])
             prefetch(end_keys, begins[i, 1])
-        for i in range(size):
-            value = values[block + i]
+        for i in range(2 * size):
+            value = values[i]
+            row, side = block + (i >> 1), 2 * (i & 1)
             a, b = begins[i, 0], limits[i, 0]
             while b - a > _COMPARED:
                 middle = (a + b) >> 1
@@ -150,7 +184,7 @@ def find_places(
                 a += passed
                 if passed < 8:
                     break
-            places[block + i, column, 0] = a
+            places[row, column, side] = a
             a, b = begins[i, 1], limits[i, 1]
             while b - a > _COMPARED:
                 middle = (a + b) >> 1
@@ -164,7 +198,7 @@ def find_places(
                 a += passed
                 if passed < 8:
                     break
-            places[block + i, column, 1] = a
+            places[row, column, side + 1] = a
 
 
 @kernel
@@ -239,28 +273,30 @@ def write_moves(
         lists.end_slots,
         lists.least_ends,
     )
-    before, after, keyed = moves.before, moves.after, moves.keyed
+    places, keyed = moves.places, moves.keyed
+    first, regrouped, missing = moves.first, moves.regrouped, moves.missing
+    some_first, some_regrouped, some_missing = len(first) > 0, len(regrouped) > 0, len(missing) > 0
     gone_starts, gone_ends = gone.starts, gone.ends
     room = len(out) // 3
     some_gone = len(gone_starts) > 0
-    parts = before.shape[1]
-    rows = before.shape[0]
+    parts = places.shape[1]
+    rows = places.shape[0]
     entered, left, crossed = i64(0), i64(room), i64(2 * room)
     while row < rows:
         if row + _AHEAD < rows:
             for part in range(parts):
-                start = min(i64(before[row + _AHEAD, part, 0]), i64(after[row + _AHEAD, part, 0]))
-                end = min(i64(before[row + _AHEAD, part, 1]), i64(after[row + _AHEAD, part, 1]))
+                start = min(i64(places[row + _AHEAD, part, 0]), i64(places[row + _AHEAD, part, 2]))
+                end = min(i64(places[row + _AHEAD, part, 1]), i64(places[row + _AHEAD, part, 3]))
                 prefetch(least_ends, start // BLOCK_STARTS)
                 prefetch(start_slots, start)
                 prefetch(end_slots, end)
         for part in range(parts):
-            s0, e0 = i64(before[row, part, 0]), i64(before[row, part, 1])
-            s1, e1 = i64(after[row, part, 0]), i64(after[row, part, 1])
-            if len(moves.missing) > 0 and moves.missing[row]:
+            s0, e0 = i64(places[row, part, 0]), i64(places[row, part, 1])
+            s1, e1 = i64(places[row, part, 2]), i64(places[row, part, 3])
+            if some_missing and missing[row]:
                 continue
-            apart = len(moves.first) > 0 and moves.first[row]
-            apart |= len(moves.regrouped) > 0 and keyed[part] and moves.regrouped[row]
+            apart = some_first and first[row]
+            apart |= some_regrouped and keyed[part] and regrouped[row]
             if apart:
                 if entered + s1 - e1 + PADDING > room or left + s0 - e0 + PADDING > 2 * room:
                     return row
@@ -330,17 +366,19 @@ def write_met(lists: Lists, gone: Gone, moves: Moves, row: int, offsets: Int64s,
 
     Where there is no way between the two ends (see `Moves`), those that hold at either.
     """
-    before, after, keyed = moves.before, moves.after, moves.keyed
+    places, keyed = moves.places, moves.keyed
+    first, regrouped, missing = moves.first, moves.regrouped, moves.missing
+    some_first, some_regrouped, some_missing = len(first) > 0, len(regrouped) > 0, len(missing) > 0
     start_slots, some_gone = lists.start_slots, len(gone.starts) > 0
     at = i64(0)
-    while row < before.shape[0]:
-        for part in range(before.shape[1]):
-            s0, e0 = i64(before[row, part, 0]), i64(before[row, part, 1])
-            s1, e1 = i64(after[row, part, 0]), i64(after[row, part, 1])
-            if len(moves.missing) > 0 and moves.missing[row]:
+    while row < places.shape[0]:
+        for part in range(places.shape[1]):
+            s0, e0 = i64(places[row, part, 0]), i64(places[row, part, 1])
+            s1, e1 = i64(places[row, part, 2]), i64(places[row, part, 3])
+            if some_missing and missing[row]:
                 continue
-            apart = len(moves.first) > 0 and moves.first[row]
-            apart |= len(moves.regrouped) > 0 and keyed[part] and moves.regrouped[row]
+            apart = some_first and first[row]
+            apart |= some_regrouped and keyed[part] and regrouped[row]
             passed = i64(0)
             if not apart:
                 passed = abs(s1 - s0)

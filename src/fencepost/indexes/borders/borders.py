@@ -18,8 +18,8 @@ from fencepost.indexes.arguments import (
     whole_id,
 )
 from fencepost.indexes.arrays import Bools, Int64s
-from fencepost.indexes.borders.axis import Asked, AxisRules
-from fencepost.indexes.borders.border_moves import CHEAPER, COMPARE, WALK
+from fencepost.indexes.borders.axis import AxisRules
+from fencepost.indexes.borders.border_moves import CHEAPER, COMPARE, WALK, Asked
 from fencepost.indexes.borders.box_rules import BoxRules
 from fencepost.indexes.borders.contract import BorderIndex, Bound, Crossings, axis_columns, first_rows, same_rows
 from fencepost.indexes.borders.objects import GROUPED, PLACED, UNKNOWN, ObjectColumn, object_column
@@ -252,10 +252,12 @@ class Borders(BorderIndex):
             if len(keys) and self._objects.positions.shape[1] == self.dimensions:
                 self._objects.add_column()
             state = GROUPED if len(keys) else PLACED
+            named = np.fromiter(column.names, np.int64, len(column.names))
 
             def moved(start: int, stop: int) -> Asked:
                 numbers = column.numbers[start:stop]
-                names = {row - start: name for row, name in column.names.items() if start <= row < stop}
+                own = named[np.searchsorted(named, start) : np.searchsorted(named, stop)].tolist()
+                names = {row - start: column.names[row] for row in own}
                 found = self._objects.slots(ObjectColumn(numbers, names))
                 words = after[start:stop].reshape(stop - start, -1)
                 if len(keys):

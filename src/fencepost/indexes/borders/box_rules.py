@@ -10,15 +10,17 @@ from fencepost.compiled import kernel
 from fencepost.indexes import idmap
 from fencepost.indexes.arguments import kernel_ready
 from fencepost.indexes.arrays import Bools, Int64s, i64
-from fencepost.indexes.borders.axis import Asked, AxisRules, Rounds
+from fencepost.indexes.borders.axis import AxisRules, Rounds
 from fencepost.indexes.borders.bmq_kernels import find_all
+from fencepost.indexes.borders.border_moves import Asked
 from fencepost.indexes.borders.contract import Crossings
 from fencepost.indexes.borders.lines import lines_meet, only
 from fencepost.indexes.matches import Matches
 
 __all__ = ["BoxRules"]
 
-_ROUND = 16384
+_CANDIDATES = 1 << 17
+"""Judged in one round, on average: as many as stay in the cache."""
 _SAMPLE = 1024
 
 
@@ -55,6 +57,7 @@ class BoxRules:
             np.zeros((0, d), np.int64), np.zeros((0, d), np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_)
         )
         self._axis, self._chosen, self._chosen_at = 0, AxisRules(), 0
+        self._round = 64
 
     @property
     def live(self) -> int:
@@ -111,6 +114,7 @@ class BoxRules:
             started, ended = np.searchsorted(firsts, middles, "right"), np.searchsorted(lasts, middles, "left")
             holding.append(float((started - ended).mean()))
         self._axis = int(np.argmin(holding))
+        self._round = int(np.clip(_CANDIDATES / (1 + min(holding)), 64, 8192))
         self._chosen, self._chosen_at = AxisRules(), len(places)
         self._chosen.is_float = self.is_float
         firsts, lasts = (np.ascontiguousarray(column[:, self._axis]) for column in boxes[:2])
@@ -142,8 +146,8 @@ class BoxRules:
     ) -> Crossings:
         """What each of so many moves enters, leaves and (if asked for) crosses along its straight line."""
         kinds: list[list[Matches]] = [[], [], []]
-        for start in range(0, rows, _ROUND):
-            moves = asked(start, min(start + _ROUND, rows))
+        for start in range(0, rows, self._round):
+            moves = asked(start, min(start + self._round, rows))
             for kind, found in zip(kinds, self._answers(moves, cross), strict=True):
                 kind.append(found)
         enter, exit, crossed = (_joined(kind, self._ids, slots) for kind in kinds)
@@ -170,7 +174,7 @@ class BoxRules:
         """Everything as flat arrays; changes are merged in first."""
         in_use = np.zeros(len(self._ids), np.bool_)
         in_use[self._places.places()] = True
-        own = {"ids": self._ids, "in_use": in_use, "chosen": np.array([self._axis, self._chosen_at])}
+        own = {"ids": self._ids, "in_use": in_use, "chosen": np.array([self._axis, self._chosen_at, self._round])}
         return {**self._chosen.to_arrays(), **{f"box.{k}": v for k, v in (own | self._boxes._asdict()).items()}}
 
     @classmethod
@@ -180,7 +184,7 @@ class BoxRules:
         rules = cls(own["firsts"].shape[1])
         rules._chosen = AxisRules.from_arrays(arrays)
         rules.is_float = rules._chosen.is_float
-        rules._axis, rules._chosen_at = own["chosen"].tolist()
+        rules._axis, rules._chosen_at, rules._round = own["chosen"].tolist()
         rules._ids, rules._boxes = own["ids"], Boxes(*(own[name] for name in Boxes._fields))
         places = np.flatnonzero(own["in_use"])
         rules._vacant = np.flatnonzero(~own["in_use"]).tolist()

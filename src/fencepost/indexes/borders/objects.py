@@ -138,6 +138,8 @@ class ObjectTable:
 
     def _enter_numbers(self, numbers: Int64s, found: Int64s) -> None:
         """Give every number that was not found (-1) a slot."""
+        if not len(found) or found.min() >= 0:
+            return
         row = 0
         while True:
             live = len(self) - len(self._named)
