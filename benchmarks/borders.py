@@ -58,7 +58,7 @@ def against_the_paper(ticks: int) -> Report:
     rows, names = work.values.ravel(), work.objects
     report = Report(f"Borders, the paper's workload: 100,000 rules, 2,000 objects x {ticks:,} rows, W=0.1%, FL=0.01%")
     domain = (0, int(work.domain))
-    indexes: dict[str, BorderIndex] = {
+    indexes: dict[str, Any] = {
         "Borders": Borders(),
         "BMQ": BMQ(),
         "DiffRMQ(CEI)": DiffRMQ(CEI(domain, CEI_LENGTH)),

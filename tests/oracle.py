@@ -65,7 +65,7 @@ class BorderOracle:
 
     def holds(self, id: int, point: Point) -> bool:
         lows, highs, bounds = self.rules[id]
-        return all(contains(*ends, bounds, value) for *ends, value in zip(lows, highs, point, strict=True))
+        return all(contains(low, high, bounds, value) for low, high, value in zip(lows, highs, point, strict=True))
 
     def move(self, before: Point | None, after: Point) -> tuple[set[int], set[int], set[int]]:
         if any(map(math.isnan, after)):

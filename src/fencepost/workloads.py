@@ -1,5 +1,6 @@
 """Seeded interval sets, values and moves, shared by tests, benchmarks, figures and the demo."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -141,12 +142,13 @@ def moves(
     los = rng.random(n) * domain * (1 - width)
     mean = fluctuation * domain
     shape = (ticks, objects)
-    lengths = {
+    laws: dict[str, Callable[[], npt.NDArray[np.float64]]] = {
         "constant": lambda: np.full(shape, mean),
         "uniform": lambda: rng.random(shape) * 2 * mean,
         "normal": lambda: np.abs(rng.normal(0, mean * np.sqrt(np.pi / 2), shape)),
         "exponential": lambda: rng.exponential(mean, shape),
-    }[law]()
+    }
+    lengths = laws[law]()
     lengths *= rng.choice([-1.0, 1.0], shape)
     lengths[0] = rng.random(objects) * domain
     folded = np.cumsum(lengths, axis=0) % (2 * domain)

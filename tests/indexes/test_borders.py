@@ -117,8 +117,8 @@ def test_changes_at_size_like_a_fresh_index(groups: int, sparse: bool) -> None:
         told["before_groups"] = np.where(rng.random(3000) < 0.7, told["after_groups"], rng.integers(0, groups, 3000))
     expected = sets(fresh.crossings(before, after, **told))
     for strategy in ("cheaper", "walk", "compare"):
-        assert sets(index.crossings(before, after, strategy=strategy, **told)) == expected  # type: ignore[arg-type]
-        found = index.crossings(before, after, cross=False, strategy=strategy, **told)  # type: ignore[arg-type]
+        assert sets(index.crossings(before, after, strategy=strategy, **told)) == expected
+        found = index.crossings(before, after, cross=False, strategy=strategy, **told)
         assert sets(found) == expected[:2]
     slots = index.crossings(before, after, slots=True, **told)
     assert [[set(index.slot_ids[list(row)].tolist()) for row in each.sets()] for each in slots if each] == expected

@@ -190,7 +190,7 @@ class Traffic(RuleBasedStateMachine):
     @rule(data=st.data())
     def remove_object(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(self.oracle.objects, key=str)))
-        self.index.remove_object(name)  # type: ignore[arg-type]
+        self.index.remove_object(name)
         del self.oracle.objects[name]
 
     @precondition(lambda self: self.oracle.rules)
@@ -300,7 +300,7 @@ def test_faulty_rows_are_refused_and_nothing_moves(d: int, make: Make) -> None:
         ("van", [there], "got objects 'van'; expected a sequence"),
     ):
         with pytest.raises(FencepostError, match=message):
-            index.update(objects, values)  # type: ignore[arg-type]
+            index.update(objects, values)
     with pytest.raises(FencepostError, match="got object 6 to remove; expected objects that were observed"):
         index.remove_objects([5, 6])
     with pytest.raises(FencepostError, match="got object 5 to remove twice"):

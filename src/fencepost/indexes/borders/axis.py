@@ -30,10 +30,10 @@ from fencepost.indexes.intervals.window_kernels import Intervals
 from fencepost.indexes.matches import Matches, answer_buffers, widened
 from fencepost.indexes.vectors import PADDING, aligned_empty
 
-__all__ = ["Asked", "AxisRules", "Rounds"]
+__all__ = ["ROUND", "AxisRules", "Rounds"]
 
 _FORMAT = 1
-_ROUND = 8192
+ROUND = 8192
 _STAGE = 1 << 15
 _MOST_PARTS = 8
 _NO_MASK = np.zeros(0, np.bool_)
@@ -281,10 +281,10 @@ class AxisRules:
         given: Any = out or (None, None, None)
         dtype = np.uint32 if slots else np.int64
         answers = [_Answer(rows, dtype, given[kind]) for kind in kinds]
-        offsets = np.empty((3, min(rows, _ROUND) + 1), np.int64)
+        offsets = np.empty((3, min(rows, ROUND) + 1), np.int64)
         translation = Translation(_NO_GROUPS, 0) if slots else self.slots.translation
-        for start in range(0, rows, _ROUND):
-            moves = self._located(asked(start, min(start + _ROUND, rows)))
+        for start in range(0, rows, ROUND):
+            moves = self.located(asked(start, min(start + ROUND, rows)))
             count = len(moves.places)
             row = 0
             while row < count:
@@ -312,9 +312,9 @@ class AxisRules:
     def met(self, rows: int, asked: Rounds) -> Matches:
         """The ids of the rules whose range meets that of each move; those that hold at an end where it has none."""
         answer = _Answer(rows, np.int64, None)
-        offsets = np.zeros(min(rows, _ROUND) + 1, np.int64)
-        for start in range(0, rows, _ROUND):
-            moves = self._located(asked(start, min(start + _ROUND, rows)))
+        offsets = np.zeros(min(rows, ROUND) + 1, np.int64)
+        for start in range(0, rows, ROUND):
+            moves = self.located(asked(start, min(start + ROUND, rows)))
             row = 0
             while row < len(moves.places):
                 self._reserve()
@@ -331,11 +331,11 @@ class AxisRules:
         if len(self._stage) < size:
             self._stage = aligned_empty(size, np.uint32)[:size]
 
-    def _located(self, asked: Asked) -> Moves:
-        """Where both ends of the moves lie in every part."""
+    def located(self, asked: Asked) -> Moves:
+        """Where both ends of up to `ROUND` moves lie in every part, in a buffer that the next call uses again."""
         parts = self.parts()
-        if self._places.shape != (_ROUND, len(parts), 4):
-            self._places = np.empty((_ROUND, len(parts), 4), np.uint32)
+        if self._places.shape != (ROUND, len(parts), 4):
+            self._places = np.empty((ROUND, len(parts), 4), np.uint32)
         places = self._places[: len(asked.after)]
         regrouped = _NO_MASK
         if len(asked.after_groups):

@@ -1,4 +1,4 @@
-"""Rules on several axes: the most selective axis finds candidates, the others decide. The engine of n-D `Borders`."""
+"""Rules on several axes: the borders passed on each find candidates, their ranges decide. Carries n-D `Borders`."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
@@ -10,17 +10,19 @@ from fencepost.compiled import kernel
 from fencepost.indexes import idmap
 from fencepost.indexes.arguments import kernel_ready
 from fencepost.indexes.arrays import Bools, Int64s, i64
-from fencepost.indexes.borders.axis import AxisRules, Rounds
+from fencepost.indexes.borders.axis import ROUND, AxisRules, Rounds
 from fencepost.indexes.borders.bmq_kernels import find_all
 from fencepost.indexes.borders.border_moves import Asked
 from fencepost.indexes.borders.contract import Crossings
 from fencepost.indexes.borders.lines import lines_meet, only
 from fencepost.indexes.matches import Matches
+from fencepost.indexes.ordinal import ValueType
 
 __all__ = ["BoxRules"]
 
 _CANDIDATES = 1 << 17
 """Judged in one round, on average: as many as stay in the cache."""
+_FIRST_ROUND = 64
 _SAMPLE = 1024
 
 
@@ -36,11 +38,12 @@ class Boxes(NamedTuple):
 class BoxRules:
     """Boxes with ids and groups, asked what moves enter, leave and cross.
 
-    The ranges of one axis are in an `AxisRules`, by place; a move's candidates are the boxes whose range there meets
-    the move's. The axis is the one on which fewest boxes hold at their middles, chosen when boxes are first inserted
-    and whenever their number has doubled.
+    Every axis has its ranges in an `AxisRules`, by place. The candidates of a move are the boxes whose borders it
+    passes on any axis (the paper's walk per axis) or, where these are more, those whose range on the best axis meets
+    the move's; so are those of a move without a way, of an object that was nowhere or in another group. The best axis
+    is the one on which fewest boxes hold at their middles, chosen when the number of boxes has doubled.
 
-    Invariants: (1) every id has a place of its own; (2) the axis holds exactly the places in use, with their ranges.
+    Invariants: (1) every id has a place of its own; (2) every axis holds exactly the places in use, with their ranges.
     """
 
     def __init__(self, dimensions: int) -> None:
@@ -56,8 +59,10 @@ class BoxRules:
         self._boxes = Boxes(
             np.zeros((0, d), np.int64), np.zeros((0, d), np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_)
         )
-        self._axis, self._chosen, self._chosen_at = 0, AxisRules(), 0
-        self._round = 64
+        self._axes = [AxisRules() for _ in range(d)]
+        self._best, self._chosen_at = 0, 0
+        self._ticks = np.zeros(0, np.int64)
+        self._tick = 0
 
     @property
     def live(self) -> int:
@@ -67,7 +72,7 @@ class BoxRules:
     @property
     def keyed(self) -> bool:
         """Whether any box has a group."""
-        return self._chosen.keyed
+        return self._axes[0].keyed
 
     def slots_of(self, ids: Int64s) -> Int64s:
         """The place of each id, or -1."""
@@ -97,38 +102,35 @@ class BoxRules:
         self._boxes = Boxes(*columns)
         self._places = idmap.grown(self._places, len(ids))
         put_all(self._places, ids, places)
+        for axis, rules in enumerate(self._axes):
+            rules.is_float = self.is_float
+            own_firsts, own_lasts = (np.ascontiguousarray(column[:, axis]) for column in (firsts, lasts))
+            rules.insert(places, own_firsts, own_lasts, groups, in_all)
         if self.live > 2 * self._chosen_at:
             self._choose_axis()
-        else:
-            self._chosen.insert(places, firsts[:, self._axis], lasts[:, self._axis], groups, in_all)
 
     def _choose_axis(self) -> None:
-        """Put all boxes into an axis of their own, on the axis that tells them apart best."""
-        places = np.sort(self._places.places())
-        boxes = Boxes(*(column[places] for column in self._boxes))
-        some = np.random.default_rng(0).integers(0, len(places), _SAMPLE)
+        places = self._places.places()
+        some = places[np.random.default_rng(0).integers(0, len(places), _SAMPLE)]
         holding = []
         for axis in range(self.dimensions):
-            firsts, lasts = np.sort(boxes.firsts[:, axis]), np.sort(boxes.lasts[:, axis])
-            middles = boxes.firsts[some, axis] // 2 + boxes.lasts[some, axis] // 2
+            firsts, lasts = (np.sort(column[places, axis]) for column in self._boxes[:2])
+            middles = self._boxes.firsts[some, axis] // 2 + self._boxes.lasts[some, axis] // 2
             started, ended = np.searchsorted(firsts, middles, "right"), np.searchsorted(lasts, middles, "left")
             holding.append(float((started - ended).mean()))
-        self._axis = int(np.argmin(holding))
-        self._round = int(np.clip(_CANDIDATES / (1 + min(holding)), 64, 8192))
-        self._chosen, self._chosen_at = AxisRules(), len(places)
-        self._chosen.is_float = self.is_float
-        firsts, lasts = (np.ascontiguousarray(column[:, self._axis]) for column in boxes[:2])
-        self._chosen.insert(places, firsts, lasts, boxes.groups, ~boxes.grouped)
+        self._best, self._chosen_at = int(np.argmin(holding)), len(places)
 
     def remove(self, slots: Int64s) -> None:
         """Take out the boxes at these places."""
-        self._chosen.remove(self._chosen.slots_of(slots))
+        for rules in self._axes:
+            rules.remove(rules.slots_of(slots))
         drop_all(self._places, self._ids[slots])
         self._vacant += slots.tolist()
 
     def compact(self) -> None:
         """Merge all changes into freshly built lists."""
-        self._chosen.compact()
+        for rules in self._axes:
+            rules.compact()
 
     def rule(self, slot: int) -> tuple[Int64s, Int64s, int | None]:
         """The first and last ordinals and the group of the box at a place."""
@@ -146,27 +148,67 @@ class BoxRules:
     ) -> Crossings:
         """What each of so many moves enters, leaves and (if asked for) crosses along its straight line."""
         kinds: list[list[Matches]] = [[], [], []]
-        for start in range(0, rows, self._round):
-            moves = asked(start, min(start + self._round, rows))
-            for kind, found in zip(kinds, self._answers(moves, cross), strict=True):
+        start, size = 0, _FIRST_ROUND
+        while start < rows:
+            moves = asked(start, min(start + size, rows))
+            candidates = self._candidates(moves)
+            for kind, found in zip(kinds, self._judged(moves, candidates, cross), strict=True):
                 kind.append(found)
+            start += size
+            each = sum(len(found.ids) for found in candidates) / len(moves.after)
+            size = int(np.clip(_CANDIDATES / (1 + each), _FIRST_ROUND, ROUND))
         enter, exit, crossed = (_joined(kind, self._ids, slots) for kind in kinds)
         return Crossings(enter, exit, crossed if cross else None)
 
-    def _answers(self, moves: Asked, cross: bool) -> tuple[Matches, Matches, Matches]:
-        on_axis = moves._replace(
-            before=np.ascontiguousarray(moves.before[:, self._axis]),
-            after=np.ascontiguousarray(moves.after[:, self._axis]),
-        )
-        candidates = self._chosen.met(len(moves.after), on_axis.rows)
-        offsets = np.zeros((3, len(candidates) + 1), np.int64)
-        found = [np.empty(len(candidates.ids) + 1, np.int64) for _ in range(3)]
-        judge(self._boxes, moves, candidates.offsets, candidates.ids, offsets, *found)
-        enter, exit, neither = (Matches(ends, ids[: ends[-1]]) for ends, ids in zip(offsets, found, strict=True))
+    def _candidates(self, moves: Asked) -> list[Matches]:
+        """The places that each move may enter, leave or cross; some of them several times."""
+        rows = len(moves.after)
+        on_axes = [
+            moves._replace(
+                before=np.ascontiguousarray(moves.before[:, axis]), after=np.ascontiguousarray(moves.after[:, axis])
+            )
+            for axis in range(self.dimensions)
+        ]
+        passed = np.zeros(rows, np.int64)
+        far = np.zeros(rows, np.bool_)
+        for axis, (rules, on_axis) in enumerate(zip(self._axes, on_axes, strict=True)):
+            found = rules.located(on_axis)
+            s0, e0, s1, e1 = np.moveaxis(found.places.astype(np.int64), 2, 0)
+            passed += (np.abs(s1 - s0) + np.abs(e1 - e0)).sum(axis=1)
+            if axis == self._best:
+                met = (np.maximum(s0, s1) - np.minimum(e0, e1)).sum(axis=1)
+                for mask in (found.first, found.regrouped):
+                    if len(mask):
+                        far |= mask
+        far |= passed > met
+        absent = moves.missing if len(moves.missing) else np.zeros(rows, np.bool_)
+        sources = []
+        if not far.all():
+            for rules, on_axis in zip(self._axes, on_axes, strict=True):
+                found_near = rules.crossings(rows, on_axis._replace(missing=absent | far).rows, cross=True)
+                sources += [each for each in found_near if each is not None]
+        if far.any():
+            here = on_axes[self._best]._replace(missing=absent | ~far)
+            sources.append(self._axes[self._best].met(rows, here.rows))
+        return sources
+
+    def _judged(self, moves: Asked, candidates: list[Matches], cross: bool) -> tuple[Matches, Matches, Matches]:
+        rows = len(moves.after)
+        total = sum(len(each.ids) for each in candidates)
+        sources = np.stack([each.offsets for each in candidates])
+        ids = np.concatenate([each.ids for each in candidates])
+        sources += (np.cumsum([0, *(len(each.ids) for each in candidates)])[:-1])[:, np.newaxis]
+        offsets = np.zeros((3, rows + 1), np.int64)
+        found = [np.empty(total + 1, np.int64) for _ in range(3)]
+        if len(self._ticks) < len(self._ids):
+            self._ticks = np.zeros(2 * len(self._ids), np.int64)
+        judge(self._boxes, moves, sources, ids, self._ticks, self._tick, offsets, *found)
+        self._tick += rows
+        enter, exit, neither = (Matches(ends, each[: ends[-1]]) for ends, each in zip(offsets, found, strict=True))
         if cross:
-            at = np.repeat(np.arange(len(neither)), neither.counts)
+            at = np.repeat(np.arange(rows), neither.counts)
             firsts, lasts = self._boxes.firsts[neither.ids], self._boxes.lasts[neither.ids]
-            kind: Any = "float64" if self.is_float else "int64"
+            kind: ValueType = "float64" if self.is_float else "int64"
             neither = only(neither, lines_meet(moves.before[at], moves.after[at], firsts, lasts, kind))
         return enter, exit, neither
 
@@ -174,17 +216,24 @@ class BoxRules:
         """Everything as flat arrays; changes are merged in first."""
         in_use = np.zeros(len(self._ids), np.bool_)
         in_use[self._places.places()] = True
-        own = {"ids": self._ids, "in_use": in_use, "chosen": np.array([self._axis, self._chosen_at, self._round])}
-        return {**self._chosen.to_arrays(), **{f"box.{k}": v for k, v in (own | self._boxes._asdict()).items()}}
+        own = {"ids": self._ids, "in_use": in_use, "best": np.array([self._best, self._chosen_at])}
+        arrays = {f"box.{name}": array for name, array in (own | self._boxes._asdict()).items()}
+        for axis, rules in enumerate(self._axes):
+            arrays |= {f"axis{axis}.{name}": array for name, array in rules.to_arrays().items()}
+        return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """The boxes that `to_arrays` described."""
-        own = {name: kernel_ready(arrays[f"box.{name}"]) for name in ("ids", "in_use", "chosen", *Boxes._fields)}
+        own = {name: kernel_ready(arrays[f"box.{name}"]) for name in ("ids", "in_use", "best", *Boxes._fields)}
         rules = cls(own["firsts"].shape[1])
-        rules._chosen = AxisRules.from_arrays(arrays)
-        rules.is_float = rules._chosen.is_float
-        rules._axis, rules._chosen_at, rules._round = own["chosen"].tolist()
+        for axis in range(rules.dimensions):
+            prefix = f"axis{axis}."
+            rules._axes[axis] = AxisRules.from_arrays(
+                {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+            )
+        rules.is_float = rules._axes[0].is_float
+        rules._best, rules._chosen_at = own["best"].tolist()
         rules._ids, rules._boxes = own["ids"], Boxes(*(own[name] for name in Boxes._fields))
         places = np.flatnonzero(own["in_use"])
         rules._vacant = np.flatnonzero(~own["in_use"]).tolist()
@@ -194,22 +243,22 @@ class BoxRules:
 
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        own = [*self._places, self._ids, *self._boxes]
-        return self._chosen.nbytes() + sum(array.nbytes for array in own)
+        own = [*self._places, self._ids, *self._boxes, self._ticks]
+        return sum(rules.nbytes() for rules in self._axes) + sum(array.nbytes for array in own)
 
     def check(self) -> None:
         """Assert every invariant."""
-        self._chosen.check()
         places = self._places.places()
         assert sorted([*places.tolist(), *self._vacant]) == list(range(len(self._ids))), "a place is an id's or vacant"
         assert (find_all(self._places, self._ids[places]) == places).all(), "every id has its place"
-        assert self._chosen.live == self.live, "the axis holds every box"
-        for place in places.tolist():
-            slot = int(self._chosen.slots_of(np.array([place]))[0])
-            first, last, group = self._chosen.rule(slot)
-            own = self.rule(place)
-            assert (first, last) == (own[0][self._axis], own[1][self._axis]), "with its range"
-            assert group == own[2], "and its group"
+        for axis, rules in enumerate(self._axes):
+            rules.check()
+            assert rules.live == self.live, "every axis holds every box"
+            for place in places.tolist():
+                first, last, group = rules.rule(int(rules.slots_of(np.array([place]))[0]))
+                own = self.rule(place)
+                assert (first, last) == (own[0][axis], own[1][axis]), "with its range"
+                assert group == own[2], "and its group"
 
 
 def _joined(parts: list[Matches], ids: Int64s, slots: bool) -> Matches:
@@ -240,38 +289,49 @@ def drop_all(places: idmap.IdMap, ids: Int64s) -> None:
 def judge(
     boxes: Boxes,
     moves: Asked,
-    offsets: Int64s,
+    sources: Int64s,
     candidates: Int64s,
+    ticks: Int64s,
+    tick: int,
     ends: Int64s,
     entered: Int64s,
     left: Int64s,
     neither: Int64s,
 ) -> None:
-    """Sort each move's candidates into those entered, those left, and those that hold at neither end of a way."""
+    """Sort each move's candidates into those entered, those left, and those that hold at neither end of a way.
+
+    `sources` has a row of offsets into the candidates per source; `ticks` tell those of a move that came before.
+    """
     firsts, lasts, groups, grouped = boxes.firsts, boxes.lasts, boxes.groups, boxes.grouped
     before, after = moves.before, moves.after
     a = i64(0)
     b = i64(0)
     c = i64(0)
-    for row in range(len(offsets) - 1):
-        unplaced = len(moves.first) > 0 and moves.first[row]
-        groupless = len(moves.groupless) > 0 and moves.groupless[row]
-        for i in range(offsets[row], offsets[row + 1]):
-            box = candidates[i]
-            could_be, could_stay = not unplaced, True
-            if grouped[box]:
-                could_be = not unplaced and not groupless and moves.before_groups[row] == groups[box]
-                could_stay = moves.after_groups[row] == groups[box]
-            was, now = could_be, could_stay
-            for axis in range(firsts.shape[1]):
-                was &= firsts[box, axis] <= before[row, axis] and before[row, axis] <= lasts[box, axis]
-                now &= firsts[box, axis] <= after[row, axis] and after[row, axis] <= lasts[box, axis]
-            entered[a] = box
-            a += now and not was
-            left[b] = box
-            b += was and not now
-            neither[c] = box
-            c += could_be and could_stay and not was and not now
+    first, no_group, before_groups, after_groups = moves.first, moves.groupless, moves.before_groups, moves.after_groups
+    for row in range(sources.shape[1] - 1):
+        tick += 1
+        unplaced = len(first) > 0 and first[row]
+        groupless = len(no_group) > 0 and no_group[row]
+        for source in range(sources.shape[0]):
+            for i in range(sources[source, row], sources[source, row + 1]):
+                box = candidates[i]
+                if ticks[box] == tick:
+                    continue
+                ticks[box] = tick
+                could_be, could_stay = not unplaced, True
+                if grouped[box]:
+                    could_be = not unplaced and not groupless and before_groups[row] == groups[box]
+                    could_stay = after_groups[row] == groups[box]
+                was, now = could_be, could_stay
+                for axis in range(firsts.shape[1]):
+                    was &= firsts[box, axis] <= before[row, axis] and before[row, axis] <= lasts[box, axis]
+                    now &= firsts[box, axis] <= after[row, axis] and after[row, axis] <= lasts[box, axis]
+                entered[a] = box
+                a += now and not was
+                left[b] = box
+                b += was and not now
+                neither[c] = box
+                c += could_be and could_stay and not was and not now
         ends[0, row + 1] = a
         ends[1, row + 1] = b
         ends[2, row + 1] = c
