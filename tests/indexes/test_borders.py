@@ -225,6 +225,9 @@ def test_answers_go_into_the_callers_buffers() -> None:
     small = Crossings(*(Matches(np.empty(3, np.int64), np.empty(10, np.int64)) for _ in range(3)))
     with pytest.raises(FencepostError, match="got an `out` with room for 10 ids; expected room for at least"):
         index.crossings([9, 9], [1, -3], out=small)
+    moved = index.update([1, 1], [1, 9], out=out)
+    assert np.shares_memory(moved.exit.ids, out.exit.ids)
+    assert index.update([1, 2], [1, 1], out=small).enter.counts.tolist() == [20, 20]
 
 
 def test_more_changes_than_one_stage_holds() -> None:

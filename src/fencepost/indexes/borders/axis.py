@@ -275,12 +275,13 @@ class AxisRules:
         slots: bool = False,
         out: Crossings | None = None,
         strategy: int = CHEAPER,
+        outgrow: bool = False,
     ) -> Crossings:
-        """What each of so many moves enters, leaves and (if asked for) crosses."""
+        """What each of so many moves enters, leaves and (if asked for) crosses; `outgrow` replaces an `out` too small."""
         kinds = (ENTER, EXIT, CROSS) if cross else (ENTER, EXIT)
         given: Any = out or (None, None, None)
         dtype = np.uint32 if slots else np.int64
-        answers = [_Answer(rows, dtype, given[kind]) for kind in kinds]
+        answers = [_Answer(rows, dtype, given[kind], outgrow) for kind in kinds]
         offsets = np.empty((3, min(rows, ROUND) + 1), np.int64)
         translation = Translation(_NO_GROUPS, 0) if slots else self.slots.translation
         for start in range(0, rows, ROUND):
@@ -311,7 +312,7 @@ class AxisRules:
 
     def met(self, rows: int, asked: Rounds) -> Matches:
         """The ids of the rules whose range meets that of each move; those that hold at an end where it has none."""
-        answer = _Answer(rows, np.int64, None)
+        answer = _Answer(rows, np.int64)
         offsets = np.zeros(min(rows, ROUND) + 1, np.int64)
         for start in range(0, rows, ROUND):
             moves = self.located(asked(start, min(start + ROUND, rows)))
@@ -422,8 +423,8 @@ class AxisRules:
 class _Answer:
     """One answer that grows as stages are appended to it."""
 
-    def __init__(self, rows: int, dtype: npt.DTypeLike, out: Matches | None) -> None:
-        self._out = out
+    def __init__(self, rows: int, dtype: npt.DTypeLike, out: Matches | None = None, outgrow: bool = False) -> None:
+        self._out = None if outgrow else out
         self._offsets, self._ids = answer_buffers(rows, 0, dtype, out)
         self._offsets[0] = 0
         self._filled = 0

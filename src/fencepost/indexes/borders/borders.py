@@ -230,6 +230,7 @@ class Borders(BorderIndex):
         groups: Column | None = None,
         cross: bool = True,
         slots: bool = False,
+        out: Crossings | None = None,
     ) -> Crossings:
         """Move objects, row by row: from where each was last to its new value, which is stored.
 
@@ -239,6 +240,7 @@ class Borders(BorderIndex):
             groups: the group of the object in each row.
             cross: whether to report what was jumped over.
             slots: return the index's own 32-bit slots (translate with `slot_ids`).
+            out: buffers to write into; an answer that outgrows its buffer is in a new one, since rows are stored.
         """
         with self._lock:
             if self.values is None and len(values):  # type: ignore[arg-type]
@@ -276,7 +278,7 @@ class Borders(BorderIndex):
                     asked_groups[start:stop],
                 )
 
-            return self._rules.crossings(len(after), moved, cross, slots)
+            return self._rules.crossings(len(after), moved, cross, slots, out, outgrow=True)
 
     def stab(self, values: Column, groups: Column | None = None, slots: bool = False) -> Matches:
         """The ids of the rules that hold at each value."""

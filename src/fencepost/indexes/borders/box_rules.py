@@ -145,6 +145,7 @@ class BoxRules:
         slots: bool = False,
         out: Crossings | None = None,  # noqa: ARG002
         strategy: int = 0,  # noqa: ARG002
+        outgrow: bool = False,  # noqa: ARG002
     ) -> Crossings:
         """What each of so many moves enters, leaves and (if asked for) crosses along its straight line."""
         kinds: list[list[Matches]] = [[], [], []]
