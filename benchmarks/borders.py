@@ -108,7 +108,7 @@ def strategies(ticks: int) -> Report:
     """Steps from 0.001% to 1%: what is cheaper per move against walking or comparing all of them."""
     report = Report("Borders, 100,000 rules of 0.1%: choosing per move / the better of walking and comparing alone")
     for fluctuation in (0.00001, 0.0001, 0.0003, 0.001, 0.003, 0.01):
-        work = workloads.moves(100_000, 0.001, fluctuation, 2000, max(11, ticks // 10))
+        work = workloads.moves(100_000, 0.001, fluctuation, 2000, max(51, ticks // 10))
         index = filled(Borders(), work)
         before, after = np.ascontiguousarray(work.values[:-1]).ravel(), np.ascontiguousarray(work.values[1:]).ravel()
         contest = {name: _stateless(index, before, after, name) for name in ("cheaper", "walk", "compare")}

@@ -277,7 +277,7 @@ class AxisRules:
         strategy: int = CHEAPER,
         outgrow: bool = False,
     ) -> Crossings:
-        """What each of so many moves enters, leaves and (if asked for) crosses; `outgrow` replaces an `out` too small."""
+        """What so many moves enter, leave and (if asked for) cross; `outgrow` replaces an `out` that is too small."""
         kinds = (ENTER, EXIT, CROSS) if cross else (ENTER, EXIT)
         given: Any = out or (None, None, None)
         dtype = np.uint32 if slots else np.int64
