@@ -4,7 +4,7 @@ import argparse
 import importlib.metadata
 import platform
 
-from benchmarks import boxes, catalogue, rules, slices
+from benchmarks import borders, boxes, catalogue, rules, slices
 from benchmarks.harness import console
 
 PACKAGES = (
@@ -19,7 +19,13 @@ PACKAGES = (
     "shapely",
     "rtree",
 )
-SUBJECTS = {"catalogue": catalogue.run, "slices": slices.run, "boxes": boxes.run, "rules": rules.run}
+SUBJECTS = {
+    "catalogue": catalogue.run,
+    "slices": slices.run,
+    "boxes": boxes.run,
+    "borders": borders.run,
+    "rules": rules.run,
+}
 
 
 def main() -> None:

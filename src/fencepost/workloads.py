@@ -1,5 +1,6 @@
-"""Seeded sets of intervals and boxes with values to ask, shared by tests, benchmarks, figures and the demo."""
+"""Seeded sets of intervals and boxes, values and moves, shared by tests, benchmarks, figures and the demo."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -8,10 +9,12 @@ import numpy.typing as npt
 __all__ = [
     "BoxWorkload",
     "IntervalWorkload",
+    "MoveWorkload",
     "clustered",
     "grid",
     "heavy_tailed",
     "loans",
+    "moves",
     "onion",
     "plane",
     "sparse",
@@ -38,6 +41,21 @@ class IntervalWorkload(NamedTuple):
         started = np.searchsorted(np.sort(self.los), self.values, "right")
         ended = np.searchsorted(np.sort(self.his), self.values, "right")
         return np.asarray(started - ended, np.int64)
+
+
+class MoveWorkload(NamedTuple):
+    """Rules ``[los[i], his[i])``, and where every object is tick after tick: `values` has a row per tick."""
+
+    domain: float
+    los: npt.NDArray[np.float64]
+    his: npt.NDArray[np.float64]
+    values: npt.NDArray[np.float64]
+
+    @property
+    def objects(self) -> npt.NDArray[np.int64]:
+        """The object of each value, flattened."""
+        ticks, objects = self.values.shape[:2]
+        return np.tile(np.arange(objects), ticks)
 
 
 def _workload(
@@ -177,3 +195,34 @@ def _crowded(rng: np.random.Generator, n: int, side: int, crowded: bool) -> npt.
     if crowded:
         places[rng.random(n) < 0.9] *= np.sqrt(0.1)
     return places
+
+
+def moves(
+    n: int,
+    width: float,
+    fluctuation: float,
+    objects: int,
+    ticks: int,
+    law: str = "uniform",
+    domain: float = 1_000_000.0,
+    seed: int = 7,
+) -> MoveWorkload:
+    """Rules of one width and objects that wander (Lee et al.): width and mean step are shares of the domain.
+
+    Lengths of steps follow the law `constant`, `uniform`, `normal` or `exponential`; at the ends objects turn round.
+    """
+    rng = np.random.default_rng(seed)
+    los = rng.random(n) * domain * (1 - width)
+    mean = fluctuation * domain
+    shape = (ticks, objects)
+    laws: dict[str, Callable[[], npt.NDArray[np.float64]]] = {
+        "constant": lambda: np.full(shape, mean),
+        "uniform": lambda: rng.random(shape) * 2 * mean,
+        "normal": lambda: np.abs(rng.normal(0, mean * np.sqrt(np.pi / 2), shape)),
+        "exponential": lambda: rng.exponential(mean, shape),
+    }
+    lengths = laws[law]()
+    lengths *= rng.choice([-1.0, 1.0], shape)
+    lengths[0] = rng.random(objects) * domain
+    folded = np.cumsum(lengths, axis=0) % (2 * domain)
+    return MoveWorkload(domain, los, los + width * domain, np.minimum(folded, 2 * domain - folded))

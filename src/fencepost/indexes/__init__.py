@@ -3,8 +3,14 @@
 Intervals answer "which intervals contain this value?" (`stab`). All of them share one contract, in
 `fencepost.indexes.intervals.contract`, and one conformance suite, which tests every class listed here.
 Boxes answer "which boxes contain this point?", likewise, with `fencepost.indexes.boxes.contract`.
+Borders answer "what did this move enter, leave or jump over?" (`update`, `crossings`); their contract is in
+`fencepost.indexes.borders.contract`.
 """
 
+from fencepost.indexes.borders.bmq import BMQ
+from fencepost.indexes.borders.borders import Borders
+from fencepost.indexes.borders.contract import Crossings
+from fencepost.indexes.borders.diff import DiffRMQ
 from fencepost.indexes.boxes.linear import LinearBoxes
 from fencepost.indexes.boxes.rtree import RTree
 from fencepost.indexes.boxes.vcr import VCR
@@ -20,11 +26,15 @@ from fencepost.indexes.matches import Matches, Storage
 
 __all__ = [
     "ACEI",
+    "BMQ",
     "CEI",
     "LCI",
     "SCI",
     "UI",
     "VCR",
+    "Borders",
+    "Crossings",
+    "DiffRMQ",
     "ISList",
     "Linear",
     "LinearBoxes",

@@ -1,4 +1,4 @@
-"""Closed forms for the virtual-construct indexes: constructs, pieces and lists, without building anything.
+"""Closed forms for the papers' indexes: constructs, pieces, lists and search efficiency, without building anything.
 
 UI has unit intervals, SCI every length 1..L, LCI every power of two 1..L, CEI the segments of length L and
 their halvings, ACEI the upper levels of CEI over lazily allocated unit intervals. The papers' symbols here:
@@ -19,7 +19,7 @@ Liu, Guo, Journal of Software 20(9) 2009 (ACEI).
 """
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from fencepost.errors import FencepostError
 
@@ -27,12 +27,15 @@ __all__ = [
     "AceiOptimum",
     "AceiParameters",
     "Gamma",
+    "StepLaw",
     "acei_cost",
     "acei_cost_bound",
     "acei_lists_per_search",
     "acei_parameters",
     "acei_single_block_optimum",
     "acei_unconstrained_optimum",
+    "bmq_deltas_per_row",
+    "bmq_efficiency",
     "cei_constructs",
     "cei_gamma",
     "cei_lists_per_search",
@@ -40,6 +43,7 @@ __all__ = [
     "cei_pieces_between_multiples",
     "cei_pieces_up_to",
     "cei_pieces_up_to_multiple",
+    "diff_efficiency",
     "lci_constructs",
     "lci_gamma",
     "lci_lists_per_search",
@@ -52,6 +56,7 @@ __all__ = [
     "sci_gamma",
     "sci_lists_per_search",
     "sci_pieces_up_to",
+    "shorter_than_width",
     "ui_constructs",
     "ui_gamma",
     "ui_lists_per_search",
@@ -439,6 +444,56 @@ def vcr_gamma(lengths: tuple[int, int], widest: tuple[int, int], *, overlap: boo
 def _power_within(width: int) -> int:
     """The largest power of two up to a width."""
     return 1 << (width.bit_length() - 1)
+
+
+# Border monitoring: delta queries and search efficiency (BMQ-Index, Lee et al.). A fluctuation is the mean step of an
+# object between two rows, a width that of every query; both are shares of the domain, over which bounds are uniform.
+
+StepLaw = Literal["constant", "uniform", "normal", "exponential"]
+
+
+def bmq_deltas_per_row(queries: int, fluctuation: float) -> float:
+    """Delta queries that BMQ touches per row: each query has two borders.
+
+    >>> bmq_deltas_per_row(100_000, 0.0001)
+    20.0
+    """
+    return 2 * queries * fluctuation
+
+
+def shorter_than_width(fluctuation: float, width: float, law: StepLaw) -> float:
+    """The mean of the smaller of a step and the width, E min(|d|, W), for steps of this law and mean.
+
+    >>> [round(shorter_than_width(0.01, 0.01, law) / 0.01, 2) for law in ("constant", "uniform", "normal")]
+    [1.0, 0.75, 0.7]
+    """
+    if law == "constant":
+        return min(fluctuation, width)
+    if law == "uniform":
+        return fluctuation if width >= 2 * fluctuation else width - width**2 / (4 * fluctuation)
+    if law == "exponential":
+        return fluctuation * (1 - math.exp(-width / fluctuation))
+    sigma = fluctuation * math.sqrt(math.pi / 2)
+    reach = width / (sigma * math.sqrt(2))
+    return width * math.erfc(reach) + fluctuation * (1 - math.exp(-(reach**2)))
+
+
+def bmq_efficiency(fluctuation: float, width: float, law: StepLaw) -> float:
+    """Search efficiency of BMQ: changes reported over delta queries touched.
+
+    >>> round(bmq_efficiency(0.001, 0.001, "exponential"), 2)
+    0.63
+    """
+    return shorter_than_width(fluctuation, width, law) / fluctuation
+
+
+def diff_efficiency(fluctuation: float, width: float, law: StepLaw) -> float:
+    """Search efficiency of DiffRMQ: changes reported over the matches before and after; BMQ's at equal FL and W.
+
+    >>> round(diff_efficiency(0.0001, 0.001, "uniform"), 2)
+    0.1
+    """
+    return shorter_than_width(fluctuation, width, law) / width
 
 
 def _exponent(length: int) -> int:

@@ -1,0 +1,200 @@
+"""Borders against the paper's BMQ and DiffRMQ, against its own two strategies, and at a million rules and objects."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import Report, console, interleaved
+from fencepost import workloads
+from fencepost.indexes import BMQ, CEI, Borders, Crossings, DiffRMQ, ISList, Matches, SliceList
+from fencepost.indexes.analysis import bmq_efficiency, diff_efficiency
+from fencepost.indexes.borders.contract import BorderIndex
+from fencepost.workloads import MoveWorkload
+
+__all__ = ["run"]
+
+CEI_LENGTH = 1024
+"""The nearest power of two to the width of the rules."""
+
+
+def run(full: bool) -> list[Report]:
+    """All reports; `full` takes the published sizes."""
+    ticks = 1000 if full else 100
+    console.print("[dim]the paper's workload[/]")
+    reports = [against_the_paper(ticks)]
+    console.print("[dim]longer and longer steps[/]")
+    reports.append(strategies(ticks))
+    console.print("[dim]a million rules, a million objects[/]")
+    return [*reports, large(1_000_000 if full else 300_000), two_axes(full), efficiency()]
+
+
+def filled(index: BorderIndex, work: MoveWorkload) -> Any:
+    """The workload's rules in an index."""
+    index.insert_many(np.arange(len(work.los)), work.los, work.his)
+    return index
+
+
+def same(answers: list[Crossings]) -> None:
+    """All of them have the same rules entered and left in every row."""
+    for kind in ("enter", "exit"):
+        first, *others = (getattr(answer, kind) for answer in answers)
+        expected = _by_row(first)
+        for other in others:
+            assert np.array_equal(first.offsets, other.offsets), f"{kind}: other numbers of rules"
+            assert np.array_equal(expected, _by_row(other)), f"{kind}: other rules"
+
+
+def _by_row(found: Matches) -> Any:
+    """The ids, sorted within each row."""
+    rows = np.repeat(np.arange(len(found)), found.counts)
+    return found.ids[np.lexsort((found.ids, rows))]
+
+
+def against_the_paper(ticks: int) -> Report:
+    """100,000 rules of 0.1%, 2,000 objects, steps of 0.01%: every structure moves the same objects by the same rows.
+
+    Borders writes into buffers that are used again, as its callers can; the others allocate what they return.
+    """
+    work = workloads.moves(100_000, 0.001, 0.0001, 2000, ticks)
+    rows, names = work.values.ravel(), work.objects
+    report = Report(f"Borders, the paper's workload: 100,000 rules, 2,000 objects x {ticks:,} rows, W=0.1%, FL=0.01%")
+    domain = (0, int(work.domain))
+    indexes: dict[str, Any] = {
+        "Borders": Borders(),
+        "BMQ": BMQ(),
+        "DiffRMQ(CEI)": DiffRMQ(CEI(domain, CEI_LENGTH)),
+        "DiffRMQ(CEI), kept": DiffRMQ(CEI(domain, CEI_LENGTH), keep=True),
+        "DiffRMQ(ISList)": DiffRMQ(ISList()),
+        "DiffRMQ(SliceList)": DiffRMQ(SliceList()),
+    }
+    some = min(len(rows), 20_000)
+    for index in indexes.values():
+        filled(index, work)
+    same([index.update(names[:some], rows[:some]) for index in indexes.values()])
+    contest: dict[str, Callable[[], object]] = {
+        name: partial(index.update, names, rows) for name, index in indexes.items()
+    }
+    found = indexes["Borders"].update(names, rows)
+    contest["Borders"] = partial(indexes["Borders"].update, names, rows, cross=False, out=_buffers(found))
+    contest["Borders, with cross"] = partial(indexes["Borders"].update, names, rows, out=_buffers(found))
+    before, after = np.ascontiguousarray(work.values[:-1]).ravel(), np.ascontiguousarray(work.values[1:]).ravel()
+    contest["Borders, stateless"] = _stateless(indexes["Borders"], before, after, "cheaper")
+    taken = interleaved(contest, rounds=3)
+    for name, seconds in taken.items():
+        each, ratio = seconds / len(rows) * 1e9, seconds / taken["Borders"]
+        if name in ("DiffRMQ(CEI)", "DiffRMQ(ISList)"):
+            report.at_least(f"{name} ({each:,.0f} ns per row) / Borders", ratio, 30)
+        else:
+            report.note(f"{name} ({each:,.0f} ns per row) / Borders", f"{ratio:.2f}x")
+    return report
+
+
+def _stateless(index: Any, before: Any, after: Any, strategy: str) -> Callable[[], Crossings]:
+    """Moves without an object table, into buffers that are used again."""
+    out = _buffers(index.crossings(before, after, cross=False, strategy=strategy))
+    return partial(index.crossings, before, after, cross=False, out=out, strategy=strategy)
+
+
+def _buffers(found: Crossings) -> Crossings:
+    """Touched buffers, with room for an answer of this size."""
+    room = [0 if each is None else len(each.ids) + len(each.ids) // 8 + 4096 for each in found]
+    made = (Matches(np.zeros(len(found.enter) + 1, np.int64), np.zeros(size, np.int64)) for size in room)
+    return Crossings(*made)
+
+
+def strategies(ticks: int) -> Report:
+    """Steps from 0.001% to 1%: what is cheaper per move against walking or comparing all of them."""
+    report = Report("Borders, 100,000 rules of 0.1%: choosing per move / the better of walking and comparing alone")
+    for fluctuation in (0.00001, 0.0001, 0.0003, 0.001, 0.003, 0.01):
+        work = workloads.moves(100_000, 0.001, fluctuation, 2000, max(51, ticks // 10))
+        index = filled(Borders(), work)
+        before, after = np.ascontiguousarray(work.values[:-1]).ravel(), np.ascontiguousarray(work.values[1:]).ravel()
+        contest = {name: _stateless(index, before, after, name) for name in ("cheaper", "walk", "compare")}
+        same([contestant() for contestant in contest.values()])
+        taken = interleaved(contest, rounds=7)
+        shown = ", ".join(f"{name} {seconds / len(before) * 1e9:,.0f}" for name, seconds in taken.items())
+        better = min(taken["walk"], taken["compare"])
+        report.at_most(f"FL={fluctuation:.3%} ({shown} ns per row)", taken["cheaper"] / better, 1.2)
+    return report
+
+
+def large(size: int) -> Report:
+    """As many objects as rules, one change per row on average."""
+    report = Report(f"Borders, {size:,} rules and {size:,} objects, mean 1 change per row")
+    work = workloads.moves(size, 20 / size, 0.5 / size, size, 3, domain=2.0**40)
+    index = filled(Borders(), work)
+    rng = np.random.default_rng(3)
+    rounds = [(order, work.values[tick][order]) for tick in range(3) for order in [rng.permutation(size)]]
+    index.update(*rounds[0])
+    changes = [found.enter.offsets[-1] + found.exit.offsets[-1] for found in (index.update(*rounds[1]),)]
+    report.note("changes per row", f"{changes[0] / size:.2f}")
+
+    out = _buffers(index.update(*rounds[2]))
+
+    def both() -> None:
+        for names, values in rounds[1:]:
+            index.update(names, values, out=out)
+
+    seconds = interleaved({"update": both}, rounds=5)["update"] / (2 * size)
+    report.at_most("update with the object table, per row", seconds * 1e9, 150, " ns")
+    report.at_most("space per rule", index.storage().nbytes / size, 40, " bytes")
+    report.at_most("space per object", index.object_bytes / size, 32, " bytes")
+    return report
+
+
+def two_axes(full: bool) -> Report:
+    """Rectangles over 10^6 x 10^6, mean 20 of them at a point, 100,000 objects."""
+    n, objects = (1_000_000, 100_000) if full else (100_000, 20_000)
+    report = Report(f"Borders on two axes: {n:,} rectangles, 20 at a point, {objects:,} objects")
+    rng = np.random.default_rng(5)
+    domain = 1e6
+    side = domain * np.sqrt(20 / n)
+    los = rng.random((n, 2)) * domain
+    his = los + side * rng.uniform(0.5, 1.5, (n, 2))
+    for step, goal in ((0.0001, 120), (0.001, 200)):
+        before = rng.random((objects, 2)) * domain
+        after = before + rng.uniform(-step, step, before.shape) * domain
+        indexes: dict[str, Any] = {"Borders": Borders(2), "BMQ": BMQ(2)}
+        for index in indexes.values():
+            index.insert_many(np.arange(n), los, his)
+        some = 2000
+        same([index.crossings(before[:some], after[:some]) for index in indexes.values()])
+        contest = {
+            "Borders": partial(indexes["Borders"].crossings, before, after, cross=False),
+            "BMQ": partial(indexes["BMQ"].crossings, before[:some], after[:some]),
+        }
+        taken = interleaved(contest, rounds=3)
+        each = {"Borders": taken["Borders"] / objects * 1e9, "BMQ": taken["BMQ"] / some * 1e9}
+        report.at_most(f"steps up to {step:.2%}: Borders, per row", each["Borders"], goal, " ns")
+        report.at_least(
+            f"steps up to {step:.2%}: BMQ ({each['BMQ']:,.0f} ns) / Borders", each["BMQ"] / each["Borders"], 20
+        )
+    return report
+
+
+def efficiency() -> Report:
+    """What BMQ and DiffRMQ look at, against the closed forms."""
+    report = Report("Search efficiency: measured against the closed form")
+    for law in ("constant", "uniform", "normal", "exponential"):
+        for fluctuation in (0.0001, 0.001):
+            work = workloads.moves(100_000, 0.001, fluctuation, 2000, 21, law=law)
+            rows, names = work.values.ravel(), work.objects
+            bmq, diff = filled(BMQ(), work), filled(DiffRMQ(SliceList()), work)
+            for index in (bmq, diff):
+                index.update(names[:2000], rows[:2000])
+            first = bmq.touched
+            diff.intermediate = diff.reported = 0
+            for index in (bmq, diff):
+                index.update(names[2000:], rows[2000:])
+            deltas, reported = bmq.touched.deltas - first.deltas, bmq.touched.reported - first.reported
+            measured = {"BMQ": reported / deltas, "DiffRMQ": diff.reported / diff.intermediate}
+            closed = {
+                "BMQ": bmq_efficiency(fluctuation, 0.001, law),
+                "DiffRMQ": diff_efficiency(fluctuation, 0.001, law),
+            }
+            for name, value in measured.items():
+                off = abs(value / closed[name] - 1) * 100
+                report.at_most(f"{name}, {law} steps, FL={fluctuation:.2%}: {value:.3f}, off by", off, 2, " %")
+    return report

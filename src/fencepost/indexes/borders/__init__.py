@@ -1,0 +1,1 @@
+"""Border structures: which rules a move enters, leaves or jumps over; one file per structure."""

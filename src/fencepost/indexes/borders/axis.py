@@ -1,0 +1,448 @@
+"""The rules on one axis, in groups, live: the engine of `Borders`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from fencepost.errors import FencepostError
+from fencepost.indexes.arguments import kernel_ready
+from fencepost.indexes.arrays import Bools, Int64s, UInt32s
+from fencepost.indexes.borders.border_lists import ALIGNED, Lists, Part, check_lists, empty_lists, extended, rows_of
+from fencepost.indexes.borders.border_moves import (
+    CHEAPER,
+    CROSS,
+    ENTER,
+    EXIT,
+    Asked,
+    Gone,
+    Moves,
+    find_places,
+    translate,
+    write_met,
+    write_moves,
+)
+from fencepost.indexes.borders.contract import Crossings
+from fencepost.indexes.intervals.slice_search import Translation
+from fencepost.indexes.intervals.slot_table import SlotTable, dense
+from fencepost.indexes.intervals.window_kernels import Intervals
+from fencepost.indexes.matches import Matches, answer_buffers, widened
+from fencepost.indexes.vectors import PADDING, aligned_empty
+
+__all__ = ["ROUND", "AxisRules", "Rounds"]
+
+_FORMAT = 1
+ROUND = 8192
+_STAGE = 1 << 15
+_MOST_PARTS = 8
+_NO_MASK = np.zeros(0, np.bool_)
+_NO_GROUPS = np.zeros(0, np.int64)
+_NO_BITS = np.zeros(0, np.uint64)
+
+
+Rounds = Callable[[int, int], Asked]
+"""Gives the moves of the rows from one on to before another; called once for each, in order."""
+
+
+class _Run(NamedTuple):
+    """The parts that one change built, for the slots in a range (if those are listed)."""
+
+    parts: tuple[Part, ...]
+    slots: range
+    size: int
+
+
+class AxisRules:
+    """Inclusive ordinal ranges with ids and groups, asked what moves enter, leave and cross.
+
+    How it works: see `fencepost.indexes.borders.border_lists`. The lists are a stack of *runs*: the bulk, then recent
+    changes, each smaller than the one before; a change merges the runs at the end that are not much larger than
+    itself. A run has a part for rules with a group and one for those without. A removed rule is only marked, until an
+    eighth of all are.
+
+    Slots are as in `SliceList`; `first_windows` of the slot table is the position of a slot's start.
+
+    Invariants: (1) runs are in order of position and begin at multiples of `ALIGNED`; (2) a slot's owner is 1
+    exactly if its rule is live, and its start is where the table says; (3) bits of `gone` are set exactly for
+    positions of rules that were removed.
+    """
+
+    def __init__(self) -> None:
+        self.is_float = False
+        self._stage: UInt32s = aligned_empty(0, np.uint32)
+        self._places: UInt32s = np.empty((0, 0, 4), np.uint32)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all rules."""
+        self.lists = empty_lists()
+        self.slots = SlotTable()
+        self._runs: list[_Run] = []
+        self._gone = Gone(_NO_BITS, _NO_BITS)
+        self._borrowed = False
+        self._removed = 0
+        self.live = 0
+
+    # -- changing ---------------------------------------------------------------------------------------
+
+    def insert(self, ids: Int64s, firsts: Int64s, lasts: Int64s, groups: Int64s, in_all: Bools) -> None:
+        """Add rules whose ids are new and whose ranges are not empty."""
+        self._own()
+        self._prepare_slots(ids)
+        slots = self.slots.new(ids)
+        rows = [
+            Intervals(slots[chosen], firsts[chosen], lasts[chosen], groups[chosen] if keyed else _NO_GROUPS)
+            for keyed, chosen in ((False, in_all), (True, ~in_all))
+            if chosen.any()
+        ]
+        self.live += len(ids)
+        size = len(ids)
+        own = len(rows)
+        while len(self._runs) > 1 and self._runs[-1].size < 4 * size:
+            run = self._runs.pop()
+            rows += self._rows_of(run)
+            size += run.size
+            if self.slots.listed:
+                self.slots.owners[run.slots.start : run.slots.stop] = 0
+        if self.slots.listed and len(rows) > own:
+            rows = self._renumbered(rows)
+        self._push(rows)
+        if (
+            sum(len(run.parts) for run in self._runs) > _MOST_PARTS
+            or 8 * sum(run.size for run in self._runs[1:]) > self._runs[0].size + 1024
+        ):
+            self._rebuild()
+
+    def remove(self, slots: Int64s) -> None:
+        """Take out the rules in these slots."""
+        self._own()
+        starts = self.slots.first_windows[slots].astype(np.int64)
+        self._gone = self._gone_with_room()
+        for bits, positions in zip(self._gone, (starts, self.lists.start_ends[starts].astype(np.int64)), strict=True):
+            np.bitwise_or.at(bits, positions >> 6, np.uint64(1) << (positions & 63).astype(np.uint64))
+        self.slots.owners[slots] = 0
+        self.live -= len(slots)
+        self._removed += len(slots)
+        if not self.live:
+            self.clear()
+        elif 8 * self._removed > self.live + 1024:
+            self._rebuild()
+
+    def _own(self) -> None:
+        """Copy what a change writes to in place, once, so that arrays we were given stay untouched."""
+        self.slots.own()
+        if self._borrowed:
+            self.lists = Lists(*(column.copy() for column in self.lists))
+            self._borrowed = False
+
+    def _end(self) -> int:
+        """The position behind the last run."""
+        if not self._runs:
+            return 0
+        last = self._runs[-1].parts[-1].meta
+        return -(-int(last[2] + last[3]) // ALIGNED) * ALIGNED
+
+    def _gone_with_room(self) -> Gone:
+        """The bits of what is gone, for all positions."""
+        more = self._end() // 64 + 1 - len(self._gone.starts)
+        return Gone(*(np.append(bits, np.zeros(max(0, more), np.uint64)) for bits in self._gone))
+
+    def _is_gone(self) -> Bools:
+        if not len(self._gone.starts):
+            return _NO_MASK
+        return np.unpackbits(self._gone.starts.view(np.uint8), bitorder="little").view(np.bool_)
+
+    def _rows_of(self, run: _Run) -> list[Intervals]:
+        gone = self._is_gone()
+        rows = [rows_of(part, self.lists, gone) for part in run.parts]
+        return [each for each in rows if len(each.slots)]
+
+    def _renumbered(self, rows: list[Intervals]) -> list[Intervals]:
+        """The rows with new slots at the end of the list, so that a run's slots are together."""
+        sizes = np.cumsum([len(each.slots) for each in rows])[:-1]
+        ids = self.slots.ids(np.concatenate([each.slots for each in rows]))
+        slots = np.split(self.slots.new(ids), sizes)
+        return [each._replace(slots=new) for each, new in zip(rows, slots, strict=True)]
+
+    def _push(self, rows: list[Intervals]) -> None:
+        """Build a run of these rows behind the others."""
+        first = self._end()
+        self._truncate_gone(first)
+        parts: list[Part] = []
+        marks, entries = self._marks_end()
+        for keyed in (False, True):
+            own = [each for each in rows if (len(each.groups) > 0) is keyed]
+            if own:
+                joined = Intervals(*(np.concatenate(columns) for columns in zip(*own, strict=True)))
+                at = first if not parts else -(-int(parts[-1].meta[2:4].sum()) // ALIGNED) * ALIGNED
+                self.lists, part = extended(self.lists, at, marks, entries, joined, self.is_float)
+                marks = len(self.lists.marks) - 1
+                entries = int(self.lists.marks[-1, 1])
+                parts.append(part)
+                here = slice(at, at + len(joined.slots))
+                slots = self.lists.start_slots[here]
+                self.slots.owners[slots] = 1
+                self.slots.first_windows[slots] = np.arange(here.start, here.stop)
+        every = np.concatenate([each.slots for each in rows])
+        slots_range = range(int(every.min()), int(every.max()) + 1)
+        self._runs.append(_Run(tuple(parts), slots_range, len(every)))
+        if len(self._gone.starts):
+            self._gone = self._gone_with_room()
+
+    def _marks_end(self) -> tuple[int, int]:
+        """How many marks and mark entries the runs have."""
+        if not self._runs:
+            return 0, 0
+        end = self._end()
+        marks = int(np.searchsorted(self.lists.marks[:-1, 0], end, "left"))
+        return marks, int(self.lists.marks[marks, 1])
+
+    def _truncate_gone(self, end: int) -> None:
+        """Clear what was gone behind a position, where new rules will be."""
+        if len(self._gone.starts):
+            for bits in self._gone:
+                bits[end >> 6 :] = 0
+            if not any(bits.any() for bits in self._gone):
+                self._gone = Gone(_NO_BITS, _NO_BITS)
+            self._removed = int(np.bitwise_count(self._gone.starts).sum()) if len(self._gone.starts) else 0
+
+    def _rebuild(self, low: int | None = None, high: int | None = None, expected: int | None = None) -> None:
+        """Build everything anew from what is live, with slots for ids between `low` and `high`."""
+        rows = [each for run in self._runs for each in self._rows_of(run)]
+        ids = self.slots.ids(np.concatenate([each.slots for each in rows]))
+        sizes = np.cumsum([len(each.slots) for each in rows])[:-1]
+        live = self.live
+        self.clear()
+        self.live = live
+        self.slots.map(
+            int(ids.min()) if low is None else low, int(ids.max()) if high is None else high, expected or live
+        )
+        slots = np.split(self.slots.new(ids), sizes)
+        self._push([each._replace(slots=new) for each, new in zip(rows, slots, strict=True)])
+
+    def compact(self) -> None:
+        """Merge all changes into freshly built lists."""
+        if self.live and (len(self._runs) > 1 or self._removed):
+            self._rebuild()
+
+    def _prepare_slots(self, ids: Int64s) -> None:
+        """Choose how ids map to slots; lists of dense ids are rebuilt when others come."""
+        low, high = int(ids.min()), int(ids.max())
+        if not self.live:
+            self.clear()
+            self.slots.map(low, high, len(ids))
+        elif not self.slots.listed:
+            origin = self.slots.translation.origin
+            high = max(high, origin + len(self.slots.owners) - 1)
+            if low < origin or not dense(origin, high, self.live + len(ids)):
+                self._rebuild(min(low, origin), high, self.live + len(ids))
+        if not self.slots.listed:
+            self.slots.reach(high - self.slots.translation.origin + 1)
+
+    def slots_of(self, ids: Int64s) -> Int64s:
+        """The slot of each id, or -1."""
+        return self.slots.find(ids, (run.slots for run in self._runs))
+
+    def slot_ids(self) -> Int64s:
+        """The id of every slot."""
+        slot_ids, origin = self.slots.translation
+        return slot_ids if len(slot_ids) else np.arange(origin, origin + len(self.slots.owners))
+
+    # -- asking -----------------------------------------------------------------------------------------
+
+    @property
+    def keyed(self) -> bool:
+        """Whether any rule has a group."""
+        return any(part.meta[1] for run in self._runs for part in run.parts)
+
+    def rule(self, slot: int) -> tuple[int, int, int | None]:
+        """The first and last ordinal and the group of the rule in a slot."""
+        start = int(self.slots.first_windows[slot])
+        part = next(part for run in self._runs for part in run.parts if start < part.meta[2] + part.meta[3])
+        group = None
+        if part.meta[1]:
+            number = np.searchsorted(part.groups_first, start - int(part.meta[2]), "right") - 1
+            group = int(part.group_keys[number])
+        end = int(self.lists.start_ends[start])
+        return int(self.lists.start_keys[start]), int(self.lists.end_keys[end]), group
+
+    def crossings(
+        self,
+        rows: int,
+        asked: Rounds,
+        cross: bool,
+        slots: bool = False,
+        out: Crossings | None = None,
+        strategy: int = CHEAPER,
+        outgrow: bool = False,
+    ) -> Crossings:
+        """What so many moves enter, leave and (if asked for) cross; `outgrow` replaces an `out` that is too small."""
+        kinds = (ENTER, EXIT, CROSS) if cross else (ENTER, EXIT)
+        given: Any = out or (None, None, None)
+        dtype = np.uint32 if slots else np.int64
+        answers = [_Answer(rows, dtype, given[kind], outgrow) for kind in kinds]
+        offsets = np.empty((3, min(rows, ROUND) + 1), np.int64)
+        translation = Translation(_NO_GROUPS, 0) if slots else self.slots.translation
+        for start in range(0, rows, ROUND):
+            moves = self.located(asked(start, min(start + ROUND, rows)))
+            count = len(moves.places)
+            row = 0
+            while row < count:
+                self._reserve()
+                until = write_moves(
+                    self.lists,
+                    self.slots.first_windows,
+                    self._gone,
+                    moves,
+                    cross,
+                    strategy,
+                    row,
+                    offsets,
+                    self._stage,
+                )
+                if until == row:
+                    self._reserve(2 * len(self._stage))
+                    continue
+                for kind, answer in zip(kinds, answers, strict=True):
+                    own = offsets[kind, row + 1 : until + 1]
+                    answer.append(start + row, own, self._stage, kind * (len(self._stage) // 3), translation, rows)
+                row = until
+        return Crossings(answers[ENTER].matches(), answers[EXIT].matches(), answers[CROSS].matches() if cross else None)
+
+    def met(self, rows: int, asked: Rounds) -> Matches:
+        """The ids of the rules whose range meets that of each move; those that hold at an end where it has none."""
+        answer = _Answer(rows, np.int64)
+        offsets = np.zeros(min(rows, ROUND) + 1, np.int64)
+        for start in range(0, rows, ROUND):
+            moves = self.located(asked(start, min(start + ROUND, rows)))
+            row = 0
+            while row < len(moves.places):
+                self._reserve()
+                until = write_met(self.lists, self._gone, moves, row, offsets, self._stage)
+                if until == row:
+                    self._reserve(2 * len(self._stage))
+                    continue
+                own = offsets[row + 1 : until + 1]
+                answer.append(start + row, own, self._stage, 0, self.slots.translation, rows)
+                row = until
+        return answer.matches()
+
+    def _reserve(self, size: int = 3 * _STAGE) -> None:
+        if len(self._stage) < size:
+            self._stage = aligned_empty(size, np.uint32)[:size]
+
+    def located(self, asked: Asked) -> Moves:
+        """Where both ends of up to `ROUND` moves lie in every part, in a buffer that the next call uses again."""
+        parts = self.parts()
+        if self._places.shape != (ROUND, len(parts), 4):
+            self._places = np.empty((ROUND, len(parts), 4), np.uint32)
+        places = self._places[: len(asked.after)]
+        regrouped = _NO_MASK
+        if len(asked.after_groups):
+            regrouped = asked.before_groups != asked.after_groups
+            if len(asked.groupless):
+                regrouped |= asked.groupless
+        for column, part in enumerate(parts):
+            find_places(part, self.lists, asked, places, column)
+        keyed = np.array([part.meta[1] != 0 for part in parts], np.bool_)
+        return Moves(places, keyed, asked.first, regrouped, asked.missing)
+
+    # -- saving and reporting ---------------------------------------------------------------------------
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything as flat arrays; changes are merged in first."""
+        self.compact()
+        run = self._runs[0] if self._runs else _Run((), range(0), 0)
+        translation = self.slots.translation
+        slot_state = (translation.origin, self.slots.next, self.slots.listed, run.slots.start, run.slots.stop)
+        arrays: dict[str, npt.NDArray[Any]] = {
+            **self.lists._asdict(),
+            "slot_ids": translation.slot_ids,
+            "owners": self.slots.owners,
+            "slot_starts": self.slots.first_windows,
+            "axis": np.array([_FORMAT, self.is_float, self.live, *slot_state, len(run.parts)]),
+        }
+        for number, part in enumerate(run.parts):
+            arrays |= {f"part{number}.{name}": array for name, array in part._asdict().items()}
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """The rules that `to_arrays` described; nothing is copied until a change."""
+        ready = {name: kernel_ready(array) for name, array in arrays.items()}
+        version, is_float, live, origin, next_slot, listed, start, stop, parts = ready["axis"].tolist()
+        if version != _FORMAT:
+            raise FencepostError(
+                f"arrays of format {version}", f"format {_FORMAT}", "Save them again with this version of fencepost."
+            )
+        rules = cls()
+        rules.is_float, rules.live = bool(is_float), live
+        rules.lists = Lists(*(ready[name] for name in Lists._fields))
+        rules._borrowed = rules.slots.borrowed = True
+        rules.slots.owners, rules.slots.first_windows = ready["owners"], ready["slot_starts"]
+        rules.slots.translation = Translation(ready["slot_ids"], origin)
+        rules.slots.next, rules.slots.listed = next_slot, bool(listed)
+        if parts:
+            made = tuple(Part(*(ready[f"part{number}.{name}"] for name in Part._fields)) for number in range(parts))
+            rules._runs = [_Run(made, range(start, stop), live)]
+        return rules
+
+    def parts(self) -> list[Part]:
+        """The parts of all runs."""
+        return [part for run in self._runs for part in run.parts]
+
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        own = [*self.lists, *self._gone, self.slots.owners, self.slots.first_windows, self.slots.translation.slot_ids]
+        return sum(array.nbytes for array in own) + sum(array.nbytes for part in self.parts() for array in part)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert self.live == np.count_nonzero(self.slots.owners), "every live rule has an owner"
+        gone = self._is_gone()
+        live = 0
+        end = 0
+        for part in self.parts():
+            assert part.meta[2] == -(-end // ALIGNED) * ALIGNED, "parts follow each other, aligned"
+            end = int(part.meta[2] + part.meta[3])
+            check_lists(part, self.lists)
+            rows = rows_of(part, self.lists, gone)
+            live += len(rows.slots)
+            assert (self.slots.owners[rows.slots] == 1).all(), "what is not gone is live"
+            starts = self.slots.first_windows[rows.slots]
+            assert (self.lists.start_slots[starts] == rows.slots).all(), "a slot knows its start"
+            if len(gone):
+                own = np.arange(part.meta[2], end)
+                ends = self.lists.start_ends[own[gone[own]]].astype(np.int64)
+                bits = (self._gone.ends[ends >> 6] >> (ends & 63).astype(np.uint64)) & np.uint64(1)
+                assert bits.all(), "what is gone is gone in both lists"
+        assert live == self.live, "the parts hold every live rule"
+
+
+class _Answer:
+    """One answer that grows as stages are appended to it."""
+
+    def __init__(self, rows: int, dtype: npt.DTypeLike, out: Matches | None = None, outgrow: bool = False) -> None:
+        self._out = None if outgrow else out
+        self._offsets, self._ids = answer_buffers(rows, 0, dtype, out)
+        self._offsets[0] = 0
+        self._filled = 0
+
+    def append(self, row: int, ends: Int64s, stage: UInt32s, start: int, translation: Translation, rows: int) -> None:
+        """Append the slots that a stage has for the rows from `row` on; `rows` is the number of all."""
+        count = int(ends[-1])
+        needed = self._filled + count
+        if needed + PADDING > len(self._ids):
+            done = row + len(ends)
+            self._ids = widened(self._ids, self._filled, int(needed + 1.05 * needed / done * (rows - done)), self._out)
+        if self._ids.dtype == np.uint32:
+            self._ids[self._filled : needed] = stage[start : start + count]
+        else:
+            translate(stage, start, count, translation, self._ids, self._filled)
+        np.add(ends, self._filled, out=self._offsets[row + 1 : row + 1 + len(ends)])
+        self._filled = needed
+
+    def matches(self) -> Matches:
+        """The whole answer."""
+        return Matches(self._offsets, self._ids[: self._filled])

@@ -1,0 +1,338 @@
+"""Rules on several axes: the borders passed on each find candidates, their ranges decide. Carries n-D `Borders`."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from fencepost.compiled import kernel
+from fencepost.indexes import idmap
+from fencepost.indexes.arguments import kernel_ready
+from fencepost.indexes.arrays import Bools, Int64s, i64
+from fencepost.indexes.borders.axis import ROUND, AxisRules, Rounds
+from fencepost.indexes.borders.bmq_kernels import find_all
+from fencepost.indexes.borders.border_moves import Asked
+from fencepost.indexes.borders.contract import Crossings
+from fencepost.indexes.borders.lines import lines_meet, only
+from fencepost.indexes.matches import Matches
+from fencepost.indexes.ordinal import ValueType
+
+__all__ = ["BoxRules"]
+
+_CANDIDATES = 1 << 17
+"""Judged in one round, on average: as many as stay in the cache."""
+_FIRST_ROUND = 64
+_SAMPLE = 1024
+
+
+class Boxes(NamedTuple):
+    """Inclusive ordinal ranges per place and axis, and the group of each place, which counts where `grouped`."""
+
+    firsts: Int64s
+    lasts: Int64s
+    groups: Int64s
+    grouped: Bools
+
+
+class BoxRules:
+    """Boxes with ids and groups, asked what moves enter, leave and cross.
+
+    Every axis has its ranges in an `AxisRules`, by place. The candidates of a move are the boxes whose borders it
+    passes on any axis (the paper's walk per axis) or, where these are more, those whose range on the best axis meets
+    the move's; so are those of a move without a way, of an object that was nowhere or in another group. The best axis
+    is the one on which fewest boxes hold at their middles, chosen when the number of boxes has doubled.
+
+    Invariants: (1) every id has a place of its own; (2) every axis holds exactly the places in use, with their ranges.
+    """
+
+    def __init__(self, dimensions: int) -> None:
+        self.dimensions = dimensions
+        self.is_float = False
+        self._clear()
+
+    def _clear(self) -> None:
+        d = self.dimensions
+        self._places = idmap.empty_map()
+        self._vacant: list[int] = []
+        self._ids = np.zeros(0, np.int64)
+        self._boxes = Boxes(
+            np.zeros((0, d), np.int64), np.zeros((0, d), np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_)
+        )
+        self._axes = [AxisRules() for _ in range(d)]
+        self._best, self._chosen_at = 0, 0
+        self._ticks = np.zeros(0, np.int64)
+        self._tick = 0
+
+    @property
+    def live(self) -> int:
+        """How many boxes there are."""
+        return int(self._places.size[0])
+
+    @property
+    def keyed(self) -> bool:
+        """Whether any box has a group."""
+        return self._axes[0].keyed
+
+    def slots_of(self, ids: Int64s) -> Int64s:
+        """The place of each id, or -1."""
+        found: Int64s = find_all(self._places, ids)
+        return found
+
+    def slot_ids(self) -> Int64s:
+        """The id of every place."""
+        return self._ids
+
+    def insert(self, ids: Int64s, firsts: Int64s, lasts: Int64s, groups: Int64s, in_all: Bools) -> None:
+        """Add boxes whose ids are new and whose ranges are not empty."""
+        if not self.live:
+            self._clear()
+        again = self._vacant[len(self._vacant) - min(len(ids), len(self._vacant)) :]
+        del self._vacant[len(self._vacant) - len(again) :]
+        used = len(self._ids)
+        more = len(ids) - len(again)
+        places = np.array([*again, *range(used, used + more)], np.int64)
+        self._ids = np.append(self._ids, np.zeros(more, np.int64))
+        self._ids[places] = ids
+        columns = []
+        for old, new in zip(self._boxes, (firsts, lasts, groups, ~in_all), strict=True):
+            column = np.concatenate([old, np.zeros((more, *old.shape[1:]), old.dtype)])
+            column[places] = new
+            columns.append(column)
+        self._boxes = Boxes(*columns)
+        self._places = idmap.grown(self._places, len(ids))
+        put_all(self._places, ids, places)
+        for axis, rules in enumerate(self._axes):
+            rules.is_float = self.is_float
+            own_firsts, own_lasts = (np.ascontiguousarray(column[:, axis]) for column in (firsts, lasts))
+            rules.insert(places, own_firsts, own_lasts, groups, in_all)
+        if self.live > 2 * self._chosen_at:
+            self._choose_axis()
+
+    def _choose_axis(self) -> None:
+        places = self._places.places()
+        some = places[np.random.default_rng(0).integers(0, len(places), _SAMPLE)]
+        holding = []
+        for axis in range(self.dimensions):
+            firsts, lasts = (np.sort(column[places, axis]) for column in self._boxes[:2])
+            middles = self._boxes.firsts[some, axis] // 2 + self._boxes.lasts[some, axis] // 2
+            started, ended = np.searchsorted(firsts, middles, "right"), np.searchsorted(lasts, middles, "left")
+            holding.append(float((started - ended).mean()))
+        self._best, self._chosen_at = int(np.argmin(holding)), len(places)
+
+    def remove(self, slots: Int64s) -> None:
+        """Take out the boxes at these places."""
+        for rules in self._axes:
+            rules.remove(rules.slots_of(slots))
+        drop_all(self._places, self._ids[slots])
+        self._vacant += slots.tolist()
+
+    def compact(self) -> None:
+        """Merge all changes into freshly built lists."""
+        for rules in self._axes:
+            rules.compact()
+
+    def rule(self, slot: int) -> tuple[Int64s, Int64s, int | None]:
+        """The first and last ordinals and the group of the box at a place."""
+        firsts, lasts, groups, grouped = self._boxes
+        return firsts[slot], lasts[slot], int(groups[slot]) if grouped[slot] else None
+
+    def crossings(
+        self,
+        rows: int,
+        asked: Rounds,
+        cross: bool,
+        slots: bool = False,
+        out: Crossings | None = None,  # noqa: ARG002
+        strategy: int = 0,  # noqa: ARG002
+        outgrow: bool = False,  # noqa: ARG002
+    ) -> Crossings:
+        """What each of so many moves enters, leaves and (if asked for) crosses along its straight line."""
+        kinds: list[list[Matches]] = [[], [], []]
+        start, size = 0, _FIRST_ROUND
+        while start < rows:
+            moves = asked(start, min(start + size, rows))
+            candidates = self._candidates(moves)
+            for kind, found in zip(kinds, self._judged(moves, candidates, cross), strict=True):
+                kind.append(found)
+            start += size
+            each = sum(len(found.ids) for found in candidates) / len(moves.after)
+            size = int(np.clip(_CANDIDATES / (1 + each), _FIRST_ROUND, ROUND))
+        enter, exit, crossed = (_joined(kind, self._ids, slots) for kind in kinds)
+        return Crossings(enter, exit, crossed if cross else None)
+
+    def _candidates(self, moves: Asked) -> list[Matches]:
+        """The places that each move may enter, leave or cross; some of them several times."""
+        rows = len(moves.after)
+        on_axes = [
+            moves._replace(
+                before=np.ascontiguousarray(moves.before[:, axis]), after=np.ascontiguousarray(moves.after[:, axis])
+            )
+            for axis in range(self.dimensions)
+        ]
+        passed = np.zeros(rows, np.int64)
+        far = np.zeros(rows, np.bool_)
+        for axis, (rules, on_axis) in enumerate(zip(self._axes, on_axes, strict=True)):
+            found = rules.located(on_axis)
+            s0, e0, s1, e1 = np.moveaxis(found.places.astype(np.int64), 2, 0)
+            passed += (np.abs(s1 - s0) + np.abs(e1 - e0)).sum(axis=1)
+            if axis == self._best:
+                met = (np.maximum(s0, s1) - np.minimum(e0, e1)).sum(axis=1)
+                for mask in (found.first, found.regrouped):
+                    if len(mask):
+                        far |= mask
+        far |= passed > met
+        absent = moves.missing if len(moves.missing) else np.zeros(rows, np.bool_)
+        sources = []
+        if not far.all():
+            for rules, on_axis in zip(self._axes, on_axes, strict=True):
+                found_near = rules.crossings(rows, on_axis._replace(missing=absent | far).rows, cross=True)
+                sources += [each for each in found_near if each is not None]
+        if far.any():
+            here = on_axes[self._best]._replace(missing=absent | ~far)
+            sources.append(self._axes[self._best].met(rows, here.rows))
+        return sources
+
+    def _judged(self, moves: Asked, candidates: list[Matches], cross: bool) -> tuple[Matches, Matches, Matches]:
+        rows = len(moves.after)
+        total = sum(len(each.ids) for each in candidates)
+        sources = np.stack([each.offsets for each in candidates])
+        ids = np.concatenate([each.ids for each in candidates])
+        sources += (np.cumsum([0, *(len(each.ids) for each in candidates)])[:-1])[:, np.newaxis]
+        offsets = np.zeros((3, rows + 1), np.int64)
+        found = [np.empty(total + 1, np.int64) for _ in range(3)]
+        if len(self._ticks) < len(self._ids):
+            self._ticks = np.zeros(2 * len(self._ids), np.int64)
+        judge(self._boxes, moves, sources, ids, self._ticks, self._tick, offsets, *found)
+        self._tick += rows
+        enter, exit, neither = (Matches(ends, each[: ends[-1]]) for ends, each in zip(offsets, found, strict=True))
+        if cross:
+            at = np.repeat(np.arange(rows), neither.counts)
+            firsts, lasts = self._boxes.firsts[neither.ids], self._boxes.lasts[neither.ids]
+            kind: ValueType = "float64" if self.is_float else "int64"
+            neither = only(neither, lines_meet(moves.before[at], moves.after[at], firsts, lasts, kind))
+        return enter, exit, neither
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything as flat arrays; changes are merged in first."""
+        in_use = np.zeros(len(self._ids), np.bool_)
+        in_use[self._places.places()] = True
+        own = {"ids": self._ids, "in_use": in_use, "best": np.array([self._best, self._chosen_at])}
+        arrays = {f"box.{name}": array for name, array in (own | self._boxes._asdict()).items()}
+        for axis, rules in enumerate(self._axes):
+            arrays |= {f"axis{axis}.{name}": array for name, array in rules.to_arrays().items()}
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """The boxes that `to_arrays` described."""
+        own = {name: kernel_ready(arrays[f"box.{name}"]) for name in ("ids", "in_use", "best", *Boxes._fields)}
+        rules = cls(own["firsts"].shape[1])
+        for axis in range(rules.dimensions):
+            prefix = f"axis{axis}."
+            rules._axes[axis] = AxisRules.from_arrays(
+                {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+            )
+        rules.is_float = rules._axes[0].is_float
+        rules._best, rules._chosen_at = own["best"].tolist()
+        rules._ids, rules._boxes = own["ids"], Boxes(*(own[name] for name in Boxes._fields))
+        places = np.flatnonzero(own["in_use"])
+        rules._vacant = np.flatnonzero(~own["in_use"]).tolist()
+        rules._places = idmap.empty_map(len(places))
+        put_all(rules._places, rules._ids[places], places)
+        return rules
+
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        own = [*self._places, self._ids, *self._boxes, self._ticks]
+        return sum(rules.nbytes() for rules in self._axes) + sum(array.nbytes for array in own)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        places = self._places.places()
+        assert sorted([*places.tolist(), *self._vacant]) == list(range(len(self._ids))), "a place is an id's or vacant"
+        assert (find_all(self._places, self._ids[places]) == places).all(), "every id has its place"
+        for axis, rules in enumerate(self._axes):
+            rules.check()
+            assert rules.live == self.live, "every axis holds every box"
+            for place in places.tolist():
+                first, last, group = rules.rule(int(rules.slots_of(np.array([place]))[0]))
+                own = self.rule(place)
+                assert (first, last) == (own[0][axis], own[1][axis]), "with its range"
+                assert group == own[2], "and its group"
+
+
+def _joined(parts: list[Matches], ids: Int64s, slots: bool) -> Matches:
+    """Answers of consecutive rows as one, of places or of ids."""
+    ends = np.cumsum([0, *(len(part.ids) for part in parts)])
+    offsets = [part.offsets[1:] + end for part, end in zip(parts, ends, strict=False)]
+    places = np.concatenate([np.zeros(0, np.int64), *(part.ids for part in parts)])
+    return Matches(
+        np.concatenate([np.zeros(1, np.int64), *offsets]), places.astype(np.uint32) if slots else ids[places]
+    )
+
+
+@kernel
+def put_all(places: idmap.IdMap, ids: Int64s, at: Int64s) -> None:
+    """Add ids at their places."""
+    for i in range(len(ids)):
+        idmap.put(places, ids[i], at[i])
+
+
+@kernel
+def drop_all(places: idmap.IdMap, ids: Int64s) -> None:
+    """Remove ids."""
+    for i in range(len(ids)):
+        idmap.drop(places, ids[i])
+
+
+@kernel
+def judge(
+    boxes: Boxes,
+    moves: Asked,
+    sources: Int64s,
+    candidates: Int64s,
+    ticks: Int64s,
+    tick: int,
+    ends: Int64s,
+    entered: Int64s,
+    left: Int64s,
+    neither: Int64s,
+) -> None:
+    """Sort each move's candidates into those entered, those left, and those that hold at neither end of a way.
+
+    `sources` has a row of offsets into the candidates per source; `ticks` tell those of a move that came before.
+    """
+    firsts, lasts, groups, grouped = boxes.firsts, boxes.lasts, boxes.groups, boxes.grouped
+    before, after = moves.before, moves.after
+    a = i64(0)
+    b = i64(0)
+    c = i64(0)
+    first, no_group, before_groups, after_groups = moves.first, moves.groupless, moves.before_groups, moves.after_groups
+    for row in range(sources.shape[1] - 1):
+        tick += 1
+        unplaced = len(first) > 0 and first[row]
+        groupless = len(no_group) > 0 and no_group[row]
+        for source in range(sources.shape[0]):
+            for i in range(sources[source, row], sources[source, row + 1]):
+                box = candidates[i]
+                if ticks[box] == tick:
+                    continue
+                ticks[box] = tick
+                could_be, could_stay = not unplaced, True
+                if grouped[box]:
+                    could_be = not unplaced and not groupless and before_groups[row] == groups[box]
+                    could_stay = after_groups[row] == groups[box]
+                was, now = could_be, could_stay
+                for axis in range(firsts.shape[1]):
+                    was &= firsts[box, axis] <= before[row, axis] and before[row, axis] <= lasts[box, axis]
+                    now &= firsts[box, axis] <= after[row, axis] and after[row, axis] <= lasts[box, axis]
+                entered[a] = box
+                a += now and not was
+                left[b] = box
+                b += was and not now
+                neither[c] = box
+                c += could_be and could_stay and not was and not now
+        ends[0, row + 1] = a
+        ends[1, row + 1] = b
+        ends[2, row + 1] = c
