@@ -2,8 +2,15 @@
 
 Intervals answer "which intervals contain this value?" (`stab`). All of them share one contract, in
 `fencepost.indexes.intervals.contract`, and one conformance suite, which tests every class listed here.
+
+Bands keep two changing sets of numbers and answer "which pairs, which standing queries a <= left - right <= b, does a
+value on one side concern?" (`pairs`, `affected`); their contract is in `fencepost.indexes.bands.contract`.
 """
 
+from fencepost.indexes.bands.blocks import BlockBands
+from fencepost.indexes.bands.quadratic import QuadraticBands
+from fencepost.indexes.bands.ssi import SSI
+from fencepost.indexes.bands.stabbing import StabbingBands
 from fencepost.indexes.intervals.acei import ACEI
 from fencepost.indexes.intervals.cei import CEI
 from fencepost.indexes.intervals.islist import ISList
@@ -14,4 +21,19 @@ from fencepost.indexes.intervals.slices import SliceList
 from fencepost.indexes.intervals.ui import UI
 from fencepost.indexes.matches import Matches, Storage
 
-__all__ = ["ACEI", "CEI", "LCI", "SCI", "UI", "ISList", "Linear", "Matches", "SliceList", "Storage"]
+__all__ = [
+    "ACEI",
+    "CEI",
+    "LCI",
+    "SCI",
+    "SSI",
+    "UI",
+    "BlockBands",
+    "ISList",
+    "Linear",
+    "Matches",
+    "QuadraticBands",
+    "SliceList",
+    "StabbingBands",
+    "Storage",
+]
