@@ -260,7 +260,7 @@ def ask_blocks(
             while begin < end:
                 middle = (begin + end) >> 1
                 label = i64(labels[middle])
-                value = end_of_pair(kind, side, points, bands, size, block, half.starts[j], label)
+                value = end_of_pair(kind, 1 - side, points, bands, size, block, half.starts[j], label)
                 if value < key or (value == key and not label & 1):
                     begin = middle + 1
                 else:

@@ -141,7 +141,7 @@ class BandIndex(ABC):
         high, no_high, bad_high = self._bounds(highs, np.inf, "upper bound")
         same_length(id_array, lows=low, highs=high)
         keys, no_key = self._group_keys(groups, id_array)
-        empty = ~no_low & ~no_high & ((low > high) if bounds == "[]" else (low >= high))
+        empty = ~(no_low | no_high | bad_low | bad_high) & ((low > high) if bounds == "[]" else (low >= high))
         faulty = bad_low | bad_high | empty
         if faulty.any():
             row = int(np.argmax(faulty))

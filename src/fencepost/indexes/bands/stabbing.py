@@ -163,7 +163,10 @@ def sections_of(
                 )
                 if j > 0:
                     end, below = limit(kind, side, points[j - 1], stabs[i], signs[i])
-                    last = i64(SMALLEST) if below and end == SMALLEST else min(last, end - below)
+                    if below and end == SMALLEST:
+                        first, last = i64(LARGEST), i64(SMALLEST)
+                    else:
+                        last = min(last, end - below)
             begin, until = i64(LARGEST), i64(SMALLEST)
             if j > 0:
                 begin, until = between(
@@ -171,7 +174,10 @@ def sections_of(
                 )
                 if j < m:
                     end, below = limit(kind, side, points[j], stabs[i], signs[i])
-                    begin = i64(LARGEST) if not below and end == LARGEST else max(begin, end + (not below))
+                    if not below and end == LARGEST:
+                        begin, until = i64(LARGEST), i64(SMALLEST)
+                    else:
+                        begin = max(begin, end + (not below))
             has_one, has_other = first <= last, begin <= until
             if has_one and has_other and begin <= last:
                 first, last = min(first, begin), max(last, until)
