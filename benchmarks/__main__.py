@@ -4,11 +4,11 @@ import argparse
 import importlib.metadata
 import platform
 
-from benchmarks import catalogue, rules, slices
+from benchmarks import bands, catalogue, rules, slices
 from benchmarks.harness import console
 
 PACKAGES = ("fencepost", "numpy", "numba", "superintervals", "ncls", "polars", "duckdb", "intervaltree")
-SUBJECTS = {"catalogue": catalogue.run, "slices": slices.run, "rules": rules.run}
+SUBJECTS = {"catalogue": catalogue.run, "slices": slices.run, "rules": rules.run, "bands": bands.run}
 
 
 def main() -> None:

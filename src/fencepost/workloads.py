@@ -1,11 +1,21 @@
-"""Seeded interval sets and values, shared by tests, benchmarks, figures and the demo."""
+"""Seeded interval and band sets and values, shared by tests, benchmarks, figures and the demo."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["IntervalWorkload", "clustered", "heavy_tailed", "loans", "onion", "sparse", "uniform"]
+__all__ = [
+    "BandWorkload",
+    "IntervalWorkload",
+    "clustered",
+    "heavy_tailed",
+    "hotspots",
+    "loans",
+    "onion",
+    "sparse",
+    "uniform",
+]
 
 
 class IntervalWorkload(NamedTuple):
@@ -96,3 +106,38 @@ def clustered(n: int, values: int, seed: int = 7) -> IntervalWorkload:
         rng.random(values) < 0.9, centre + rng.integers(0, 64 * n, values), rng.integers(0, domain, values)
     )
     return _workload("clustered", domain, los, widths, asked)
+
+
+class BandWorkload(NamedTuple):
+    """Rows of two sides and queries ``lows[i] <= left - right <= highs[i]``, ids 0, 1, ...; left values to ask about."""
+
+    name: str
+    left: npt.NDArray[np.float64]
+    right: npt.NDArray[np.float64]
+    lows: npt.NDArray[np.float64]
+    highs: npt.NDArray[np.float64]
+    values: npt.NDArray[np.float64]
+
+    def load(self, index: Any) -> None:
+        """Insert all rows and queries into a band index."""
+        index.insert_many("left", np.arange(len(self.left)), self.left)
+        index.insert_many("right", np.arange(len(self.right)), self.right)
+        index.insert_queries(np.arange(len(self.lows)), self.lows, self.highs)
+
+
+def hotspots(rows: int, queries: int, hotspots: int, mean_affected: float, values: int, seed: int = 7) -> BandWorkload:
+    """Rows uniform on both sides; bands around a few differences, so narrow that a value affects `mean_affected`.
+
+    With as many hotspots as queries the bands are not clustered at all. Values are such that no band reaches
+    beyond the rows.
+    """
+    rng = np.random.default_rng(seed)
+    extent = 1e6
+    left, right = rng.uniform(0, extent, rows), rng.uniform(0, extent, rows)
+    centres = rng.uniform(-extent / 4, extent / 4, hotspots)
+    centre = centres[rng.permutation(queries) % hotspots]
+    half_width = mean_affected / queries * extent / rows / 2
+    lows, highs = centre - rng.exponential(half_width, queries), centre + rng.exponential(half_width, queries)
+    return BandWorkload(
+        f"{hotspots} hotspots", left, right, lows, highs, rng.uniform(extent / 4, 3 * extent / 4, values)
+    )

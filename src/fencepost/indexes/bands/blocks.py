@@ -181,9 +181,7 @@ def end_of_pair(
 
 
 @kernel
-def sign(
-    kind: int, side: int, points: Int64s, bands: Bands, starts: Int64s, size: int, signatures: UInt8s
-) -> None:
+def sign(kind: int, side: int, points: Int64s, bands: Bands, starts: Int64s, size: int, signatures: UInt8s) -> None:
     """The signature of each block and gap: its labels in the order of (key, begin before end)."""
     blocks, gaps = -(-len(points) // size), len(starts) - 1
     values = np.empty(signatures.shape[1], np.int64)

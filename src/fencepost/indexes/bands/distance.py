@@ -109,9 +109,7 @@ def reaches(bound: int, sign: int, difference: int, rest: int) -> Any:
 
 
 @kernel
-def between(
-    kind: int, side: int, key: int, low: int, low_sign: int, high: int, high_sign: int
-) -> Any:
+def between(kind: int, side: int, key: int, low: int, low_sign: int, high: int, high_sign: int) -> Any:
     """The other side's keys, first and last, whose difference to `key` is between two bounds; first > last for none."""
     below, strictly = limit(kind, side, key, low, low_sign - 1)
     last, strict = limit(kind, side, key, high, high_sign)

@@ -199,9 +199,7 @@ class SSI(BandIndex):
                 changed = wider
             self._order[side] = with_room(self._order[side])
             own = self._row_list(side)
-            done = move_rows(
-                self._kind, side, done, slots, keys, own, others, view, changed, counts, offsets, needed
-            )
+            done = move_rows(self._kind, side, done, slots, keys, own, others, view, changed, counts, offsets, needed)
         entered, left = (
             PairLists(offsets[which], changed[which, 0, : counts[which]], changed[which, 1, : counts[which]])
             for which in (0, 1)

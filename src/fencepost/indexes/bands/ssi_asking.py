@@ -210,8 +210,15 @@ def partition_begin(view: SSIView, partition: int) -> Any:
 
 @kernel
 def affected_by(
-    kind: int, side: int, keys: Int64s, groups: Int64s, missing: Bools, rows: RowList, view: SSIView,
-    offsets: Int64s, out: Int64s,
+    kind: int,
+    side: int,
+    keys: Int64s,
+    groups: Int64s,
+    missing: Bools,
+    rows: RowList,
+    view: SSIView,
+    offsets: Int64s,
+    out: Int64s,
 ) -> Any:
     """Q2 for each key of a side; the number of ids, of which `out` has those it has room for."""
     count = i64(0)
@@ -231,8 +238,16 @@ def affected_by(
 
 @kernel
 def affected_in(
-    kind: int, side: int, key: int, begin: int, end: int, rows: RowList, view: SSIView, partition: int,
-    out: Int64s, count: int,
+    kind: int,
+    side: int,
+    key: int,
+    begin: int,
+    end: int,
+    rows: RowList,
+    view: SSIView,
+    partition: int,
+    out: Int64s,
+    count: int,
 ) -> Any:
     """Q2 among the queries of one partition: around each stabbing point only its two neighbours matter."""
     order, sizes, firsts, row_keys = rows.order.order, rows.order.sizes, rows.order.keys_first, rows.order.keys
@@ -265,8 +280,16 @@ def affected_in(
 
 @kernel
 def pairs_of(
-    kind: int, side: int, keys: Int64s, groups: Int64s, missing: Bools, rows: RowList, view: SSIView,
-    offsets: Int64s, out_rows: Int64s, out_queries: Int64s,
+    kind: int,
+    side: int,
+    keys: Int64s,
+    groups: Int64s,
+    missing: Bools,
+    rows: RowList,
+    view: SSIView,
+    offsets: Int64s,
+    out_rows: Int64s,
+    out_queries: Int64s,
 ) -> Any:
     """Q1 for each key of a side; the number of pairs, of which the columns have those they have room for."""
     count = i64(0)
@@ -288,8 +311,17 @@ def pairs_of(
 
 @kernel
 def pairs_in(
-    kind: int, side: int, key: int, begin: int, end: int, rows: RowList, view: SSIView, partition: int,
-    out_rows: Int64s, out_queries: Int64s, count: int,
+    kind: int,
+    side: int,
+    key: int,
+    begin: int,
+    end: int,
+    rows: RowList,
+    view: SSIView,
+    partition: int,
+    out_rows: Int64s,
+    out_queries: Int64s,
+    count: int,
 ) -> Any:
     """Q1 among the queries of one partition: from each stabbing point outwards, as far as its group reaches."""
     order, sizes, firsts, row_keys = rows.order.order, rows.order.sizes, rows.order.keys_first, rows.order.keys

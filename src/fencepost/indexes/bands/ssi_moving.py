@@ -6,7 +6,8 @@ from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Int64s, i64
 from fencepost.indexes.bands.contract import high_sign, low_sign
 from fencepost.indexes.bands.distance import gap, limit, reaches
-from fencepost.indexes.bands.ordered import CHUNK, Ordered, add, discard, find, has_room
+from fencepost.indexes.bands.members import Int32s
+from fencepost.indexes.bands.ordered import CHUNK, Ordered, add, discard, find, first_of, has_room
 from fencepost.indexes.bands.ssi_asking import RowList, SSIView, before, behind, entry, partition_begin, rank, span
 from fencepost.indexes.ordinal import LARGEST, SMALLEST
 
@@ -257,33 +258,78 @@ def swap(
     changed: Int64s,
     counts: Int64s,
 ) -> None:
-    """Append what a row gains and loses whose difference passes the stabbing point."""
-    queries, lows, highs = view.queries, view.lows, view.highs
-    at, index = find(lows, queries.groups, queries.lows, group, d, -1)
-    chunk, index = list_place(lows, at, index)
-    within = True
-    while within and chunk >= 0:
-        for at in range(chunk * CHUNK + index, chunk * CHUNK + lows.sizes[chunk]):
-            slot = lows.slots[at]
-            mark = i64(queries.marks[slot])
-            if queries.groups[slot] != group:
-                within = False
-                break
-            begins_later = not reaches(queries.lows[slot], low_sign(mark), d, d_rest)
-            if begins_later and reaches(e, e_rest, ~queries.highs[slot], high_sign(mark)):
-                emit(changed, counts, gained, row, queries.ids[slot])
-        chunk = i64(lows.nexts[chunk])
-        index = i64(0)
-    at, index = find(highs, queries.groups, queries.highs, group, ~e, -1)
-    chunk, index = list_place(highs, at, index)
+    """Append what a row gains and loses whose difference passes the stabbing point.
+
+    It gains what begins after d and ends at or after e, and loses what begins up to d and ends before e. The lists
+    give either half of such a condition as a run: from d on or up to d, from e on or up to e.
+    """
+    begins, ends = view.queries.lows, view.queries.highs
+    if ~view.stabs.highest[group] >= e:
+        if is_shorter(view.lows, view.highs, view.queries.groups, begins, ends, group, d, ~e):
+            run(view, view.lows, begins, group, d, False, d, d_rest, e, e_rest, True, row, gained, changed, counts)
+        else:
+            run(view, view.highs, ends, group, ~e, True, d, d_rest, e, e_rest, True, row, gained, changed, counts)
+    if view.stabs.lowest[group] <= d:
+        lost = 1 - gained
+        if is_shorter(view.highs, view.lows, view.queries.groups, ends, begins, group, ~e, d):
+            run(view, view.highs, ends, group, ~e, False, d, d_rest, e, e_rest, False, row, lost, changed, counts)
+        else:
+            run(view, view.lows, begins, group, d, True, d, d_rest, e, e_rest, False, row, lost, changed, counts)
+
+
+@kernel
+def is_shorter(
+    one: Ordered, other: Ordered, groups: Int32s, keys: Int64s, other_keys: Int64s, group: int, key: int, other_key: int
+) -> Any:
+    """Whether a group has fewer entries from `key` on in one list than up to `other_key` in the other, by chunks."""
+    at, index = find(one, groups, keys, group, key, -1)
+    chunk, index = list_place(one, at, index)
+    against = i64(other.homes[group])
+    while True:
+        if chunk < 0 or groups[one.slots[chunk * CHUNK]] > group:
+            return True
+        last = other.slots[against * CHUNK + other.sizes[against] - 1]
+        if groups[last] != group or other_keys[last] > other_key:
+            return False
+        chunk, against = i64(one.nexts[chunk]), i64(other.nexts[against])
+        if against < 0:
+            return False
+
+
+@kernel
+def run(
+    view: SSIView,
+    ordered: Ordered,
+    keys: Int64s,
+    group: int,
+    key: int,
+    up_to: bool,
+    d: int,
+    d_rest: int,
+    e: int,
+    e_rest: int,
+    later: bool,
+    row: int,
+    which: int,
+    changed: Int64s,
+    counts: Int64s,
+) -> None:
+    """Append those of a group's entries up to a key, or from it on, that begin and end later, or both earlier."""
+    queries = view.queries
+    if up_to:
+        chunk, index = i64(ordered.homes[group]), first_of(ordered, queries.groups, group)
+    else:
+        at, index = find(ordered, queries.groups, keys, group, key, -1)
+        chunk, index = list_place(ordered, at, index)
     while chunk >= 0:
-        for at in range(chunk * CHUNK + index, chunk * CHUNK + highs.sizes[chunk]):
-            slot = highs.slots[at]
+        for at in range(chunk * CHUNK + index, chunk * CHUNK + ordered.sizes[chunk]):
+            slot = ordered.slots[at]
             mark = i64(queries.marks[slot])
-            if queries.groups[slot] != group:
+            if queries.groups[slot] != group or (up_to and keys[slot] > key):
                 return
-            ends_earlier = not reaches(e, e_rest, ~queries.highs[slot], high_sign(mark))
-            if ends_earlier and reaches(queries.lows[slot], low_sign(mark), d, d_rest):
-                emit(changed, counts, 1 - gained, row, queries.ids[slot])
-        chunk = i64(highs.nexts[chunk])
+            begins_later = not reaches(queries.lows[slot], low_sign(mark), d, d_rest)
+            ends_later = reaches(e, e_rest, ~queries.highs[slot], high_sign(mark))
+            if begins_later == later and ends_later == later:
+                emit(changed, counts, which, row, queries.ids[slot])
+        chunk = i64(ordered.nexts[chunk])
         index = i64(0)

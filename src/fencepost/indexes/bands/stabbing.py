@@ -39,7 +39,16 @@ class StabbingHalf(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        arrays = (self.points, self.starts, self.stabs, self.signs, *self.lows, *self.highs, *self.covers, *self.sections)
+        arrays = (
+            self.points,
+            self.starts,
+            self.stabs,
+            self.signs,
+            *self.lows,
+            *self.highs,
+            *self.covers,
+            *self.sections,
+        )
         return sum(array.nbytes for array in arrays)
 
 
@@ -116,10 +125,14 @@ def check_stabbing(half: StabbingHalf) -> None:
             own = bands.taken(slice(half.starts[i], half.starts[i + 1]))
             assert all(each <= point for each in zip(own.lows, own.low_signs, strict=True)), "no query begins later"
             assert all(each >= point for each in zip(own.highs, own.high_signs, strict=True)), "no query ends earlier"
-    begins, ends = (listed[np.argsort(listed[:, 1], kind="stable")] for listed in (half.sections.by_first, half.sections.by_last))
+    begins, ends = (
+        listed[np.argsort(listed[:, 1], kind="stable")] for listed in (half.sections.by_first, half.sections.by_last)
+    )
     groups = begins[:, 1] // (len(half.points) + 1)
     for i in range(len(half.stabs)):
-        marks = sorted([(v, 0) for v in begins[groups == i, 0].tolist()] + [(v, 1) for v in ends[groups == i, 0].tolist()])
+        marks = sorted(
+            [(v, 0) for v in begins[groups == i, 0].tolist()] + [(v, 1) for v in ends[groups == i, 0].tolist()]
+        )
         assert [kind for _, kind in marks] == [0, 1] * (len(marks) // 2), "sections of a group are disjoint"
 
 
@@ -169,9 +182,7 @@ def sections_of(
                         last = min(last, end - below)
             begin, until = i64(LARGEST), i64(SMALLEST)
             if j > 0:
-                begin, until = between(
-                    kind, side, points[j - 1], cover.lows[i], cover.low_signs[i], stabs[i], signs[i]
-                )
+                begin, until = between(kind, side, points[j - 1], cover.lows[i], cover.low_signs[i], stabs[i], signs[i])
                 if j < m:
                     end, below = limit(kind, side, points[j], stabs[i], signs[i])
                     if not below and end == LARGEST:
@@ -218,9 +229,7 @@ def pairs_stabbing(
 
 
 @kernel
-def affected_stabbing(
-    kind: int, side: int, key: int, half: StabbingHalf, hits: Int64s, out: Int64s, count: int
-) -> Any:
+def affected_stabbing(kind: int, side: int, key: int, half: StabbingHalf, hits: Int64s, out: Int64s, count: int) -> Any:
     """Append the slots of the queries that a key affects, each once; the new count."""
     lows, highs, m = half.lows, half.highs, len(half.points)
     for hit in hits[: stab_tree(half.sections, key, hits, 0)]:
