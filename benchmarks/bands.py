@@ -22,14 +22,13 @@ Array = npt.NDArray[Any]
 def run(full: bool) -> list[Report]:
     """All reports; `full` asks more values and sweeps larger sets."""
     size = 100_000
-    reports = [
+    return [
         affected(size, 20_000 if full else 4_000),
         moves(size),
         changes(size),
         groups(),
-        clusters(400 if not full else 1500),
+        clusters(1500 if full else 400),
     ]
-    return reports
 
 
 def evaluate_all(work: BandWorkload, right: Array, value: float) -> Array:
@@ -70,7 +69,7 @@ def affected(size: int, values: int) -> Report:
     numpy = taken["NumPy"] / len(some)
     report.at_least(f"NumPy ({numpy * 1e3:.1f} ms) / SSI ({each[10] * 1e6:.1f} µs), tau = 10", numpy / each[10], 500)
     report.note("NumPy / SSI, one value a call", f"{taken['NumPy'] / taken['SSI one by one']:,.0f}x")
-    for hotspots, (work, index) in made.items():
+    for hotspots, (_, index) in made.items():
         figure = f"tau = {index.stabbing_groups:,}, k = {sizes[hotspots][1]:.0f}, {each[hotspots] * 1e6:,.1f} µs"
         report.at_most(
             f"{figure} / tau binary searches and k gathers", taken[f"SSI {hotspots}"] / taken[f"steps {hotspots}"], 3
@@ -111,7 +110,7 @@ def moves(size: int) -> Report:
     work.load(index)
     rows = np.random.default_rng(3).permutation(size)[:100]
     old = work.left[rows]
-    step = 0.01 * 0.1
+    step = 0.005
     new = old + step
     before, after = (index.pairs_many("left", each) for each in (old, new))
     change = index.move_many("left", rows, new)

@@ -109,7 +109,7 @@ def clustered(n: int, values: int, seed: int = 7) -> IntervalWorkload:
 
 
 class BandWorkload(NamedTuple):
-    """Rows of two sides and queries ``lows[i] <= left - right <= highs[i]``, ids 0, 1, ...; left values to ask about."""
+    """Rows of two sides, queries ``lows[i] <= left - right <= highs[i]``, ids 0, 1, ...; left values to ask about."""
 
     name: str
     left: npt.NDArray[np.float64]

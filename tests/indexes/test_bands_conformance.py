@@ -353,7 +353,7 @@ def test_the_unknown_is_refused_whole(subject: Subject) -> None:
 def test_unknown_types_of_values_are_refused(entry: Any) -> None:
     with pytest.raises(FencepostError, match="got values='text'; expected 'int64' or 'float64'"):
         entry(values="text")
-    with pytest.raises(FencepostError, match="got value 1.5 .float. in an index of int64"):
+    with pytest.raises(FencepostError, match=r"got value 1\.5 .float. in an index of int64"):
         entry(values="int64").insert("left", 1, 1.5)
     with pytest.raises(FencepostError, match=f"got value {2**53 + 1} .int.; expected a number that float64"):
         entry().insert("left", 1, 2**53 + 1)

@@ -1,5 +1,6 @@
 """BlockBands: small blocks of rows and queries whose answers depend on an ordering alone (Lemma 2, Theorem 1)."""
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,8 +126,8 @@ class BlockBands(StaticBands):
     @override
     def _ask(self, half: Any, side: int, probes: Probes, distinct: bool, offsets: Int64s, out: Int64s) -> int:
         hits = np.empty(len(half.points) * len(half.crossing.stabs) + 1, np.int64)
-        asked = (self._kind, side, probes.keys, probes.missing, half, self.size, self._stride(), hits, offsets, out)
-        return int(ask_affected_blocks(*asked) if distinct else ask_pairs_blocks(*asked))
+        stride = 0 if distinct else self._stride()
+        return int(ask_half(self._kind, side, probes.keys, probes.missing, half, self.size, stride, hits, offsets, out))
 
     @property
     def descriptions(self) -> int:
@@ -150,7 +151,7 @@ class BlockBands(StaticBands):
         check_stabbing(half.crossing)
         assert (np.diff(half.starts) < max(2, self.size)).all(), "a gap has fewer than r queries"
         reach = half.reach.tolist()
-        for one, other in zip(reach, reach[1:], strict=False):
+        for one, other in pairwise(reach):
             assert (one[2], one[3]) < (other[0], other[1]), "gaps do not overlap"
         assert len({row.tobytes() for row in half.labels}) == len(half.labels), "signatures are shared"
 
@@ -278,7 +279,7 @@ def ask_blocks(
 
 
 @kernel
-def ask_pairs_blocks(
+def ask_half(
     kind: int,
     side: int,
     keys: Int64s,
@@ -290,36 +291,15 @@ def ask_pairs_blocks(
     offsets: Int64s,
     out: Int64s,
 ) -> Any:
-    """Q1 for each key; the room the answer needs."""
+    """Q1 for each key, or Q2 if there is no stride; the room the answer needs."""
     count = i64(0)
     for probe in range(len(keys)):
         offsets[probe] = count
         if not missing[probe]:
-            count = pairs_stabbing(kind, side, keys[probe], half.crossing, stride, hits, out, count)
-            count = ask_blocks(kind, side, keys[probe], half, size, 0, stride, out, count)
-    offsets[len(keys)] = count
-    return count
-
-
-@kernel
-def ask_affected_blocks(
-    kind: int,
-    side: int,
-    keys: Int64s,
-    missing: Bools,
-    half: BlockHalf,
-    size: int,
-    stride: int,
-    hits: Int64s,
-    offsets: Int64s,
-    out: Int64s,
-) -> Any:
-    """Q2 for each key; the room the answer needs."""
-    count = i64(0)
-    for probe in range(len(keys)):
-        offsets[probe] = count
-        if not missing[probe]:
-            count = affected_stabbing(kind, side, keys[probe], half.crossing, hits, out, count)
-            count = ask_blocks(kind, side, keys[probe], half, size, 1, stride, out, count)
+            if stride:
+                count = pairs_stabbing(kind, side, keys[probe], half.crossing, stride, hits, out, count)
+            else:
+                count = affected_stabbing(kind, side, keys[probe], half.crossing, hits, out, count)
+            count = ask_blocks(kind, side, keys[probe], half, size, i64(stride == 0), stride, out, count)
     offsets[len(keys)] = count
     return count

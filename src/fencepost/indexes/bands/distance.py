@@ -17,7 +17,19 @@ from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Bools, Int64s, i64
 from fencepost.indexes.ordinal import LARGEST, SMALLEST
 
-__all__ = ["FLOAT", "LEFT", "RIGHT", "WHOLE", "between", "bound_pairs", "gap", "limit", "reaches", "side_keys"]
+__all__ = [
+    "FLOAT",
+    "LEFT",
+    "RIGHT",
+    "WHOLE",
+    "between",
+    "bound_pairs",
+    "encoded",
+    "gap",
+    "limit",
+    "reaches",
+    "side_keys",
+]
 
 LEFT, RIGHT = 0, 1
 WHOLE, FLOAT = 0, 1

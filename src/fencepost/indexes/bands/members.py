@@ -9,7 +9,7 @@ from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Bools, Int64s, i64
 from fencepost.indexes.idmap import ABSENT, home
 
-__all__ = ["Int8s", "Int32s", "Members", "Table", "enlarged", "find_slot"]
+__all__ = ["Int8s", "Int32s", "Members", "Table", "admit_one", "enlarged", "evict_one", "find_slot"]
 
 Int8s = npt.NDArray[Any]
 Int32s = npt.NDArray[Any]
@@ -150,48 +150,62 @@ def rehash(members: Members, table: Int32s) -> None:
 
 
 @kernel
+def admit_one(members: Members, id: int) -> Any:
+    """Give an id a slot, or `ABSENT` if it has one already; the caller has made room."""
+    if find_slot(members, id) != ABSENT:
+        return i64(ABSENT)
+    state = members.state
+    slot = state[_USED]
+    if state[_VACANT] > 0:
+        slot = state[_CHAIN] - 1
+        state[_VACANT] -= 1
+        state[_CHAIN] = members.ids[slot]
+    else:
+        state[_USED] += 1
+    state[_LIVE] += 1
+    members.ids[slot] = id
+    enter(members.table, id, slot)
+    return slot
+
+
+@kernel
 def admit(members: Members, ids: Int64s, slots: Int64s) -> Any:
     """Give every id a slot and return -1, or none: then the row of the id that has one."""
-    state = members.state
     for row in range(len(ids)):
-        if find_slot(members, ids[row]) != ABSENT:
+        slots[row] = admit_one(members, ids[row])
+        if slots[row] == ABSENT:
             evict(members, ids[:row])
             return row
-        slot = state[_USED]
-        if state[_VACANT] > 0:
-            slot = state[_CHAIN] - 1
-            state[_VACANT] -= 1
-            state[_CHAIN] = members.ids[slot]
-        else:
-            state[_USED] += 1
-        state[_LIVE] += 1
-        members.ids[slot] = ids[row]
-        enter(members.table, ids[row], slot)
-        slots[row] = slot
     return -1
 
 
 @kernel
-def evict(members: Members, ids: Int64s) -> None:
-    """Forget the ids, closing the gaps in the hash table; their slots become vacant."""
+def evict_one(members: Members, id: int) -> None:
+    """Forget an id, closing the gap in the hash table; its slot becomes vacant."""
     state, table = members.state, members.table
     mask = len(table) - 1
+    gap = home(id, len(table))
+    while members.ids[i64(table[gap]) - 1] != id:
+        gap = (gap + 1) & mask
+    slot = i64(table[gap]) - 1
+    at = gap
+    while True:
+        at = (at + 1) & mask
+        if table[at] == 0:
+            break
+        from_home = (at - home(members.ids[i64(table[at]) - 1], len(table))) & mask
+        if from_home >= ((at - gap) & mask):
+            table[gap] = table[at]
+            gap = at
+    table[gap] = 0
+    members.ids[slot] = state[_CHAIN]
+    state[_CHAIN] = slot + 1
+    state[_VACANT] += 1
+    state[_LIVE] -= 1
+
+
+@kernel
+def evict(members: Members, ids: Int64s) -> None:
+    """Forget ids, the last one first."""
     for row in range(len(ids) - 1, -1, -1):
-        gap = home(ids[row], len(table))
-        while members.ids[i64(table[gap]) - 1] != ids[row]:
-            gap = (gap + 1) & mask
-        slot = i64(table[gap]) - 1
-        at = gap
-        while True:
-            at = (at + 1) & mask
-            if table[at] == 0:
-                break
-            from_home = (at - home(members.ids[i64(table[at]) - 1], len(table))) & mask
-            if from_home >= ((at - gap) & mask):
-                table[gap] = table[at]
-                gap = at
-        table[gap] = 0
-        members.ids[slot] = state[_CHAIN]
-        state[_CHAIN] = slot + 1
-        state[_VACANT] += 1
-        state[_LIVE] -= 1
+        evict_one(members, ids[row])

@@ -1,5 +1,6 @@
 """SSI: the production band index, whose cost follows the number of hotspots that the bands gather around."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -21,10 +22,11 @@ from fencepost.indexes.bands.contract import (
     Moves,
     PairLists,
     Probes,
+    Side,
     low_sign,
 )
 from fencepost.indexes.bands.distance import LEFT, RIGHT
-from fencepost.indexes.bands.members import Table, enlarged
+from fencepost.indexes.bands.members import Table, enlarged, find_slot
 from fencepost.indexes.bands.ordered import (
     add_all,
     built,
@@ -41,16 +43,20 @@ from fencepost.indexes.bands.ssi_changing import (
     WITNESS,
     Partitions,
     collect,
-    exceeds,
     greedy,
+    insert_closed_query,
+    insert_row,
     lay_out,
     link,
     regroup,
+    remove_one_query,
+    remove_row,
     tally,
     unlink,
 )
 from fencepost.indexes.bands.ssi_moving import move_rows
 from fencepost.indexes.idmap import ABSENT
+from fencepost.indexes.intervals.contract import Bounds
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
 from fencepost.indexes.ordinal import ValueType
 
@@ -59,6 +65,7 @@ __all__ = ["SSI"]
 _FORMAT = 1
 _EXCESS, _SLACK = 0.5, 2
 _SIDES = ("left", "right")
+_HUGE = 2**63 - 1
 
 
 class SSI(BandIndex):
@@ -151,8 +158,20 @@ class SSI(BandIndex):
         tally(self._uses, numbers, 1)
         return numbers
 
+    def _plain_number(self, group: int | None) -> int:
+        """The number of one group, `ABSENT` if it has none yet or is no plain number."""
+        if group is None:
+            return 0
+        if type(group) is not int or abs(group) >= _HUGE:
+            return ABSENT
+        slot = int(find_slot(self._known_groups.members, group))
+        return ABSENT if slot == ABSENT else slot + 1
+
     def _release(self, numbers: Int64s) -> None:
         """Let groups go that nobody uses any more."""
+        if len(numbers) == 1 and (numbers[0] == 0 or self._uses[numbers[0]] > 1):
+            self._uses[numbers[0]] -= 1
+            return
         tally(self._uses, numbers, -1)
         idle = np.unique(numbers[(numbers > 0) & (self._uses[numbers] == 0)])
         if len(idle):
@@ -163,6 +182,31 @@ class SSI(BandIndex):
     def _row_list(self, side: int) -> RowList:
         table = self._rows[side]
         return RowList(table.members.ids, table.columns[ROW_GROUP], table.columns[ROW_KEY], self._order[side])
+
+    @override
+    def insert(self, side: Side, row: int, value: float, group: int | None = None) -> None:
+        """Add one row; what is out of the ordinary, or to be refused, takes the way of `insert_many`."""
+        number = self._plain_number(group)
+        ordinary = type(row) is int and abs(row) < _HUGE and type(value) is float and math.isfinite(value)
+        if ordinary and number >= 0 and self.values == "float64" and side in _SIDES:
+            which = _SIDES.index(side)
+            self._rows[which].make_room(1)
+            self._order[which] = with_room(self._order[which])
+            if insert_row(self._rows[which].members, self._row_list(which), which, row, value, number):
+                self._uses[number] += 1
+                return
+        super().insert(side, row, value, group)
+
+    @override
+    def remove(self, side: Side, row: int) -> None:
+        """Take one row out."""
+        if type(row) is int and abs(row) < _HUGE and side in _SIDES:
+            which = _SIDES.index(side)
+            number = remove_row(self._rows[which].members, self._row_list(which), row)
+            if number != ABSENT:
+                self._release(np.array([number]))
+                return
+        super().remove(side, row)
 
     @override
     def _rows_added(self, side: int, slots: Int64s) -> None:
@@ -207,6 +251,33 @@ class SSI(BandIndex):
         return Moves(entered, left)
 
     # -- queries ----------------------------------------------------------------------------------------
+
+    @override
+    def insert_query(
+        self, id: int, a: float | None, b: float | None, bounds: Bounds = "[]", group: int | None = None
+    ) -> None:
+        """Add one query; what is out of the ordinary, or to be refused, takes the way of `insert_queries`."""
+        number = self._plain_number(group)
+        ordinary = type(id) is int and abs(id) < _HUGE and type(a) is float and type(b) is float and bounds == "[]"
+        if ordinary and number >= 0 and self.values == "float64" and a <= b and a < math.inf and b > -math.inf:
+            self._queries.make_room(1)
+            self._make_room()
+            if insert_closed_query(self._queries.members, self._view(), self._partitions, id, a, b, number):
+                self._uses[number] += 1
+                self._tidy(number)
+                return
+        super().insert_query(id, a, b, bounds, group)
+
+    @override
+    def remove_query(self, id: int) -> None:
+        """Take one query out."""
+        if type(id) is int and abs(id) < _HUGE:
+            number = remove_one_query(self._queries.members, self._view(), self._partitions, id)
+            if number != ABSENT:
+                self._tidy(number)
+                self._release(np.array([number]))
+                return
+        super().remove_query(id)
 
     def _query_columns(self) -> Queries:
         columns = self._queries.columns
@@ -254,7 +325,8 @@ class SSI(BandIndex):
 
     def _tidy(self, partition: int) -> None:
         """Partition anew where there may be too many stabbing groups for invariant 3."""
-        if not exceeds(self._partitions, partition, _EXCESS, _SLACK):
+        groups, witnesses = int(self._partitions.groups[partition]), int(self._partitions.witnesses[partition])
+        if groups <= (1 + _EXCESS) * max(1, witnesses) + _SLACK:
             return
         slots = np.empty(int(self._partitions.queries[partition]), np.int64)
         if 8 * len(slots) > len(self._queries):

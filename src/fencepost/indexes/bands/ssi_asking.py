@@ -187,11 +187,11 @@ def scan_highs(
             if high < difference or queries.groups[slot] != group:
                 return count
             mark = i64(queries.marks[slot])
-            if high > difference or high_sign(mark) >= rest:
-                if not above or not reaches(queries.lows[slot], low_sign(mark), low, low_rest):
-                    if count < len(out):
-                        out[count] = queries.ids[slot]
-                    count += 1
+            ends_later = high > difference or high_sign(mark) >= rest
+            if ends_later and not (above and reaches(queries.lows[slot], low_sign(mark), low, low_rest)):
+                if count < len(out):
+                    out[count] = queries.ids[slot]
+                count += 1
         chunk = i64(highs.nexts[chunk])
         index = i64(0)
     return count

@@ -2,15 +2,33 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Int64s, i64
 from fencepost.indexes.bands.contract import high_sign, low_sign
-from fencepost.indexes.bands.distance import reaches
-from fencepost.indexes.bands.members import Int32s
+from fencepost.indexes.bands.distance import RIGHT, encoded, reaches
+from fencepost.indexes.bands.members import Int32s, Members, admit_one, evict_one, find_slot
 from fencepost.indexes.bands.ordered import CHUNK, add, discard, find, first_of, has_room
-from fencepost.indexes.bands.ssi_asking import Queries, SSIView, Stabs, partition_begin
+from fencepost.indexes.bands.ssi_asking import Queries, RowList, SSIView, Stabs, partition_begin
+from fencepost.indexes.idmap import ABSENT
+from fencepost.indexes.ordinal import LARGEST, SMALLEST
 
-__all__ = ["WITNESS", "Partitions", "collect", "exceeds", "greedy", "lay_out", "link", "regroup", "tally", "unlink"]
+__all__ = [
+    "WITNESS",
+    "Partitions",
+    "collect",
+    "greedy",
+    "insert_closed_query",
+    "insert_row",
+    "lay_out",
+    "link",
+    "regroup",
+    "remove_one_query",
+    "remove_row",
+    "tally",
+    "unlink",
+]
 
 WITNESS = 16
 
@@ -32,7 +50,7 @@ def tally(counts: Int32s, numbers: Int64s, by: int) -> None:
 
 @kernel
 def exceeds(partitions: Partitions, partition: int, excess: float, slack: int) -> Any:
-    """Whether a partition may have more groups than (1 + excess) tau + slack: witnesses are disjoint, so tau >= them."""
+    """Whether a partition may have over (1 + excess) tau + slack groups: witnesses are disjoint, so tau >= them."""
     return partitions.groups[partition] > (1 + excess) * max(1, i64(partitions.witnesses[partition])) + slack
 
 
@@ -117,22 +135,28 @@ def nearest_group(view: SSIView, partition: int, slot: int) -> Any:
 
 
 @kernel
+def link_one(view: SSIView, partitions: Partitions, slot: int, partition: int) -> None:
+    """Give a query to the nearest group, or to a new one whose point is its upper bound."""
+    queries, stabs = view.queries, view.stabs
+    group = nearest_group(view, partition, slot)
+    high, sign = ~queries.highs[slot], high_sign(i64(queries.marks[slot]))
+    if group < 0 or not reaches(stabs.points[group], i64(stabs.signs[group]), high, sign):
+        group = new_group(view, partitions, partition, high, sign)
+    join(view, partitions, slot, group)
+
+
+@kernel
 def link(
     view: SSIView, partitions: Partitions, start: int, slots: Int64s, numbers: Int64s, excess: float, slack: int
 ) -> Any:
     """Give queries, from the `start`-th on, to groups until room is short or a partition has too many; the next one."""
-    queries, stabs = view.queries, view.stabs
+    stabs = view.stabs
     for i in range(start, len(slots)):
-        slot, partition = slots[i], numbers[i]
         spare = stabs.state[1] != 0 or stabs.state[0] < len(stabs.points)
         if not (spare and has_room(view.lows) and has_room(view.highs) and has_room(view.points)):
             return i
-        group = nearest_group(view, partition, slot)
-        high, sign = ~queries.highs[slot], high_sign(i64(queries.marks[slot]))
-        if group < 0 or not reaches(stabs.points[group], i64(stabs.signs[group]), high, sign):
-            group = new_group(view, partitions, partition, high, sign)
-        join(view, partitions, slot, group)
-        if exceeds(partitions, partition, excess, slack):
+        link_one(view, partitions, slots[i], numbers[i])
+        if exceeds(partitions, numbers[i], excess, slack):
             return i + 1
     return len(slots)
 
@@ -251,3 +275,57 @@ def lay_out(
         queries.marks[witnesses[group]] |= WITNESS
     stabs.state[0] = count
     stabs.state[1] = 0
+
+
+# -- one row, one query: everything in one call ---------------------------------------------------------------
+
+
+@kernel
+def insert_row(members: Members, rows: RowList, side: int, id: int, value: float, number: int) -> Any:
+    """Add a row of a float64 value; whether its id was new. The caller has made room."""
+    slot = admit_one(members, id)
+    if slot == ABSENT:
+        return False
+    rows.keys[slot] = ~encoded(value) if side == RIGHT else encoded(value)
+    rows.groups[slot] = number
+    add(rows.order, rows.groups, rows.keys, slot)
+    return True
+
+
+@kernel
+def remove_row(members: Members, rows: RowList, id: int) -> Any:
+    """Take a row out; the number of its group, or `ABSENT` if there is no such row."""
+    slot = find_slot(members, id)
+    if slot == ABSENT:
+        return i64(ABSENT)
+    discard(rows.order, rows.groups, rows.keys, slot)
+    evict_one(members, id)
+    return i64(rows.groups[slot])
+
+
+@kernel
+def insert_closed_query(
+    members: Members, view: SSIView, partitions: Partitions, id: int, low: float, high: float, number: int
+) -> Any:
+    """Add a query of float64 bounds, both inside; whether its id was new. The caller has made room."""
+    slot = admit_one(members, id)
+    if slot == ABSENT:
+        return False
+    queries = view.queries
+    queries.lows[slot] = i64(SMALLEST) if low == -np.inf else encoded(low)
+    queries.highs[slot] = ~i64(LARGEST) if high == np.inf else ~encoded(high)
+    queries.marks[slot] = (0 if low == -np.inf else 1) | (2 if high == np.inf else 1) << 2
+    link_one(view, partitions, slot, number)
+    return True
+
+
+@kernel
+def remove_one_query(members: Members, view: SSIView, partitions: Partitions, id: int) -> Any:
+    """Take a query out; the number of its partition, or `ABSENT` if there is no such query."""
+    slot = find_slot(members, id)
+    if slot == ABSENT:
+        return i64(ABSENT)
+    partition = i64(view.stabs.partitions[view.queries.groups[slot]])
+    leave(view, partitions, slot)
+    evict_one(members, id)
+    return partition

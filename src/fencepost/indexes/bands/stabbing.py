@@ -79,8 +79,8 @@ class StabbingBands(StaticBands):
     @override
     def _ask(self, half: Any, side: int, probes: Probes, distinct: bool, offsets: Int64s, out: Int64s) -> int:
         hits = np.empty(len(half.points) * len(half.stabs) + 1, np.int64)
-        asked = (self._kind, side, probes.keys, probes.missing, half, self._stride(), hits, offsets, out)
-        return int(ask_affected(*asked) if distinct else ask_pairs(*asked))
+        stride = 0 if distinct else self._stride()
+        return int(ask_half(self._kind, side, probes.keys, probes.missing, half, stride, hits, offsets, out))
 
     @override
     def storage(self) -> Storage:
@@ -258,7 +258,7 @@ def affected_stabbing(kind: int, side: int, key: int, half: StabbingHalf, hits: 
 
 
 @kernel
-def ask_pairs(
+def ask_half(
     kind: int,
     side: int,
     keys: Int64s,
@@ -269,33 +269,14 @@ def ask_pairs(
     offsets: Int64s,
     out: Int64s,
 ) -> Any:
-    """Q1 for each key; the room the answer needs."""
+    """Q1 for each key, or Q2 if there is no stride; the room the answer needs."""
     count = i64(0)
     for probe in range(len(keys)):
         offsets[probe] = count
         if not missing[probe]:
-            count = pairs_stabbing(kind, side, keys[probe], half, stride, hits, out, count)
-    offsets[len(keys)] = count
-    return count
-
-
-@kernel
-def ask_affected(
-    kind: int,
-    side: int,
-    keys: Int64s,
-    missing: Bools,
-    half: StabbingHalf,
-    stride: int,
-    hits: Int64s,
-    offsets: Int64s,
-    out: Int64s,
-) -> Any:
-    """Q2 for each key; the room the answer needs."""
-    count = i64(0)
-    for probe in range(len(keys)):
-        offsets[probe] = count
-        if not missing[probe]:
-            count = affected_stabbing(kind, side, keys[probe], half, hits, out, count)
+            if stride:
+                count = pairs_stabbing(kind, side, keys[probe], half, stride, hits, out, count)
+            else:
+                count = affected_stabbing(kind, side, keys[probe], half, hits, out, count)
     offsets[len(keys)] = count
     return count
