@@ -1,5 +1,6 @@
 """Band joins: SSI against all queries at once in NumPy, its own steps and two Q1 answers; the four against clusters."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -45,7 +46,8 @@ def affected(size: int, values: int) -> Report:
         work = workloads.hotspots(size, size, hotspots, 100, values)
         made[hotspots] = (work, SSI())
         work.load(made[hotspots][1])
-    contest, sizes = {}, {}
+    contest: dict[str, Callable[[], object]] = {}
+    sizes = {}
     for hotspots, (work, index) in made.items():
         asked = work.values[: max(100, values * 10 // hotspots)]
         answer = index.affected_many("left", asked)
@@ -186,7 +188,7 @@ def groups() -> Report:
     index = SSI()
     values = rng.normal(100, 1, len(keys))
     for side in ("left", "right"):
-        index.insert_many(side, np.arange(len(keys)), values + rng.normal(0, 0.1, len(keys)), keys)  # type: ignore[arg-type]
+        index.insert_many(side, np.arange(len(keys)), values + rng.normal(0, 0.1, len(keys)), keys)
     spread = rng.exponential(0.05, len(keys))
     index.insert_queries(np.arange(len(keys)), -spread, spread, groups=keys)
     shared = rng.exponential(0.01, 100)

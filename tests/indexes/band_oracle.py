@@ -24,7 +24,7 @@ class BandOracle:
         return self.left if side == "left" else self.right
 
     def pairs(self, side: str, value: float, group: int | None = None) -> set[tuple[int, int]]:
-        found = set()
+        found: set[tuple[int, int]] = set()
         if not math.isfinite(value):
             return found
         for row, (other, key) in self.rows("right" if side == "left" else "left").items():

@@ -108,7 +108,7 @@ def brute(
     rows = np.array(list(others.values()))
     differences = value - rows if side == "left" else rows - value
     ids = list(others)
-    found = set()
+    found: set[tuple[int, int]] = set()
     for id, (low, high) in queries.items():
         found.update((ids[i], id) for i in np.flatnonzero((differences >= low) & (differences <= high)).tolist())
     return found

@@ -65,12 +65,15 @@ def empty_ordered(with_keys: bool) -> Ordered:
 
 def _sized(chunks: int, majors: int, with_keys: bool) -> Ordered:
     return Ordered(
-        np.zeros(chunks * CHUNK, np.int32),
-        np.zeros(chunks * CHUNK if with_keys else 0, np.int64),
-        *(np.zeros(chunks, np.int32) for _ in range(4)),
-        np.zeros(chunks, np.int64),
-        np.full(majors, -1, np.int32),
-        np.zeros(3, np.int64),
+        slots=np.zeros(chunks * CHUNK, np.int32),
+        keys=np.zeros(chunks * CHUNK if with_keys else 0, np.int64),
+        sizes=np.zeros(chunks, np.int32),
+        nexts=np.zeros(chunks, np.int32),
+        order=np.zeros(chunks, np.int32),
+        majors=np.zeros(chunks, np.int32),
+        keys_first=np.zeros(chunks, np.int64),
+        homes=np.full(majors, -1, np.int32),
+        state=np.zeros(3, np.int64),
     )
 
 
@@ -87,11 +90,11 @@ def with_room(ordered: Ordered) -> Ordered:
     if ordered.state[_FREE] or ordered.state[_USED] < len(ordered.sizes):
         return ordered
     size = len(ordered.sizes) + len(ordered.sizes) // 8 + 1
-    return Ordered(
-        enlarged(ordered.slots, size * CHUNK),
-        enlarged(ordered.keys, size * CHUNK) if len(ordered.keys) else ordered.keys,
-        *(enlarged(array, size) for array in ordered[2:7]),
-        *ordered[7:],
+    per_chunk = ("sizes", "nexts", "order", "majors", "keys_first")
+    return ordered._replace(
+        slots=enlarged(ordered.slots, size * CHUNK),
+        keys=enlarged(ordered.keys, size * CHUNK) if len(ordered.keys) else ordered.keys,
+        **{name: enlarged(getattr(ordered, name), size) for name in per_chunk},
     )
 
 

@@ -258,8 +258,8 @@ class SSI(BandIndex):
     ) -> None:
         """Add one query; what is out of the ordinary, or to be refused, takes the way of `insert_queries`."""
         number = self._plain_number(group)
-        ordinary = type(id) is int and abs(id) < _HUGE and type(a) is float and type(b) is float and bounds == "[]"
-        if ordinary and number >= 0 and self.values == "float64" and a <= b and a < math.inf and b > -math.inf:
+        ordinary = type(id) is int and abs(id) < _HUGE and bounds == "[]" and number >= 0 and self.values == "float64"
+        if ordinary and type(a) is float and type(b) is float and a <= b and a < math.inf and b > -math.inf:
             self._queries.make_room(1)
             self._make_room()
             if insert_closed_query(self._queries.members, self._view(), self._partitions, id, a, b, number):
@@ -314,19 +314,20 @@ class SSI(BandIndex):
         used, free = self._stabs.state.tolist()
         if not free and used == len(self._stabs.points):
             size = used + used // 4
-            arrays = (enlarged(array, size) for array in self._stabs[:-1])
-            self._stabs = Stabs(*arrays, self._stabs.state)
+            columns = {name: enlarged(getattr(self._stabs, name), size) for name in Stabs._fields if name != "state"}
+            self._stabs = self._stabs._replace(**columns)
             self._lows, self._highs = with_majors(self._lows, size), with_majors(self._highs, size)
         self._lows, self._highs, self._points = map(with_room, (self._lows, self._highs, self._points))
 
     def _partition_numbers(self, slots: Int64s) -> Int64s:
         """The number of the group of each query."""
-        return self._stabs.partitions[self._queries.columns[STAB_GROUP][slots]].astype(np.int64)
+        numbers: Int64s = self._stabs.partitions[self._queries.columns[STAB_GROUP][slots]].astype(np.int64)
+        return numbers
 
     def _tidy(self, partition: int) -> None:
         """Partition anew where there may be too many stabbing groups for invariant 3."""
-        groups, witnesses = int(self._partitions.groups[partition]), int(self._partitions.witnesses[partition])
-        if groups <= (1 + _EXCESS) * max(1, witnesses) + _SLACK:
+        groups, proven = int(self._partitions.groups[partition]), int(self._partitions.witnesses[partition])
+        if groups <= (1 + _EXCESS) * max(1, proven) + _SLACK:
             return
         slots = np.empty(int(self._partitions.queries[partition]), np.int64)
         if 8 * len(slots) > len(self._queries):
