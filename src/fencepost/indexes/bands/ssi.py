@@ -83,15 +83,15 @@ class SSI(BandIndex):
     (group, key), queries by (stabbing group, lower bound) and by (stabbing group, upper bound), stabbing groups by
     (partition, point), each in an `Ordered` list.
 
-    Invariants: (1) a query lies in the stabbing group's point, by the exact predicate; (2) the witnesses of a
+    Invariants: (1) the point of a stabbing group lies in each of its queries, by the exact predicate; (2) the witnesses of a
     partition, at most one per stabbing group, are disjoint; (3) a partition has at most 1.5 tau + 2 stabbing groups,
     where tau is the least possible number, because it is rebuilt as soon as it has more than 1.5 times the witnesses
     plus 2; (4) no stabbing group is empty; (5) a group that nobody uses has no number.
 
     Costs, with tau over the partitions that concern a value: `affected` O(tau log m + k); `pairs` the same and the
     rows in reach; `move` O(tau log m) and O(log m + log n) per row with a change, not the pairs that stay; a row
-    O(log m) and a query O(log n) to insert or remove, and the queries' share of a rebuild. About 55 bytes per row
-    or query.
+    O(log m) and a query O(log n) to insert or remove, and the queries' share of a rebuild. About 52 bytes per row
+    or query where bands gather around hotspots, 69 on average where each query is a stabbing group of its own.
 
     Agarwal, Xie, Yang, Yu 2005, section 2.2, made dynamic. Deviations: stabbing points need not be finite, since
     neighbours are found by the exact predicate and absent ones are absent; lists are ordered by bounds without the
