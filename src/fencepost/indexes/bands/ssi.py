@@ -83,10 +83,10 @@ class SSI(BandIndex):
     (group, key), queries by (stabbing group, lower bound) and by (stabbing group, upper bound), stabbing groups by
     (partition, point), each in an `Ordered` list.
 
-    Invariants: (1) the point of a stabbing group lies in each of its queries, by the exact predicate; (2) the witnesses of a
-    partition, at most one per stabbing group, are disjoint; (3) a partition has at most 1.5 tau + 2 stabbing groups,
-    where tau is the least possible number, because it is rebuilt as soon as it has more than 1.5 times the witnesses
-    plus 2; (4) no stabbing group is empty; (5) a group that nobody uses has no number.
+    Invariants: (1) the point of a stabbing group lies in each of its queries, by the exact predicate; (2) the
+    witnesses of a partition, at most one per stabbing group, are disjoint; (3) a partition has at most 1.5 tau + 2
+    stabbing groups, where tau is the least possible number, because it is rebuilt as soon as it has more than 1.5
+    times the witnesses plus 2; (4) no stabbing group is empty; (5) a group that nobody uses has no number.
 
     Costs, with tau over the partitions that concern a value: `affected` O(tau log m + k); `pairs` the same and the
     rows in reach; `move` O(tau log m) and O(log m + log n) per row with a change, not the pairs that stay; a row
