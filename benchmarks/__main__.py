@@ -4,7 +4,7 @@ import argparse
 import importlib.metadata
 import platform
 
-from benchmarks import borders, boxes, catalogue, rules, slices
+from benchmarks import bands, borders, boxes, catalogue, rules, slices
 from benchmarks.harness import console
 
 PACKAGES = (
@@ -24,6 +24,7 @@ SUBJECTS = {
     "slices": slices.run,
     "boxes": boxes.run,
     "borders": borders.run,
+    "bands": bands.run,
     "rules": rules.run,
 }
 

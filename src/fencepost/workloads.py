@@ -1,18 +1,20 @@
-"""Seeded sets of intervals and boxes, values and moves, shared by tests, benchmarks, figures and the demo."""
+"""Seeded intervals, boxes, bands, values and moves, shared by tests, benchmarks, figures and the demo."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 __all__ = [
+    "BandWorkload",
     "BoxWorkload",
     "IntervalWorkload",
     "MoveWorkload",
     "clustered",
     "grid",
     "heavy_tailed",
+    "hotspots",
     "loans",
     "moves",
     "onion",
@@ -226,3 +228,38 @@ def moves(
     lengths[0] = rng.random(objects) * domain
     folded = np.cumsum(lengths, axis=0) % (2 * domain)
     return MoveWorkload(domain, los, los + width * domain, np.minimum(folded, 2 * domain - folded))
+
+
+class BandWorkload(NamedTuple):
+    """Rows of two sides, queries ``lows[i] <= left - right <= highs[i]``, ids 0, 1, ...; left values to ask about."""
+
+    name: str
+    left: npt.NDArray[np.float64]
+    right: npt.NDArray[np.float64]
+    lows: npt.NDArray[np.float64]
+    highs: npt.NDArray[np.float64]
+    values: npt.NDArray[np.float64]
+
+    def load(self, index: Any) -> None:
+        """Insert all rows and queries into a band index."""
+        index.insert_many("left", np.arange(len(self.left)), self.left)
+        index.insert_many("right", np.arange(len(self.right)), self.right)
+        index.insert_queries(np.arange(len(self.lows)), self.lows, self.highs)
+
+
+def hotspots(rows: int, queries: int, hotspots: int, mean_affected: float, values: int, seed: int = 7) -> BandWorkload:
+    """Rows uniform on both sides; bands around a few differences, so narrow that a value affects `mean_affected`.
+
+    With as many hotspots as queries the bands are not clustered at all. Values are such that no band reaches
+    beyond the rows.
+    """
+    rng = np.random.default_rng(seed)
+    extent = 1e6
+    left, right = rng.uniform(0, extent, rows), rng.uniform(0, extent, rows)
+    centres = rng.uniform(-extent / 4, extent / 4, hotspots)
+    centre = centres[rng.permutation(queries) % hotspots]
+    half_width = mean_affected / queries * extent / rows / 2
+    lows, highs = centre - rng.exponential(half_width, queries), centre + rng.exponential(half_width, queries)
+    return BandWorkload(
+        f"{hotspots} hotspots", left, right, lows, highs, rng.uniform(extent / 4, 3 * extent / 4, values)
+    )

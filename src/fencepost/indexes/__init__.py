@@ -5,8 +5,14 @@ Intervals answer "which intervals contain this value?" (`stab`). All of them sha
 Boxes answer "which boxes contain this point?", likewise, with `fencepost.indexes.boxes.contract`.
 Borders answer "what did this move enter, leave or jump over?" (`update`, `crossings`); their contract is in
 `fencepost.indexes.borders.contract`.
+Bands keep two changing sets of numbers and answer "which pairs, which standing queries a <= left - right <= b, does a
+value on one side concern?" (`pairs`, `affected`); their contract is in `fencepost.indexes.bands.contract`.
 """
 
+from fencepost.indexes.bands.blocks import BlockBands
+from fencepost.indexes.bands.quadratic import QuadraticBands
+from fencepost.indexes.bands.ssi import SSI
+from fencepost.indexes.bands.stabbing import StabbingBands
 from fencepost.indexes.borders.bmq import BMQ
 from fencepost.indexes.borders.borders import Borders
 from fencepost.indexes.borders.contract import Crossings
@@ -30,8 +36,10 @@ __all__ = [
     "CEI",
     "LCI",
     "SCI",
+    "SSI",
     "UI",
     "VCR",
+    "BlockBands",
     "Borders",
     "Crossings",
     "DiffRMQ",
@@ -39,7 +47,9 @@ __all__ = [
     "Linear",
     "LinearBoxes",
     "Matches",
+    "QuadraticBands",
     "RTree",
     "SliceList",
+    "StabbingBands",
     "Storage",
 ]
