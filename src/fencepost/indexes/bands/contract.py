@@ -22,9 +22,9 @@ from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.bands.distance import FLOAT, LEFT, RIGHT, WHOLE, bound_pairs, side_keys
 from fencepost.indexes.bands.members import Table
 from fencepost.indexes.idmap import ABSENT
-from fencepost.indexes.intervals.contract import Bounds
 from fencepost.indexes.matches import Matches, Storage
 from fencepost.indexes.ordinal import ValueType, floats_to_ordinals, from_ordinal, values_to_ordinals
+from fencepost.indexes.registry import Bounds
 
 __all__ = [
     "HIGH",

@@ -56,9 +56,9 @@ from fencepost.indexes.bands.ssi_changing import (
 )
 from fencepost.indexes.bands.ssi_moving import move_rows
 from fencepost.indexes.idmap import ABSENT
-from fencepost.indexes.intervals.contract import Bounds
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
 from fencepost.indexes.ordinal import ValueType
+from fencepost.indexes.registry import Bounds
 
 __all__ = ["SSI"]
 
