@@ -9,14 +9,14 @@ import pytest
 from fencepost.compiled import kernel, source_digest
 
 PROGRAM = """
-from fencepost.indexes.helper_user import answer
-print(answer(), sum(answer.stats.cache_hits.values()))
+from fencepost.indexes.helper_user import answer, {0}
+print(answer(), sum({0}.stats.cache_hits.values()))
 """
 
 
-def run_in(package_parent: Path) -> list[str]:
+def run_in(package_parent: Path, kernel: str = "answer") -> list[str]:
     done = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", PROGRAM.format(kernel)],
         cwd=package_parent,
         env={"PYTHONPATH": str(package_parent), "PATH": "/usr/bin:/bin"},
         capture_output=True,
@@ -45,6 +45,24 @@ def test_an_edit_in_another_module_invalidates_the_cache(tmp_path: Path) -> None
     helper.write_text(helper.read_text().replace("return 1", "return 2"))
     assert run_in(tmp_path) == ["2", "0"]
     assert run_in(tmp_path) == ["2", "1"]
+
+
+def test_a_class_that_moved_does_not_trip_over_the_old_cache(tmp_path: Path) -> None:
+    indexes = tmp_path / "fencepost" / "indexes"
+    indexes.mkdir(parents=True)
+    for package in (indexes.parent, indexes):
+        (package / "__init__.py").write_text("")
+    (indexes.parent / "compiled.py").write_text(Path(kernel.__globals__["__file__"]).read_text())
+    (indexes / "helper.py").write_text("from typing import NamedTuple\nclass Pair(NamedTuple):\n    x: int\n")
+    user = "from fencepost.compiled import kernel\nfrom fencepost.indexes.{} import Pair\n"
+    user += "@kernel\ndef first(pair):\n    return pair.x\ndef answer():\n    return first(Pair(1))\n"
+    (indexes / "helper_user.py").write_text(user.format("helper"))
+    assert run_in(tmp_path, "first") == ["1", "0"]
+    (indexes / "other.py").write_text((indexes / "helper.py").read_text())
+    (indexes / "helper.py").write_text("")
+    (indexes / "helper_user.py").write_text(user.format("other"))
+    assert run_in(tmp_path, "first") == ["1", "0"]
+    assert run_in(tmp_path, "first") == ["1", "1"]
 
 
 def test_the_digest_covers_names_and_contents(tmp_path: Path) -> None:

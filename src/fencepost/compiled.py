@@ -83,6 +83,12 @@ class _DigestCacheImpl(FunctionCache._impl_class):  # type: ignore[misc]
 class _DigestCache(FunctionCache):  # type: ignore[misc]
     _impl_class = _DigestCacheImpl
 
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        # Numba reads an index of its own version before it looks at the stamp, and fails there if a class that the
+        # index names has moved since; another version it leaves alone.
+        self._cache_file._version = f"{numba.__version__} {_STAMP}"
+
 
 def kernel(function: F) -> F:
     """Compile `function` without the interpreter: cached on disk, the interpreter lock released."""
