@@ -4,6 +4,7 @@ Intervals answer "which intervals contain this value?" (`stab`). All of them sha
 `fencepost.indexes.intervals.contract`, and one conformance suite, which tests every class listed here.
 """
 
+from fencepost.indexes.boxes.box_index import BoxIndex
 from fencepost.indexes.intervals.acei import ACEI
 from fencepost.indexes.intervals.cei import CEI
 from fencepost.indexes.intervals.islist import ISList
@@ -14,4 +15,4 @@ from fencepost.indexes.intervals.slices import SliceList
 from fencepost.indexes.intervals.ui import UI
 from fencepost.indexes.matches import Matches, Storage
 
-__all__ = ["ACEI", "CEI", "LCI", "SCI", "UI", "ISList", "Linear", "Matches", "SliceList", "Storage"]
+__all__ = ["ACEI", "CEI", "LCI", "SCI", "UI", "BoxIndex", "ISList", "Linear", "Matches", "SliceList", "Storage"]

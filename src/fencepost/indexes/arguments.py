@@ -15,6 +15,7 @@ __all__ = [
     "bound_column",
     "bound_rows",
     "coordinates",
+    "corner_items",
     "exact_float",
     "group_column",
     "id_column",
@@ -23,6 +24,7 @@ __all__ = [
     "repeated_rows",
     "same_length",
     "shown_bound",
+    "table_rows",
     "value_column",
     "whole_id",
 ]
@@ -133,7 +135,13 @@ def bound_column(bounds: Any, unbounded: float, what: str) -> Float64s:
 
 
 def coordinates(corner: Any, dimensions: int, unbounded: float, whose: str, what: str) -> list[float]:
-    """The bounds of one box, one per dimension; None means unbounded on that side."""
+    """The bounds of one box as float64, one per dimension; None means unbounded on that side."""
+    bounds = corner_items(corner, dimensions, whose, what)
+    return [unbounded if bound is None else exact_float(bound, what) for bound in bounds]
+
+
+def corner_items(corner: Any, dimensions: int, whose: str, what: str) -> list[Any]:
+    """The bounds of one box as the caller wrote them, refused unless there is one per dimension."""
     bounds = list(corner) if isinstance(corner, Iterable) and not isinstance(corner, str | bytes) else [corner]
     if len(bounds) != dimensions:
         raise FencepostError(
@@ -141,22 +149,22 @@ def coordinates(corner: Any, dimensions: int, unbounded: float, whose: str, what
             f"{dimensions}, one per dimension",
             "Pass one number per dimension, None where there is no bound.",
         )
-    return [unbounded if bound is None else exact_float(bound, what) for bound in bounds]
+    return bounds
 
 
 def bound_rows(bounds: Any, dimensions: int, unbounded: float, what: str) -> Float64s:
     """Bounds of boxes as float64, a row per box; a missing one (None) means unbounded on that side."""
-    table = _table(bounds, dimensions, f"{what}s")
+    table = table_rows(bounds, dimensions, f"{what}s")
     return bound_column(table.reshape(-1), unbounded, what).reshape(table.shape)
 
 
 def point_rows(points: Any, dimensions: int) -> Float64s:
     """Points as float64, a row each; a missing coordinate (None) becomes NaN."""
-    table = _table(points, dimensions, "points", one_row=True)
+    table = table_rows(points, dimensions, "points", one_row=True)
     return value_column(table.reshape(-1)).reshape(table.shape)
 
 
-def _table(rows: Any, dimensions: int, what: str, one_row: bool = False) -> npt.NDArray[Any]:
+def table_rows(rows: Any, dimensions: int, what: str, one_row: bool = False) -> npt.NDArray[Any]:
     """Rows with one column per dimension; a flat sequence is one row where that is allowed."""
     try:
         table = np.asarray(rows)
