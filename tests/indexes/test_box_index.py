@@ -202,9 +202,10 @@ def test_refusals_name_the_fault_and_change_nothing(call: Any, message: str) -> 
 def test_nan_bounds_and_wrong_parameters_are_refused() -> None:
     with pytest.raises(FencepostError, match="got box 3 with lo=nan, hi=1 in dimension 0; expected bounds that are"):
         BoxIndex(2).insert(3, (math.nan, 0), (1.0, 1.0))
-    for wrong in ({"dimensions": 17}, {"dimensions": 0}, {"dimensions": 2, "values": "text"}):
+    wrongs: list[dict[str, Any]] = [{"dimensions": 17}, {"dimensions": 0}, {"dimensions": 2, "values": "text"}]
+    for wrong in wrongs:
         with pytest.raises(FencepostError, match="expected"):
-            BoxIndex(**wrong)  # type: ignore[arg-type]
+            BoxIndex(**wrong)
     with pytest.raises(FencepostError, match="got budget=10; expected at least 64 bytes per box in 2 dimensions"):
         BoxIndex(2, budget=10)
 

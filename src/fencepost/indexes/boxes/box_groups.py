@@ -14,12 +14,12 @@ class Groups(NamedTuple):
     """Keys by number, and a table that finds a number by open addressing.
 
     Invariants: (1) ``table[at]`` is 0 where free, else 1 + a number; (2) an eighth of the table is free at least;
-    (3) the keys of the first ``count`` numbers are never edited, so readers may hold on to an older count.
+    (3) the keys of the first ``size`` numbers are never edited, so readers may hold on to an older size.
     """
 
     keys: Int64s
     table: UInt32s
-    count: int
+    size: int
 
 
 def no_groups() -> Groups:
@@ -40,16 +40,16 @@ def with_keys(groups: Groups, keys: Int64s) -> tuple[Groups, UInt32s]:
     unknown = numbers == UNKNOWN_GROUP
     if unknown.any():
         new = np.unique(keys[unknown])
-        count = groups.count + len(new)
+        count = groups.size + len(new)
         kept, table = groups.keys, groups.table
         if count > len(kept):
-            room = count + (groups.count // 8)
+            room = count + (groups.size // 8)
             kept = np.zeros(room, np.int64)
-            kept[: groups.count] = groups.keys[: groups.count]
+            kept[: groups.size] = groups.keys[: groups.size]
             table = np.zeros(room + room // 7 + 1, np.uint32)
-            enter_more(kept[: groups.count], 0, table)
-        kept[groups.count : count] = new
-        enter_more(kept[:count], groups.count, table)
+            enter_more(kept[: groups.size], 0, table)
+        kept[groups.size : count] = new
+        enter_more(kept[:count], groups.size, table)
         groups = Groups(kept, table, count)
         numbers = number_of(groups, keys)
     return groups, numbers.astype(np.uint32)

@@ -62,7 +62,7 @@ _MANY_GONE = 1024
 _MOST_RUNS = 6
 _NO_GROUPS = np.zeros(0, np.uint32)
 _NO_KEYS = np.zeros(0, np.int64)
-_NONE_MISSING = np.zeros((0, 0), np.bool_)
+_NONE_MISSING: Bools = np.zeros((0, 0), np.bool_)
 
 Part = PackedTree
 
@@ -228,10 +228,9 @@ class BoxIndex(BoxesIndex):
         if not in_all.all():
             numbers = np.full(len(ids), EVERY_GROUP, np.uint32)
             self._groups, numbers[~in_all] = with_keys(self._groups, keys[~in_all])
-        if not self._used and len(ids) > 1 and not (ids[1:] > ids[:-1]).all():
+        order: Any = slice(None)
+        if not self._used and not (ids[1:] > ids[:-1]).all():
             order = np.argsort(ids, kind="stable")
-        else:
-            order = slice(None)
         firsts, lasts = (column.reshape(len(ids), self.dimensions) for column in (found.firsts, found.lasts))
         self._append(ids[order], firsts[order], lasts[order], numbers[order] if len(numbers) else numbers)
         self._add_run(self._used - len(ids))
@@ -332,7 +331,8 @@ class BoxIndex(BoxesIndex):
     def _is_gone(self, slots: Int64s) -> Bools:
         if not len(self._gone):
             return np.zeros(len(slots), np.bool_)
-        return (self._gone[slots >> 5] >> (slots & 31).astype(np.uint32)) & np.uint32(1) != 0
+        gone: Bools = (self._gone[slots >> 5] >> (slots & 31).astype(np.uint32)) & np.uint32(1) != 0
+        return gone
 
     def _add_run(self, start: int) -> None:
         """Build structures for the slots from `start` on, together with the smaller runs before them."""
@@ -418,7 +418,7 @@ class BoxIndex(BoxesIndex):
     ) -> Matches:
         """Like `stab`, for points that are rows of ordinals already; `missing` marks coordinates in no range."""
         words = kernel_ready(table_rows(ordinals, self.dimensions, "ordinals", one_row=True))
-        absent = _NONE_MISSING if missing is None else kernel_ready(np.asarray(missing).reshape(words.shape))
+        absent: Bools = _NONE_MISSING if missing is None else kernel_ready(np.asarray(missing).reshape(words.shape))
         asked = _Asked(self._view, words, False, absent, self._asked_groups(self._view, len(words), groups))
         return _answer(asked, np.uint32 if slots else np.int64, None)
 
@@ -494,7 +494,7 @@ class BoxIndex(BoxesIndex):
                 "ranges": self._ranges[: self._used],
                 "slot_ids": slot_ids[: self._used],
                 "group_numbers": self._group_numbers[: self._used],
-                "group_keys": self._groups.keys[: self._groups.count],
+                "group_keys": self._groups.keys[: self._groups.size],
                 "group_table": self._groups.table,
                 "state": np.array(
                     [_FORMAT, self.dimensions, _KINDS.index(self.values), self.budget, origin, self._used]

@@ -71,7 +71,8 @@ def build_tree(ranges: Int64s, groups: UInt32s, slots: UInt32s, axes: Axes) -> P
     leaf_slots = np.empty(len(ordered) + PADDING, np.uint32)
     leaf_slots[len(ordered) :] = 0
     arrange(ranges, groups, slots, ordered, bounds, leaf_slots)
-    keys, scales = [], []
+    keys: list[UInt16s] = []
+    scales: list[Float64s] = []
     while not keys or len(bounds) > 1:
         nodes = -(-len(bounds) // LANES)
         node_keys = np.empty((nodes, axis_count, 2, LANES), np.uint16)
@@ -276,14 +277,11 @@ def pack_level(bounds: Int64s, axes: Axes, keys: UInt16s, scales: Float64s, pare
                 low_key, high_key = np.uint16(FARTHEST), np.uint16(0)
                 if child < end and bounds[child, axis] <= bounds[child, axis_count + axis]:
                     low, high = bounds[child, axis], bounds[child, axis_count + axis]
-                    if low <= floor:
-                        low_key = np.uint16(0)
-                    else:
+                    low_key, high_key = np.uint16(0), np.uint16(FARTHEST)
+                    if low > floor:
                         low_key = key_of(decoded(low, is_float), origin, scale)
                     if high < ceiling:
                         high_key = key_of(decoded(high, is_float), origin, scale)
-                    else:
-                        high_key = np.uint16(FARTHEST)
                 keys[node, axis, 0, lane] = low_key
                 keys[node, axis, 1, lane] = high_key
 
