@@ -37,6 +37,7 @@ from fencepost.indexes.boxes.box_rows import (
 )
 from fencepost.indexes.boxes.contract import Box, BoxesIndex, Corner, checked_dimensions, refusal, unknown
 from fencepost.indexes.boxes.packed_tree import PackedTree, build_tree, check_tree, search_tree, tree_slots
+from fencepost.indexes.boxes.run_grid import RunGrid, build_grid, check_grid, grid_slots, search_grid
 from fencepost.indexes.intervals.slice_search import Translation
 from fencepost.indexes.intervals.slot_table import extended
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
@@ -60,11 +61,14 @@ _ROUND = 8192
 _WORTH_THREADS = 8192
 _MANY_GONE = 1024
 _MOST_RUNS = 6
+_WORTH_A_GRID = 512
 _NO_GROUPS = np.zeros(0, np.uint32)
 _NO_KEYS = np.zeros(0, np.int64)
 _NONE_MISSING: Bools = np.zeros((0, 0), np.bool_)
 
-Part = PackedTree
+Part = PackedTree | RunGrid
+_KINDS_OF_PARTS: dict[str, type[PackedTree] | type[RunGrid]] = {"tree": PackedTree, "grid": RunGrid}
+_NAMES = {PackedTree: "packed tree", RunGrid: "run grid"}
 
 
 class Structure(NamedTuple):
@@ -352,8 +356,14 @@ class BoxIndex(BoxesIndex):
         numbers = self._group_numbers
         keyed = len(numbers) > 0 and bool((numbers[live] != EVERY_GROUP).any())
         axes = axes_of(self.dimensions, self.values or "float64", keyed)
-        tree = build_tree(self._ranges, numbers if keyed else _NO_GROUPS, live, axes)
-        return _Run(start, stop, (tree,), by_id)
+        parts: list[Part] = []
+        if self.dimensions == 2 and not keyed and len(live) >= _WORTH_A_GRID:
+            row = 8 * (4 + (len(slot_ids) > 0)) + 4 * (len(numbers) > 0) + 1
+            grid, live = build_grid(self._ranges, live, axes, self.budget - row)
+            parts += [grid] if grid else []
+        if len(live):
+            parts.append(build_tree(self._ranges, numbers if keyed else _NO_GROUPS, live, axes))
+        return _Run(start, stop, tuple(parts), by_id)
 
     def _balance(self) -> None:
         """Rebuild once changes have grown to a share of the index that readers would notice."""
@@ -501,7 +511,8 @@ class BoxIndex(BoxesIndex):
                 ),
             }
             for number, part in enumerate(part for run in self._runs for part in run.parts):
-                arrays |= {f"part{number}.{name}": array for name, array in part._asdict().items()}
+                kind = "grid" if isinstance(part, RunGrid) else "tree"
+                arrays |= {f"{kind}{number}.{name}": array for name, array in part._asdict().items()}
             return arrays
 
     @classmethod
@@ -519,12 +530,13 @@ class BoxIndex(BoxesIndex):
         index._ranges, index._group_numbers, index._used = ready["ranges"], ready["group_numbers"], used
         index._translation = Translation(ready["slot_ids"], origin)
         index._groups = Groups(ready["group_keys"], ready["group_table"], len(ready["group_keys"]))
-        numbers = sorted({int(name[4:].partition(".")[0]) for name in ready if name.startswith("part")})
-        parts = tuple(
-            PackedTree(**{name: ready[f"part{number}.{name}"] for name in PackedTree._fields}) for number in numbers
-        )
+        stems = sorted({name.partition(".")[0] for name in ready if name[:4] in _KINDS_OF_PARTS})
+        parts: list[Part] = []
+        for stem in stems:
+            kind_of_part = _KINDS_OF_PARTS[stem[:4]]
+            parts.append(kind_of_part(**{name: ready[f"{stem}.{name}"] for name in kind_of_part._fields}))
         if used:
-            index._runs = [_Run(0, used, parts, _NO_GROUPS)]
+            index._runs = [_Run(0, used, tuple(parts), _NO_GROUPS)]
         index._publish()
         return index
 
@@ -542,7 +554,7 @@ class BoxIndex(BoxesIndex):
         view = self._view
         shared = array_bytes((view.ranges, view.group_numbers, view.gone, view.translation.slot_ids, *view.groups[:2]))
         found = [Structure("exact rows", view.used, shared)]
-        return found + [Structure("packed tree", int(part.boxes[0]), array_bytes(part)) for part in view.parts]
+        return found + [Structure(_NAMES[type(part)], int(part.boxes[0]), array_bytes(part)) for part in view.parts]
 
     @override
     def box(self, id: int) -> Box:
@@ -573,10 +585,10 @@ class BoxIndex(BoxesIndex):
 
     @override
     def storage(self) -> Storage:
-        """Nodes and the boxes in them; the model is 4 bytes per box and per bound, and 32 children per node."""
+        """Nodes, cells and the boxes in them; the model is 4 bytes per slot and bound."""
         view = self._view
-        nodes = sum(len(part.scales) for part in view.parts)
-        entries = sum(int(part.boxes[0]) for part in view.parts)
+        nodes = sum(len(part.starts if isinstance(part, RunGrid) else part.scales) for part in view.parts)
+        entries = sum(int(part.boxes[3] if isinstance(part, RunGrid) else part.boxes[0]) for part in view.parts)
         return Storage(nodes, entries, 4 * entries * (1 + 2 * self.dimensions), sum(s.nbytes for s in self.structures))
 
     def __len__(self) -> int:
@@ -600,8 +612,12 @@ class BoxIndex(BoxesIndex):
             for part in run.parts:
                 keyed = len(part.is_float) > self.dimensions
                 axes = axes_of(self.dimensions, self.values or "float64", keyed)
-                check_tree(part, self._ranges, self._group_numbers if keyed else _NO_GROUPS, axes)
-                held.append(tree_slots(part))
+                if isinstance(part, RunGrid):
+                    check_grid(part, self._ranges, axes)
+                    held.append(grid_slots(part))
+                else:
+                    check_tree(part, self._ranges, self._group_numbers if keyed else _NO_GROUPS, axes)
+                    held.append(tree_slots(part))
             found = np.concatenate(held).astype(np.int64)
             assert len(np.unique(found)) == len(found), "no box is stored twice"
             assert ((found >= run.start) & (found < run.stop)).all(), "a run holds its own slots"
@@ -647,6 +663,8 @@ def _staged(asked: _Asked, rows: slice, points: Int64s, absent: Bools) -> None:
 def _search(view: _View, part: Part, points: Int64s, absent: Bools, first: int, offsets: Int64s, out: UInt32s) -> int:
     keyed = len(part.is_float) > view.ranges.shape[1] // 2
     numbers = view.group_numbers if keyed else _NO_GROUPS
+    if isinstance(part, RunGrid):
+        return int(search_grid(part, view.ranges, numbers, points, absent, first, offsets, out))
     return int(search_tree(part, view.ranges, numbers, points, absent, first, offsets, out))
 
 
