@@ -2,7 +2,7 @@
 
 import itertools
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Self
 
@@ -57,7 +57,7 @@ from fencepost.indexes.vectors import PADDING, aligned_empty
 __all__ = ["BoxIndex", "Structure"]
 
 _FORMAT = 1
-_ROUND = 8192
+_ROUND = 4096
 _WORTH_THREADS = 8192
 _MANY_GONE = 1024
 _MOST_RUNS = 6
@@ -668,15 +668,19 @@ def _search(view: _View, part: Part, points: Int64s, absent: Bools, first: int, 
     return int(search_tree(part, view.ranges, numbers, points, absent, first, offsets, out))
 
 
-def _rounds(asked: _Asked) -> Any:
+def _scratch(asked: _Asked, size: int) -> tuple[Int64s, Bools]:
+    """Room for the ordinals of some points, the group number last if that matters, and for what is missing."""
+    return np.empty((size, asked.words.shape[1] + (len(asked.keys) > 0)), np.int64), np.empty(size, np.bool_)
+
+
+def _rounds(asked: _Asked, first: int = 0) -> Iterator[tuple[slice, list[tuple[Int64s, UInt32s]]]]:
     """Per round of points: its rows, and per structure the offsets and slots found; buffers are used again."""
     view, total = asked.view, len(asked.words)
-    size = min(_ROUND, total)
-    points = np.empty((size, asked.words.shape[1] + (len(asked.keys) > 0)), np.int64)
-    absent = np.empty(size, np.bool_)
+    size = min(_ROUND, total - first)
+    points, absent = _scratch(asked, size)
     offsets = [np.zeros(size + 1, np.int64) for _ in view.parts]
     staged = [aligned_empty(16 * size + 256, np.uint32) for _ in view.parts]
-    for begin in range(0, total, _ROUND):
+    for begin in range(first, total, _ROUND):
         rows = slice(begin, min(begin + _ROUND, total))
         count = rows.stop - begin
         _staged(asked, rows, points[:count], absent[:count])
@@ -697,8 +701,11 @@ def _answer(asked: _Asked, dtype: npt.DTypeLike, out: Matches | None) -> Matches
     view, total = asked.view, len(asked.words)
     offsets, ids = answer_buffers(total, 0, dtype, out)
     offsets[0] = 0
+    done = 0
+    if dtype == np.uint32 and len(view.parts) == 1 and not len(view.gone):
+        done, ids = _answer_directly(asked, offsets, ids, out)
     slot_ids, origin = view.translation
-    for rows, found in _rounds(asked):
+    for rows, found in _rounds(asked, done):
         begin, end = rows.start, rows.stop
         counts = np.zeros(end - begin, np.int64)
         for own, _ in found:
@@ -707,7 +714,7 @@ def _answer(asked: _Asked, dtype: npt.DTypeLike, out: Matches | None) -> Matches
         offsets[begin + 1 : end + 1] += offsets[begin]
         filled, needed = int(offsets[begin]), int(offsets[end])
         if needed + PADDING > len(ids):
-            likely = int((needed - int(offsets[0])) / end * (total - end) * 1.05)
+            likely = int(needed / end * (total - end) * 1.05)
             ids = widened(ids, filled, needed + likely, out)
         cursor = offsets[begin:end].copy()
         for number, (own, slots) in enumerate(found):
@@ -716,6 +723,29 @@ def _answer(asked: _Asked, dtype: npt.DTypeLike, out: Matches | None) -> Matches
             else:
                 place_ids(own, slots, number == 0, slot_ids, origin, cursor, ids)
     return Matches(offsets, ids[: offsets[-1]])
+
+
+def _answer_directly(asked: _Asked, offsets: Int64s, ids: UInt32s, out: Matches | None) -> tuple[int, UInt32s]:
+    """Let the only structure write the answer itself; how far that went in buffers that must not be replaced."""
+    view, total = asked.view, len(asked.words)
+    size = min(_ROUND, total)
+    points, absent = _scratch(asked, size)
+    for begin in range(0, total, _ROUND):
+        rows = slice(begin, min(begin + _ROUND, total))
+        count, done = rows.stop - begin, 0
+        _staged(asked, rows, points[:count], absent[:count])
+        own = offsets[begin : rows.stop + 1]
+        while True:
+            done = _search(view, view.parts[0], points[:count], absent[:count], done, own, ids)
+            if done == count:
+                break
+            if out is not None:
+                return begin, ids
+            answered = begin + done
+            filled = int(own[done])
+            likely = int(filled / max(answered, 1) * (total - answered) * 1.05)
+            ids = widened(ids, filled, filled + likely + 16 * _ROUND + len(ids) // 2, out)
+    return total, ids
 
 
 def _items(rows: Any, dimensions: int, what: str) -> Any:

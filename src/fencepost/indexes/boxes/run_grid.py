@@ -29,11 +29,14 @@ __all__ = ["RunGrid", "build_grid", "check_grid", "grid_slots", "search_grid"]
 RIGHT, LEFT, TOP, BOTTOM, LEFT_BOTTOM, LEFT_TOP, RIGHT_TOP, RIGHT_BOTTOM, COVERS, OTHERS = range(10)
 _CLASSES = 10
 _HEADER = 6
-"""Words before the keys of a cell: the ends of the first eight classes, 16 bits each; how many cover; how many others."""
-_CORNERS_PER_CELL = (24, 32, 48, 64, 96, 128, 192, 256, 400)
+"""Words before the keys of a cell: the ends of the first eight classes, 16 bits each; how many cover; the others."""
+_CORNERS_PER_CELL = (24, 32, 40, 50, 60, 70, 80, 90, 100, 115, 130, 150, 180, 220, 280, 400)
 _MOST_CELLS_PER_SIDE = 128
-_BOXES_PER_ROOT = 64
-_MOST_ROOTS_PER_SIDE = 128
+_BOXES_PER_ROOT = 512
+_BOXES_PER_FINE_ROOT = 16
+"""Boxes in clusters get more and smaller roots, so that few clusters share one."""
+_MOST_ROOTS_PER_SIDE = 250
+_CLUSTERED = 0.3
 _ROOTS_PER_BOX = 4
 _SAMPLE = 16
 _WIDEST_WHOLE_CELL = 32000.0
@@ -76,10 +79,14 @@ def build_grid(ranges: Int64s, slots: UInt32s, axes: Axes, room: float) -> tuple
         axes: how to read the ordinals.
         room: bytes per box that the grid may take; None is built where that does not suffice.
     """
-    side = int(min(max((len(slots) / _BOXES_PER_ROOT) ** 0.5, 4), _MOST_ROOTS_PER_SIDE))
-    frame = _frame(ranges, slots, axes, side)
     spans = np.empty((len(slots), 4), np.uint8)
-    span_roots(ranges, slots, axes, frame, side, spans)
+    for per_root in (_BOXES_PER_ROOT, _BOXES_PER_FINE_ROOT):
+        side = int(min(max((len(slots) / per_root) ** 0.5, 4), _MOST_ROOTS_PER_SIDE))
+        frame = _frame(ranges, slots, axes, side)
+        span_roots(ranges, slots, axes, frame, side, spans)
+        held = np.bincount(spans[:, 0].astype(np.int64) * side + spans[:, 2], minlength=side * side)
+        if np.count_nonzero(held * 8 * side * side > len(slots)) > _CLUSTERED * side * side:
+            break
     covered = (spans[:, 1] - spans[:, 0] + 1).astype(np.int64) * (spans[:, 3] - spans[:, 2] + 1)
     others = np.zeros(0, np.uint32)
     if covered.sum() > _ROOTS_PER_BOX * len(slots):
@@ -98,7 +105,7 @@ def build_grid(ranges: Int64s, slots: UInt32s, axes: Axes, room: float) -> tuple
     deep = np.cumsum(np.cumsum(depth, 0), 1)[:side, :side].reshape(-1)
     for per_cell in _CORNERS_PER_CELL:
         target = np.maximum(per_cell, 0.5 * np.maximum(deep - corners / 2, 0))
-        sides = np.clip(np.ceil(np.sqrt(corners / target)), 1, _MOST_CELLS_PER_SIDE).astype(np.uint32)
+        sides = np.clip(np.round(np.sqrt(corners / target)), 1, _MOST_CELLS_PER_SIDE).astype(np.uint32)
         windows, whole = _windows(edges, sides, axes)
         first = (np.cumsum(sides.astype(np.int64) ** 2) - sides.astype(np.int64) ** 2).astype(np.uint32)
         meta = np.array([len(ordered), side, whole, 0])
