@@ -4,11 +4,22 @@ import argparse
 import importlib.metadata
 import platform
 
-from benchmarks import catalogue, rules, slices
+from benchmarks import boxes, catalogue, rules, slices
 from benchmarks.harness import console
 
-PACKAGES = ("fencepost", "numpy", "numba", "superintervals", "ncls", "polars", "duckdb", "intervaltree")
-SUBJECTS = {"catalogue": catalogue.run, "slices": slices.run, "rules": rules.run}
+PACKAGES = (
+    "fencepost",
+    "numpy",
+    "numba",
+    "superintervals",
+    "ncls",
+    "polars",
+    "duckdb",
+    "intervaltree",
+    "shapely",
+    "rtree",
+)
+SUBJECTS = {"catalogue": catalogue.run, "slices": slices.run, "boxes": boxes.run, "rules": rules.run}
 
 
 def main() -> None:

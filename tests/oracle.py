@@ -27,3 +27,24 @@ class IntervalOracle:
 
     def stab(self, value: float) -> list[int]:
         return sorted(id for id, (low, high, bounds) in self.intervals.items() if contains(low, high, bounds, value))
+
+
+@dataclass
+class BoxOracle:
+    """A dictionary of boxes."""
+
+    boxes: dict[int, tuple[tuple[float, ...], tuple[float, ...], str]] = field(default_factory=dict)
+
+    def insert(self, id: int, lows: tuple[float, ...], highs: tuple[float, ...], bounds: str) -> None:
+        assert id not in self.boxes
+        self.boxes[id] = (lows, highs, bounds)
+
+    def remove(self, id: int) -> None:
+        del self.boxes[id]
+
+    def stab(self, point: tuple[float, ...]) -> list[int]:
+        return sorted(
+            id
+            for id, (lows, highs, bounds) in self.boxes.items()
+            if all(contains(low, high, bounds, value) for low, high, value in zip(lows, highs, point, strict=True))
+        )

@@ -48,3 +48,21 @@ def intervals(draw: st.DrawFn, points: bool) -> tuple[float, float]:
 
 def values() -> st.SearchStrategy[float]:
     return st.one_of(coordinates(), st.sampled_from([math.nan, math.inf, -math.inf]))
+
+
+Corners = tuple[tuple[float, ...], tuple[float, ...]]
+
+
+@st.composite
+def boxes(draw: st.DrawFn, dimensions: int, points: bool) -> Corners:
+    """The lows and the highs of a box: an interval of the above per dimension, often the same in all of them."""
+    if draw(st.integers(0, 4)) == 0:
+        low, high = draw(intervals(points))
+        return (low,) * dimensions, (high,) * dimensions
+    lows, highs = zip(*(draw(intervals(points)) for _ in range(dimensions)), strict=True)
+    return lows, highs
+
+
+def places(dimensions: int) -> st.SearchStrategy[tuple[float, ...]]:
+    """Points whose coordinates are the values of the above."""
+    return st.tuples(*[values()] * dimensions)

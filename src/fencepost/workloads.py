@@ -1,11 +1,22 @@
-"""Seeded interval sets and values, shared by tests, benchmarks, figures and the demo."""
+"""Seeded sets of intervals and boxes with values to ask, shared by tests, benchmarks, figures and the demo."""
 
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["IntervalWorkload", "clustered", "heavy_tailed", "loans", "onion", "sparse", "uniform"]
+__all__ = [
+    "BoxWorkload",
+    "IntervalWorkload",
+    "clustered",
+    "grid",
+    "heavy_tailed",
+    "loans",
+    "onion",
+    "plane",
+    "sparse",
+    "uniform",
+]
 
 
 class IntervalWorkload(NamedTuple):
@@ -96,3 +107,73 @@ def clustered(n: int, values: int, seed: int = 7) -> IntervalWorkload:
         rng.random(values) < 0.9, centre + rng.integers(0, 64 * n, values), rng.integers(0, domain, values)
     )
     return _workload("clustered", domain, los, widths, asked)
+
+
+class BoxWorkload(NamedTuple):
+    """Boxes ``[los[i], his[i])`` with ids 0, 1, ..., a column per dimension, and points to stab them with."""
+
+    name: str
+    domain: int
+    los: npt.NDArray[np.float64]
+    his: npt.NDArray[np.float64]
+    points: npt.NDArray[np.float64]
+
+    @property
+    def ids(self) -> npt.NDArray[np.int64]:
+        """One id per box."""
+        return np.arange(len(self.los))
+
+
+def grid(n: int, widest: int, crowded: bool, points: int, seed: int = 7) -> BoxWorkload:
+    """Rectangles on 245 x 245 cells, sides uniform on 1..`widest` (Wu, Chen, Yu, IBM report).
+
+    Args:
+        n: how many.
+        widest: the longest side.
+        crowded: 90% of the lower left corners, and of the points, in 10% of the area.
+        points: how many centres of cells to ask.
+        seed: of the random numbers.
+    """
+    rng = np.random.default_rng(seed)
+    side = 245
+    los = _crowded(rng, n, side, crowded).astype(np.int64)
+    his = np.minimum(los + rng.integers(1, widest + 1, (n, 2)), side)
+    asked = np.floor(_crowded(rng, points, side, crowded)) + 0.5
+    name = f"{side} x {side}, sides 1..{widest}, {'90-10' if crowded else 'uniform'}"
+    return BoxWorkload(name, side, los.astype(np.float64), his.astype(np.float64), asked)
+
+
+def plane(
+    variant: str, n: int = 1_000_000, points: int = 100_000, mean_matches: int = 20, seed: int = 7
+) -> BoxWorkload:
+    """Workload G: real coordinates on 10**6 x 10**6.
+
+    Args:
+        variant: ``"equal"`` or ``"lognormal"`` sides; ``"skew"``: 90% of boxes and points in 10% of the area;
+            ``"clusters"``: 1,000 tiny ones.
+        n: how many rectangles.
+        points: how many to ask.
+        mean_matches: rectangles that contain a point, about.
+        seed: of the random numbers.
+    """
+    rng = np.random.default_rng(seed)
+    side = 10**6
+    centres, asked = _crowded(rng, n, side, variant == "skew"), _crowded(rng, points, side, variant == "skew")
+    crowding = 0.9 * 0.9 / 0.1 + 0.1 * 0.1 / 0.9 if variant == "skew" else 1.0
+    if variant == "clusters":
+        spread = side / 1000
+        middles = rng.random((1000, 2)) * side
+        centres = middles[rng.integers(0, 1000, n)] + rng.normal(0, spread / 4, (n, 2))
+        asked = middles[rng.integers(0, 1000, points)] + rng.normal(0, spread / 4, (points, 2))
+        crowding = side**2 / (1000 * 4 * np.pi * (spread / 4) ** 2)
+    sides = rng.lognormal(0, 1, (n, 2)) if variant == "lognormal" else rng.uniform(0.5, 1.5, (n, 2))
+    sides *= np.sqrt(mean_matches * side**2 / n / crowding / sides.prod(axis=1).mean())
+    return BoxWorkload(f"G, {variant}", side, centres - sides / 2, centres + sides / 2, asked)
+
+
+def _crowded(rng: np.random.Generator, n: int, side: int, crowded: bool) -> npt.NDArray[np.float64]:
+    """Places on a square, 90% of them in a corner of 10% of its area if crowded."""
+    places = rng.random((n, 2)) * side
+    if crowded:
+        places[rng.random(n) < 0.9] *= np.sqrt(0.1)
+    return places

@@ -55,6 +55,9 @@ __all__ = [
     "ui_constructs",
     "ui_gamma",
     "ui_lists_per_search",
+    "vcr_constructs",
+    "vcr_gamma",
+    "vcr_lists_per_search",
 ]
 
 
@@ -399,6 +402,43 @@ def acei_parameters(queries: int, span: int, mean_width: float) -> AceiParameter
     block_exponent = math.ceil(math.log2(optimum.blocks))
     length_exponent = max(math.ceil(math.log2(optimum.length)), block_exponent)
     return AceiParameters(length=1 << length_exponent, blocks=1 << block_exponent)
+
+
+# VCR: the two axes of a rectangle are independent, so everything is a product (IBM report).
+
+
+def vcr_constructs(lengths: tuple[int, int], spans: tuple[int, int]) -> int:
+    """Constructs that VCR numbers; only those in use take memory (IBM report)."""
+    return math.prod(lci_constructs(length, span) for length, span in zip(lengths, spans, strict=True))
+
+
+def vcr_lists_per_search(lengths: tuple[int, int], *, closed: bool = False) -> int:
+    """Size of VCR's covering set; `closed`: at a point of the grid (IBM report).
+
+    >>> [vcr_lists_per_search((length, length)) for length in (1, 2, 4, 8, 16)]
+    [1, 9, 49, 225, 961]
+    """
+    return math.prod(lci_lists_per_search(length, closed=closed) for length in lengths)
+
+
+def vcr_gamma(lengths: tuple[int, int], widest: tuple[int, int], *, overlap: bool = False) -> float:
+    """Mean pieces of rectangles whose sides are uniform on 1..`widest`, simple or overlapped (IBM report).
+
+    >>> round(vcr_gamma((8, 8), (20, 20)), 2), round(vcr_gamma((8, 8), (20, 20), overlap=True), 2)
+    (5.52, 4.0)
+    """
+    per_axis = [
+        sum(-(-side // _power_within(min(side, length))) for side in range(1, most + 1)) / most
+        if overlap
+        else lci_gamma(length, most).exact
+        for length, most in zip(lengths, widest, strict=True)
+    ]
+    return math.prod(per_axis)
+
+
+def _power_within(width: int) -> int:
+    """The largest power of two up to a width."""
+    return 1 << (width.bit_length() - 1)
 
 
 def _exponent(length: int) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Int64s, i64, u64
 
-__all__ = ["ABSENT", "IdMap", "drop", "empty_map", "find", "grown", "put", "spread"]
+__all__ = ["ABSENT", "IdMap", "drop", "empty_map", "find", "grown", "home", "place_in", "put", "spread"]
 
 ABSENT = -1
 _KEY, _PLACE = 0, 1
@@ -71,11 +71,17 @@ def spread(key: int, count: int) -> Any:
 @kernel
 def find(table: IdMap, key: int) -> Any:
     """The place of `key`, or `ABSENT`."""
-    count = len(table.slots)
+    return place_in(table.slots, key)
+
+
+@kernel
+def place_in(slots: Int64s, key: int) -> Any:
+    """Like `find`, for loops that hold the map's slots alone."""
+    count = len(slots)
     at = home(key, count)
-    while table.slots[at, _PLACE] != ABSENT:
-        if table.slots[at, _KEY] == key:
-            return table.slots[at, _PLACE]
+    while slots[at, _PLACE] != ABSENT:
+        if slots[at, _KEY] == key:
+            return slots[at, _PLACE]
         at = (at + 1) & (count - 1)
     return ABSENT
 

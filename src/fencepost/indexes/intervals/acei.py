@@ -8,9 +8,10 @@ from fencepost.compiled import kernel
 from fencepost.errors import FencepostError
 from fencepost.indexes.analysis import acei_parameters
 from fencepost.indexes.arrays import Float64s, Int64s, UInt32s, i64
+from fencepost.indexes.construct_lists import MOST_EXTRA_CODES, finish_codes, plan
 from fencepost.indexes.intervals.cei import best_partition
-from fencepost.indexes.intervals.construct_lists import MOST_EXTRA_CODES, finish_codes, plan
-from fencepost.indexes.intervals.constructs import ConstructIndex, Piece, power_of_two
+from fencepost.indexes.intervals.constructs import ConstructIndex, Piece
+from fencepost.indexes.listed import power_of_two
 
 __all__ = ["ACEI"]
 

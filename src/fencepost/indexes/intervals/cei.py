@@ -4,8 +4,9 @@ from typing import Any, NamedTuple
 
 from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Float64s, Int64s, UInt32s
-from fencepost.indexes.intervals.construct_lists import MOST_EXTRA_CODES, finish_codes, plan
-from fencepost.indexes.intervals.constructs import ConstructIndex, Piece, power_of_two
+from fencepost.indexes.construct_lists import MOST_EXTRA_CODES, finish_codes, plan
+from fencepost.indexes.intervals.constructs import ConstructIndex, Piece
+from fencepost.indexes.listed import power_of_two
 from fencepost.indexes.vectors import prefetch
 
 __all__ = ["CEI", "best_partition"]

@@ -122,7 +122,7 @@ class ISList(TableIndex):
             empty = first > last if self.closed else first >= last
             if empty.any():
                 row = int(empty.argmax())
-                raise refusal(EMPTY, int(ids[row]), float(lows[row]), float(highs[row]), ids[:0], bounds == "[]")
+                raise refusal(EMPTY, int(ids[row]), float(lows[row, 0]), float(highs[row, 0]), ids[:0], bounds == "[]")
         ends = bounds or ("[]" if self.closed else "[)")
         self._flags = CLOSED_LOW * (ends[0] == "[") + CLOSED_HIGH * (ends[1] == "]")
         super()._insert(ids, lows, highs, bounds)

@@ -1,7 +1,7 @@
 """LCI: constructs of lengths 1, 2, 4, ..., L at every integer (Wu, Chen, Yu)."""
 
-from fencepost.indexes.intervals.constructs import power_of_two
 from fencepost.indexes.intervals.stepped import SteppedIndex
+from fencepost.indexes.listed import power_of_two
 
 __all__ = ["LCI"]
 

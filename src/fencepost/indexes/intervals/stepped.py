@@ -16,7 +16,7 @@ import numpy as np
 
 from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Float64s, Int64s, UInt32s
-from fencepost.indexes.intervals.construct_lists import MOST_EXTRA_CODES, finish_codes, plan
+from fencepost.indexes.construct_lists import MOST_EXTRA_CODES, finish_codes, plan
 from fencepost.indexes.intervals.constructs import ConstructIndex, Piece
 
 __all__ = ["SteppedIndex"]

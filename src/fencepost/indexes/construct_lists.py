@@ -22,6 +22,7 @@ from fencepost.indexes.registry import Queries, holds
 from fencepost.indexes.vectors import PADDING, copy_run, prefetch
 
 __all__ = [
+    "BEYOND",
     "ENTRIES",
     "LISTS",
     "MOST_EXTRA_CODES",
@@ -38,12 +39,15 @@ __all__ = [
     "locate",
     "missing_room",
     "plan",
+    "plan_range",
     "reserve",
     "tally",
     "verify",
 ]
 
 BELOW, ABOVE, SPARSE = -1, -2, -3
+BEYOND = (BELOW, ABOVE)
+"""In several dimensions: the codes for reaching beyond the domain, on either side, one per axis."""
 LISTS, ENTRIES, PIECES = 0, 1, 2
 MOST_EXTRA_CODES = 5
 _RUNS_AHEAD = 24
@@ -110,8 +114,12 @@ def point_code(point: int) -> Any:
 @kernel
 def plan(layout: Int64s, closed: bool, bounds: Float64s, slot: int) -> Plan:
     """Split the interval in one slot along the boundary policy."""
-    low, high = bounds[slot, 0], bounds[slot, 1]
-    start, end = layout[2], layout[2] + layout[3]
+    return plan_range(layout[2], layout[2] + layout[3], closed, bounds[slot, 0], bounds[slot, 1])
+
+
+@kernel
+def plan_range(start: int, end: int, closed: bool, low: float, high: float) -> Plan:
+    """Split one range along the boundary policy, over the domain ``[start, end)``."""
     below = low < start
     above = high > end or (closed and high == end)
     if low >= end or high < start or (high == start and not closed):
