@@ -36,6 +36,14 @@ from fencepost.indexes.boxes.box_rows import (
     stage_points,
 )
 from fencepost.indexes.boxes.contract import Box, BoxesIndex, Corner, checked_dimensions, refusal, unknown
+from fencepost.indexes.boxes.group_blocks import (
+    LARGEST_BLOCK,
+    GroupBlocks,
+    block_slots,
+    build_blocks,
+    check_blocks,
+    search_blocks,
+)
 from fencepost.indexes.boxes.packed_tree import PackedTree, build_tree, check_tree, search_tree, tree_slots
 from fencepost.indexes.boxes.run_grid import RunGrid, build_grid, check_grid, grid_slots, search_grid
 from fencepost.indexes.intervals.slice_search import Translation
@@ -66,9 +74,12 @@ _NO_GROUPS = np.zeros(0, np.uint32)
 _NO_KEYS = np.zeros(0, np.int64)
 _NONE_MISSING: Bools = np.zeros((0, 0), np.bool_)
 
-Part = PackedTree | RunGrid
-_KINDS_OF_PARTS: dict[str, type[PackedTree] | type[RunGrid]] = {"tree": PackedTree, "grid": RunGrid}
-_NAMES = {PackedTree: "packed tree", RunGrid: "run grid"}
+Part = PackedTree | RunGrid | GroupBlocks
+_PARTS: dict[str, type[PackedTree] | type[RunGrid] | type[GroupBlocks]] = {
+    "packed_tree": PackedTree,
+    "run_grid": RunGrid,
+    "group_blocks": GroupBlocks,
+}
 
 
 class Structure(NamedTuple):
@@ -105,9 +116,9 @@ class BoxIndex(BoxesIndex):
     """The fastest way to find the boxes that contain a point, with groups and live changes.
 
     Boxes have slots in the order in which they came: a row of exact inclusive ordinals and a group number each.
-    Structures over stretches of slots find candidates by 16-bit keys and decide ties on the exact rows:
-    `fencepost.indexes.boxes.packed_tree`. A group is one more axis, in which a box is a point, or unbounded if it
-    holds in every group.
+    Structures over stretches of slots find candidates by 16-bit keys and decide ties on the exact rows: a
+    `run_grid` in two dimensions where the budget suffices, `group_blocks` for small groups, a `packed_tree` for
+    all else. There a group is one more axis, in which a box is a point.
 
     Recent changes are runs of slots with structures of their own, merged as they grow and swept into one when
     they have become a share of the index that readers would notice. Readers work on an immutable view, so a
@@ -353,17 +364,31 @@ class BoxIndex(BoxesIndex):
         live = slots[~self._is_gone(slots.astype(np.int64))]
         if not len(live):
             return _Run(start, stop, (), by_id)
+        return _Run(start, stop, tuple(self._structures_for(live)), by_id)
+
+    def _structures_for(self, live: UInt32s) -> Iterator[Part]:
+        """Structures by shape: groups small enough to be compared whole, large groups, and boxes of every group."""
+        kind = self.values or "float64"
+        axes, keyed_axes = (axes_of(self.dimensions, kind, keyed) for keyed in (False, True))
         numbers = self._group_numbers
-        keyed = len(numbers) > 0 and bool((numbers[live] != EVERY_GROUP).any())
-        axes = axes_of(self.dimensions, self.values or "float64", keyed)
-        parts: list[Part] = []
-        if self.dimensions == 2 and not keyed and len(live) >= _WORTH_A_GRID:
-            row = 8 * (4 + (len(slot_ids) > 0)) + 4 * (len(numbers) > 0) + 1
-            grid, live = build_grid(self._ranges, live, axes, self.budget - row)
-            parts += [grid] if grid else []
+        if len(numbers):
+            own = numbers[live]
+            keyed = live[own != EVERY_GROUP]
+            live = live[own == EVERY_GROUP]
+            if 0 < self._groups.size <= 2 * len(keyed):
+                small = (np.bincount(numbers[keyed]) <= LARGEST_BLOCK)[numbers[keyed]]
+                if small.any():
+                    yield build_blocks(self._ranges, numbers, keyed[small], keyed_axes, self._groups.size)
+                keyed = keyed[~small]
+            if len(keyed):
+                yield build_tree(self._ranges, numbers, keyed, keyed_axes)
+        if self.dimensions == 2 and len(live) >= _WORTH_A_GRID:
+            exact = 8 * (4 + (len(self._translation.slot_ids) > 0)) + 4 * (len(numbers) > 0) + 1
+            grid, live = build_grid(self._ranges, live, axes, self.budget - exact)
+            if grid is not None:
+                yield grid
         if len(live):
-            parts.append(build_tree(self._ranges, numbers if keyed else _NO_GROUPS, live, axes))
-        return _Run(start, stop, tuple(parts), by_id)
+            yield build_tree(self._ranges, _NO_GROUPS, live, axes)
 
     def _balance(self) -> None:
         """Rebuild once changes have grown to a share of the index that readers would notice."""
@@ -511,8 +536,8 @@ class BoxIndex(BoxesIndex):
                 ),
             }
             for number, part in enumerate(part for run in self._runs for part in run.parts):
-                kind = "grid" if isinstance(part, RunGrid) else "tree"
-                arrays |= {f"{kind}{number}.{name}": array for name, array in part._asdict().items()}
+                stem = f"{_name_of(part)}{number}"
+                arrays |= {f"{stem}.{name}": array for name, array in part._asdict().items()}
             return arrays
 
     @classmethod
@@ -530,10 +555,9 @@ class BoxIndex(BoxesIndex):
         index._ranges, index._group_numbers, index._used = ready["ranges"], ready["group_numbers"], used
         index._translation = Translation(ready["slot_ids"], origin)
         index._groups = Groups(ready["group_keys"], ready["group_table"], len(ready["group_keys"]))
-        stems = sorted({name.partition(".")[0] for name in ready if name[:4] in _KINDS_OF_PARTS})
         parts: list[Part] = []
-        for stem in stems:
-            kind_of_part = _KINDS_OF_PARTS[stem[:4]]
+        for stem in sorted({name.partition(".")[0] for name in ready if "." in name}):
+            kind_of_part = _PARTS[stem.rstrip("0123456789")]
             parts.append(kind_of_part(**{name: ready[f"{stem}.{name}"] for name in kind_of_part._fields}))
         if used:
             index._runs = [_Run(0, used, tuple(parts), _NO_GROUPS)]
@@ -553,8 +577,8 @@ class BoxIndex(BoxesIndex):
         """What answers, for how many boxes, in how many bytes; the exact rows of all boxes come first."""
         view = self._view
         shared = array_bytes((view.ranges, view.group_numbers, view.gone, view.translation.slot_ids, *view.groups[:2]))
-        found = [Structure("exact rows", view.used, shared)]
-        return found + [Structure(_NAMES[type(part)], int(part.boxes[0]), array_bytes(part)) for part in view.parts]
+        found = [Structure("exact_rows", view.used, shared)]
+        return found + [Structure(_name_of(part), int(part.boxes[0]), array_bytes(part)) for part in view.parts]
 
     @override
     def box(self, id: int) -> Box:
@@ -585,9 +609,9 @@ class BoxIndex(BoxesIndex):
 
     @override
     def storage(self) -> Storage:
-        """Nodes, cells and the boxes in them; the model is 4 bytes per slot and bound."""
+        """Nodes, cells and groups, and the boxes in them; the model is 4 bytes per slot and bound."""
         view = self._view
-        nodes = sum(len(part.starts if isinstance(part, RunGrid) else part.scales) for part in view.parts)
+        nodes = sum(len(part.scales if isinstance(part, PackedTree) else part.starts) for part in view.parts)
         entries = sum(int(part.boxes[3] if isinstance(part, RunGrid) else part.boxes[0]) for part in view.parts)
         return Storage(nodes, entries, 4 * entries * (1 + 2 * self.dimensions), sum(s.nbytes for s in self.structures))
 
@@ -612,11 +636,15 @@ class BoxIndex(BoxesIndex):
             for part in run.parts:
                 keyed = len(part.is_float) > self.dimensions
                 axes = axes_of(self.dimensions, self.values or "float64", keyed)
+                numbers = self._group_numbers if keyed else _NO_GROUPS
                 if isinstance(part, RunGrid):
                     check_grid(part, self._ranges, axes)
                     held.append(grid_slots(part))
+                elif isinstance(part, GroupBlocks):
+                    check_blocks(part, self._ranges, numbers, axes)
+                    held.append(block_slots(part))
                 else:
-                    check_tree(part, self._ranges, self._group_numbers if keyed else _NO_GROUPS, axes)
+                    check_tree(part, self._ranges, numbers, axes)
                     held.append(tree_slots(part))
             found = np.concatenate(held).astype(np.int64)
             assert len(np.unique(found)) == len(found), "no box is stored twice"
@@ -652,6 +680,10 @@ def _is_keyed(view: _View) -> bool:
     return any(len(part.is_float) > view.ranges.shape[1] // 2 for part in view.parts)
 
 
+def _name_of(part: Part) -> str:
+    return next(name for name, kind in _PARTS.items() if isinstance(part, kind))
+
+
 def _staged(asked: _Asked, rows: slice, points: Int64s, absent: Bools) -> None:
     """Ordinals and group numbers of some points."""
     stage_points(asked.words, asked.is_float, asked.missing, rows.start, points, absent)
@@ -665,6 +697,8 @@ def _search(view: _View, part: Part, points: Int64s, absent: Bools, first: int, 
     numbers = view.group_numbers if keyed else _NO_GROUPS
     if isinstance(part, RunGrid):
         return int(search_grid(part, view.ranges, numbers, points, absent, first, offsets, out))
+    if isinstance(part, GroupBlocks):
+        return int(search_blocks(part, view.ranges, numbers, points, absent, first, offsets, out))
     return int(search_tree(part, view.ranges, numbers, points, absent, first, offsets, out))
 
 

@@ -591,5 +591,5 @@ def check_grid(grid: RunGrid, ranges: Int64s, axes: Axes) -> None:
     again = _filled(grid, ranges, slots, axes, spans, counts)
     assert again is not None
     assert np.array_equal(again.starts, grid.starts), "every box is in the cells it meets, once"
-    halves = (np.sort(words.view(np.uint16)) for words in (again.words, grid.words))
-    assert np.array_equal(*halves), "keys and slots follow the ranges"
+    mine, theirs = (np.sort(words.view(np.uint16)) for words in (again.words, grid.words))
+    assert np.array_equal(mine, theirs), "keys and slots follow the ranges"
