@@ -128,6 +128,8 @@ def search_blocks(
     starts, words, scales, is_float = blocks.starts, blocks.words, blocks.scales, blocks.is_float
     halves = words.view(np.uint16)
     dimensions = ranges.shape[1] // 2
+    point_keys = np.empty(dimensions, np.uint16)
+    exact = np.empty(dimensions, np.uint64)
     count = len(absent)
     known = len(starts) - 1
     at = offsets[first]
@@ -139,6 +141,7 @@ def search_blocks(
             group = points[fetched, dimensions]
             for word in range(i64(starts[group]), i64(starts[group + 1]), 16):
                 prefetch(words, word)
+            prefetch(scales, 2 * dimensions * min(group, len(scales) - 1))
         row = step - _STARTS_AHEAD
         if row < first:
             continue
@@ -159,15 +162,17 @@ def search_blocks(
         padded = (boxes + 1) & ~1
         keys = 2 * (start + _HEADER)
         slots = start + _HEADER + dimensions * padded
+        for axis in range(dimensions):
+            origin, scale = scales[keyed, axis, 0], scales[keyed, axis, 1]
+            point_keys[axis] = key_of(decoded(points[row, axis], is_float[axis]), origin, scale)
+            exact[axis] = ALL_LANES if scale == 1.0 and not is_float[axis] else 0
         for chunk in range(0, boxes, LANES):
             passed = first_lanes(boxes - chunk)
             surely = u64(ALL_LANES)
             for axis in range(dimensions):
-                scale = scales[keyed, axis, 1]
-                key = key_of(decoded(points[row, axis], is_float[axis]), scales[keyed, axis, 0], scale)
-                within, strictly = between_32(halves, keys + 2 * axis * padded + chunk, padded, key)
+                within, strictly = between_32(halves, keys + 2 * axis * padded + chunk, padded, point_keys[axis])
                 passed &= within
-                surely &= within if scale == 1.0 and not is_float[axis] else strictly
+                surely &= strictly | exact[axis]
             undecided = passed & ~surely
             while undecided != 0:
                 lane = lowest_bit(undecided)
