@@ -30,12 +30,15 @@ RIGHT, LEFT, TOP, BOTTOM, LEFT_BOTTOM, LEFT_TOP, RIGHT_TOP, RIGHT_BOTTOM, COVERS
 _CLASSES = 10
 _HEADER = 6
 """Words before the keys of a cell: the ends of the first eight classes, 16 bits each; how many cover; the others."""
-_CORNERS_PER_CELL = (24, 32, 40, 50, 60, 70, 80, 90, 100, 115, 130, 150, 180, 220, 280, 400)
+_CORNERS_PER_CELL, _MORE_PER_CELL = 24.0, 1.25
+"""Corners per cell to begin with, and the factor to try next where that takes too much room."""
 _MOST_CELLS_PER_SIDE = 128
 _BOXES_PER_ROOT = 512
 _BOXES_PER_FINE_ROOT = 16
 """Boxes in clusters get more and smaller roots, so that few clusters share one."""
-_MOST_ROOTS_PER_SIDE = 250
+_FEWEST_ROOTS_PER_SIDE, _MOST_ROOTS_PER_SIDE = 4, 250
+_FEWER_ROOTS = 1.5
+_LEAST_SHARE = 0.5
 _CLUSTERED = 0.3
 _ROOTS_PER_BOX = 4
 _SAMPLE = 16
@@ -79,23 +82,41 @@ def build_grid(ranges: Int64s, slots: UInt32s, axes: Axes, room: float) -> tuple
         axes: how to read the ordinals.
         room: bytes per box that the grid may take; None is built where that does not suffice.
     """
+    side = _roots_per_side(ranges, slots, axes)
+    while side >= _FEWEST_ROOTS_PER_SIDE:
+        grid, others = _gridded(ranges, slots, axes, side, room)
+        if grid is not None:
+            return grid, others
+        side = int(side / _FEWER_ROOTS)
+    return None, slots
+
+
+def _roots_per_side(ranges: Int64s, slots: UInt32s, axes: Axes) -> int:
+    """How many roots to try first: more of them for boxes in clusters."""
     spans = np.empty((len(slots), 4), np.uint8)
     for per_root in (_BOXES_PER_ROOT, _BOXES_PER_FINE_ROOT):
-        side = int(min(max((len(slots) / per_root) ** 0.5, 4), _MOST_ROOTS_PER_SIDE))
-        frame = _frame(ranges, slots, axes, side)
-        span_roots(ranges, slots, axes, frame, side, spans)
+        side = int(min(max((len(slots) / per_root) ** 0.5, _FEWEST_ROOTS_PER_SIDE), _MOST_ROOTS_PER_SIDE))
+        span_roots(ranges, slots, axes, _frame(ranges, slots, axes, side), side, spans)
         held = np.bincount(spans[:, 0].astype(np.int64) * side + spans[:, 2], minlength=side * side)
         if np.count_nonzero(held * 8 * side * side > len(slots)) > _CLUSTERED * side * side:
             break
+    return side
+
+
+def _gridded(ranges: Int64s, slots: UInt32s, axes: Axes, side: int, room: float) -> tuple[RunGrid | None, UInt32s]:
+    """A grid with so many roots per side and cells as small as the room allows, and the slots it leaves out."""
+    frame = _frame(ranges, slots, axes, side)
+    spans = np.empty((len(slots), 4), np.uint8)
+    span_roots(ranges, slots, axes, frame, side, spans)
     covered = (spans[:, 1] - spans[:, 0] + 1).astype(np.int64) * (spans[:, 3] - spans[:, 2] + 1)
     others = np.zeros(0, np.uint32)
     if covered.sum() > _ROOTS_PER_BOX * len(slots):
         order = np.argsort(covered, kind="stable")
         kept = np.sort(order[: np.searchsorted(np.cumsum(covered[order]), _ROOTS_PER_BOX * len(slots))])
+        if len(kept) < _LEAST_SHARE * len(slots):
+            return None, slots
         others = np.delete(slots, kept)
         slots, spans = slots[kept], spans[kept]
-    if not len(slots):
-        return None, others
     by_root = sorted_positions(spans[:, 0].astype(np.int64) * side + spans[:, 2])
     ordered, spans = slots[by_root], spans[by_root]
     corners, depth = np.zeros(side * side, np.int64), np.zeros((side + 1, side + 1), np.int64)
@@ -103,7 +124,8 @@ def build_grid(ranges: Int64s, slots: UInt32s, axes: Axes, room: float) -> tuple
     edges[:, :2], edges[:, 2:] = np.inf, -np.inf
     tally_roots(ranges, ordered, axes, spans, side, corners, depth, edges)
     deep = np.cumsum(np.cumsum(depth, 0), 1)[:side, :side].reshape(-1)
-    for per_cell in _CORNERS_PER_CELL:
+    per_cell = _CORNERS_PER_CELL
+    while True:
         target = np.maximum(per_cell, 0.5 * np.maximum(deep - corners / 2, 0))
         sides = np.clip(np.round(np.sqrt(corners / target)), 1, _MOST_CELLS_PER_SIDE).astype(np.uint32)
         windows, whole = _windows(edges, sides, axes)
@@ -122,7 +144,9 @@ def build_grid(ranges: Int64s, slots: UInt32s, axes: Axes, room: float) -> tuple
                 break
         else:
             return _filled(grid, ranges, ordered, axes, spans, counts), others
-    return None, np.concatenate([slots, others])
+        if sides.max() == 1:
+            return None, slots
+        per_cell *= _MORE_PER_CELL
 
 
 def _frame(ranges: Int64s, slots: UInt32s, axes: Axes, side: int) -> Float64s:
