@@ -1,6 +1,9 @@
 """BoxIndex beyond the conformance suite: groups, whole numbers, live changes, budgets, saving and threads."""
 
 import math
+import os
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -290,6 +293,71 @@ def test_many_changes_are_swept_into_one_run() -> None:
     assert 2999 not in index
     assert 3000 in index
     assert "x" not in index
+
+
+def test_structures_follow_the_shape_of_the_boxes() -> None:
+    def kinds(kind: str, dimensions: int, **more: Any) -> set[str]:
+        lows, highs, _ = boxes_of(kind, 20_000, dimensions)
+        index = BoxIndex(dimensions, budget=more.pop("budget", None))
+        index.insert_many(np.arange(20_000), lows, highs, **more)
+        return {each.kind for each in index.structures[1:]}
+
+    assert kinds("lognormal", 2) == {"run_grid"}
+    assert kinds("clusters", 2) == {"packed_tree"}
+    assert kinds("lognormal", 3) == {"packed_tree"}
+    few, many = np.arange(20_000) % 10, np.arange(20_000) % 1000
+    assert kinds("even", 2, groups=many) == {"group_blocks"}
+    assert kinds("even", 2, groups=few) == {"packed_tree"}
+    assert kinds("even", 2, groups=np.where(few == 0, many, -1)) == {"packed_tree", "group_blocks"}
+
+
+def test_a_larger_budget_makes_smaller_cells_and_the_same_answer() -> None:
+    lows, highs, points = boxes_of("whole", 20_000, 2)
+    roomy, tight = BoxIndex(2, budget=2000), BoxIndex(2)
+    for index in (roomy, tight):
+        index.insert_many(np.arange(20_000), lows.astype(np.int64), highs.astype(np.int64))
+        index.check()
+        assert index.storage().nbytes <= index.budget * 20_000
+    assert roomy.storage().constructs > tight.storage().constructs
+    assert roomy.stab(points.astype(np.int64)).sets() == tight.stab(points.astype(np.int64)).sets()
+
+
+def test_groups_of_one_box_stay_within_the_budget() -> None:
+    n = 100_000
+    rng = np.random.default_rng(3)
+    keys, lows = rng.permutation(n) * 17, rng.random((n, 2))
+    index = BoxIndex(2)
+    index.insert_many(np.arange(n), lows, lows + 0.1, groups=keys)
+    assert index.storage().nbytes <= index.budget * n
+    some = rng.integers(0, n, 1000)
+    assert np.array_equal(index.stab(lows[some], groups=keys[some]).ids, some)
+
+
+def test_crowds_that_overflow_the_queue_are_answered_in_smaller_blocks() -> None:
+    n = 40_000
+    index = BoxIndex(3)
+    index.insert_many(np.arange(n), np.zeros((n, 3)), 1 + np.arange(3 * n).reshape(n, 3) / n)
+    index.check()
+    assert index.count(np.full((100, 3), 0.5)).tolist() == [n] * 100
+
+
+PLAIN = """
+import numpy as np
+from fencepost.indexes import BoxIndex
+rng = np.random.default_rng(1)
+lows = rng.random((700, 2))
+index = BoxIndex(2)
+index.insert_many(np.arange(700), lows, lows + 0.2)
+points = rng.random((40, 2))
+print(all(row.tolist() == np.flatnonzero(((lows <= p) & (p < lows + 0.2)).all(1)).tolist()
+          for p, row in zip(points, map(np.sort, index.stab(points)))))
+"""
+
+
+def test_a_processor_without_wide_vectors_gives_the_same_answer() -> None:
+    plain = {**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+    done = subprocess.run([sys.executable, "-c", PLAIN], env=plain, capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.stdout.strip() == "True", done.stderr
 
 
 COORDINATES = st.one_of(

@@ -10,7 +10,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from fencepost.indexes.vectors import _data, _intrinsic, _spread
+from fencepost.indexes.vectors import item_pointer, spread_lanes, vector_intrinsic
 
 __all__ = ["ALL_LANES", "LANES", "between_32", "compare_32", "compress_32", "first_lanes", "lowest_bit"]
 
@@ -32,21 +32,21 @@ def _bits(builder: Any, lanes: Any) -> Any:
     return builder.zext(builder.bitcast(lanes, _WORD), _LONG)
 
 
-@_intrinsic
+@vector_intrinsic
 def compare_32(typingctx: Any, keys: Any, start: Any, value: Any) -> Any:  # noqa: ARG001
     """Bit masks of the 32 keys from `start` on that are below the value, and of those above it."""
     signature = types.UniTuple(types.uint64, 2)(keys, types.int64, types.uint16)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        loaded = _load_keys(builder, builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]]), 0)
-        spread = _spread(builder, _KEYS, args[2])
+        loaded = _load_keys(builder, builder.gep(item_pointer(context, builder, sig.args[0], args[0]), [args[1]]), 0)
+        spread = spread_lanes(builder, _KEYS, args[2])
         masks = [_bits(builder, builder.icmp_unsigned(sign, loaded, spread)) for sign in ("<", ">")]
         return context.make_tuple(builder, sig.return_type, masks)
 
     return signature, generate
 
 
-@_intrinsic
+@vector_intrinsic
 def between_32(typingctx: Any, keys: Any, start: Any, stride: Any, value: Any) -> Any:  # noqa: ARG001
     """Where ``low <= value <= high``, and where ``low < value < high``: bit masks.
 
@@ -55,9 +55,9 @@ def between_32(typingctx: Any, keys: Any, start: Any, stride: Any, value: Any) -
     signature = types.UniTuple(types.uint64, 2)(keys, types.int64, types.int64, types.uint16)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        data = builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]])
+        data = builder.gep(item_pointer(context, builder, sig.args[0], args[0]), [args[1]])
         lows, highs = _load_keys(builder, data, 0), _load_keys(builder, builder.gep(data, [args[2]]), 0)
-        spread = _spread(builder, _KEYS, args[3])
+        spread = spread_lanes(builder, _KEYS, args[3])
         masks = []
         for sign in ("<=", "<"):
             passed = builder.and_(builder.icmp_unsigned(sign, lows, spread), builder.icmp_unsigned(sign, spread, highs))
@@ -67,14 +67,14 @@ def between_32(typingctx: Any, keys: Any, start: Any, stride: Any, value: Any) -
     return signature, generate
 
 
-@_intrinsic
+@vector_intrinsic
 def compress_32(typingctx: Any, target: Any, at: Any, source: Any, start: Any, mask: Any) -> Any:  # noqa: ARG001
     """Write those of the 32 uint32 items from `start` on whose bit is set to `target`, from `at` on."""
     signature = types.void(target, types.int64, source, types.int64, types.uint64)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        to = builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]])
-        data = builder.gep(_data(context, builder, sig.args[2], args[2]), [args[3]])
+        to = builder.gep(item_pointer(context, builder, sig.args[0], args[0]), [args[1]])
+        data = builder.gep(item_pointer(context, builder, sig.args[2], args[2]), [args[3]])
         wide = "+avx512f" in context.codegen().magic_tuple()[2]
         count = builder.module.declare_intrinsic("llvm.ctpop", [_LONG])
         for half in range(2):
@@ -100,7 +100,7 @@ def _declared(builder: Any, kind: Any, name: str) -> Any:
     return builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
 
 
-@_intrinsic
+@vector_intrinsic
 def lowest_bit(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001
     """The number of the lowest set bit of a uint64 that is not 0."""
     signature = types.int64(types.uint64)
@@ -111,7 +111,7 @@ def lowest_bit(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001
     return signature, generate
 
 
-@_intrinsic
+@vector_intrinsic
 def first_lanes(typingctx: Any, count: Any) -> Any:  # noqa: ARG001
     """A mask of the lowest `count` bits, none below 0, all 32 from 32 on."""
     signature = types.uint64(types.int64)

@@ -35,11 +35,10 @@ _CORNERS_PER_CELL, _MORE_PER_CELL = 24.0, 1.25
 _MOST_CELLS_PER_SIDE = 128
 _BOXES_PER_ROOT = 512
 _BOXES_PER_FINE_ROOT = 16
-"""Boxes in clusters get more and smaller roots, so that few clusters share one."""
 _FEWEST_ROOTS_PER_SIDE, _MOST_ROOTS_PER_SIDE = 4, 250
 _FEWER_ROOTS = 1.5
 _LEAST_SHARE = 0.5
-_CLUSTERED = 0.3
+_CLUSTERED = 0.1
 _ROOTS_PER_BOX = 4
 _SAMPLE = 16
 _WIDEST_WHOLE_CELL = 32000.0
@@ -82,7 +81,9 @@ def build_grid(ranges: Int64s, slots: UInt32s, axes: Axes, room: float) -> tuple
         axes: how to read the ordinals.
         room: bytes per box that the grid may take; None is built where that does not suffice.
     """
-    side = _roots_per_side(ranges, slots, axes)
+    if _is_clustered(ranges, slots, axes):
+        return None, slots
+    side = _roots_per_side(len(slots), _BOXES_PER_ROOT)
     while side >= _FEWEST_ROOTS_PER_SIDE:
         grid, others = _gridded(ranges, slots, axes, side, room)
         if grid is not None:
@@ -91,16 +92,17 @@ def build_grid(ranges: Int64s, slots: UInt32s, axes: Axes, room: float) -> tuple
     return None, slots
 
 
-def _roots_per_side(ranges: Int64s, slots: UInt32s, axes: Axes) -> int:
-    """How many roots to try first: more of them for boxes in clusters."""
+def _roots_per_side(boxes: int, per_root: int) -> int:
+    return int(min(max((boxes / per_root) ** 0.5, _FEWEST_ROOTS_PER_SIDE), _MOST_ROOTS_PER_SIDE))
+
+
+def _is_clustered(ranges: Int64s, slots: UInt32s, axes: Axes) -> bool:
+    """Whether most of the plane is empty: then a root holds several clusters, and a tree tells them apart better."""
+    side = _roots_per_side(len(slots), _BOXES_PER_FINE_ROOT)
     spans = np.empty((len(slots), 4), np.uint8)
-    for per_root in (_BOXES_PER_ROOT, _BOXES_PER_FINE_ROOT):
-        side = int(min(max((len(slots) / per_root) ** 0.5, _FEWEST_ROOTS_PER_SIDE), _MOST_ROOTS_PER_SIDE))
-        span_roots(ranges, slots, axes, _frame(ranges, slots, axes, side), side, spans)
-        held = np.bincount(spans[:, 0].astype(np.int64) * side + spans[:, 2], minlength=side * side)
-        if np.count_nonzero(held * 8 * side * side > len(slots)) > _CLUSTERED * side * side:
-            break
-    return side
+    span_roots(ranges, slots, axes, _frame(ranges, slots, axes, side), side, spans)
+    held = np.bincount(spans[:, 0].astype(np.int64) * side + spans[:, 2], minlength=side * side)
+    return bool(np.count_nonzero(held) < _CLUSTERED * side * side)
 
 
 def _gridded(ranges: Int64s, slots: UInt32s, axes: Axes, side: int, room: float) -> tuple[RunGrid | None, UInt32s]:
