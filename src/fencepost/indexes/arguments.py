@@ -12,6 +12,7 @@ from fencepost.indexes.arrays import Bools, Float64s, Int64s
 
 __all__ = [
     "Column",
+    "asked_groups",
     "bound_column",
     "bound_rows",
     "coordinates",
@@ -214,6 +215,26 @@ def group_column(groups: Column | None, rows: int) -> tuple[Int64s, Bools]:
         return id_column(groups), np.zeros(len(column), np.bool_)
     none = np.array([key is None for key in column.tolist()], np.bool_)
     return np.array([0 if key is None else whole_id(key) for key in column.tolist()], np.int64), none
+
+
+def asked_groups(groups: Column | None, rows: int, what: str, held: str) -> Int64s:
+    """The group key of each value or point that is asked, refused unless every one of them has a group."""
+    if groups is None:
+        raise FencepostError(
+            f"{rows} {what}s without groups",
+            f"the group of each {what}, since the index has {held} with groups",
+            "Pass groups=[...].",
+        )
+    keys, in_none = group_column(groups, rows)
+    if len(keys) != rows:
+        raise FencepostError(
+            f"{rows} {what}s and {len(keys)} groups", f"one group per {what}", "Pass columns of one length."
+        )
+    if in_none.any():
+        raise FencepostError(
+            f"{what} {int(np.argmax(in_none))} without a group", f"the group of each {what}", f"Leave such {what}s out."
+        )
+    return keys
 
 
 def repeated_rows(ids: Int64s) -> Int64s:

@@ -13,6 +13,7 @@ from typing_extensions import override
 from fencepost.errors import FencepostError
 from fencepost.indexes.arguments import (
     Column,
+    asked_groups,
     corner_items,
     group_column,
     id_column,
@@ -481,22 +482,7 @@ class BoxIndex(BoxesIndex):
     def _asked_groups(self, view: _View, points: int, groups: Column | None) -> Int64s:
         if not _is_keyed(view):
             return _NO_KEYS
-        if groups is None:
-            raise FencepostError(
-                f"{points} points without groups",
-                "the group of each point, since the index has boxes with groups",
-                "Pass groups=[...].",
-            )
-        keys, in_none = group_column(groups, points)
-        if len(keys) != points:
-            raise FencepostError(
-                f"{points} points and {len(keys)} groups", "one group per point", "Pass columns of one length."
-            )
-        if in_none.any():
-            raise FencepostError(
-                f"point {int(np.argmax(in_none))} without a group", "the group of each point", "Leave such points out."
-            )
-        return keys
+        return asked_groups(groups, points, "point", "boxes")
 
     def _stab_threaded(self, asked: "_Asked", dtype: npt.DTypeLike, out: Matches | None, threads: int) -> Matches:
         bounds = np.linspace(0, len(asked.words), threads + 1).astype(np.int64)
