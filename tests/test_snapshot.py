@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from fencepost.errors import FencepostError
 from fencepost.ordinals import BIGINT, DATE, DOUBLE, AttributeType
-from fencepost.snapshot import NEVER, BoxSet, RuleColumns, Snapshot, Table, detect_flags
+from fencepost.snapshot import NEVER, BoxSet, RuleColumns, Snapshot, Table, detect_flags, structures
 
 TYPES: dict[str, AttributeType] = {"price": DOUBLE, "volume": BIGINT, "day": DATE}
 KEYS = ["symbol", "venue"]
@@ -95,6 +96,17 @@ def expected(boxes_by_rule: list[list[Box]], drawn: list[dict[str, Any]]) -> lis
     return [[i * 10 + 7 for i, own in enumerate(boxes_by_rule) if any(holds(box, row) for box in own)] for row in drawn]
 
 
+@pytest.fixture(params=["as it sees fit", "boxes together"], scope="class")
+def choice(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Which structure serves boxes over several attributes: whatever is chosen, or always a BoxIndex."""
+    with pytest.MonkeyPatch.context() as patched:
+        if request.param == "boxes together":
+            patched.setattr(structures, "_FEW", 0)
+            patched.setattr(structures, "_SEARCH", 1e9)
+        yield request.param
+
+
+@pytest.mark.usefixtures("choice")
 @given(st.lists(st.lists(boxes, min_size=1, max_size=3), max_size=25), st.lists(rows, max_size=20))
 @settings(max_examples=60)
 def test_match_is_a_naive_evaluation_of_the_boxes(boxes_by_rule: list[list[Box]], drawn: list[dict[str, Any]]) -> None:
@@ -121,6 +133,7 @@ changes = st.lists(
 )
 
 
+@pytest.mark.usefixtures("choice")
 @given(st.lists(st.lists(boxes, min_size=1, max_size=3), max_size=30), changes, st.lists(rows, max_size=12))
 @settings(max_examples=60)
 def test_layers_give_the_answers_of_the_rules_they_stand_for(
@@ -189,6 +202,23 @@ ROWS: list[dict[str, Any]] = [
     {"price": 3, "volume": 5, "day": 1, "symbol": "IBM", "venue": None},
     {"price": None, "volume": 9, "day": None, "symbol": "ÄÖ", "venue": ""},
 ]
+
+
+def test_many_wide_boxes_are_indexed_together_and_explain_says_so(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    corners = rng.integers(0, 1000, (500, 2))
+    wide: list[list[Box]] = [[({}, {"price": (x, x + 300), "volume": (y, y + 300)})] for x, y in corners.tolist()]
+    snapshot = compiled(wide)
+    drawn = [{"price": x, "volume": y, "day": None, "symbol": None, "venue": None} for x, y in corners.tolist()]
+    found = [sorted(row.tolist()) for row in snapshot.match(table_of(drawn))]
+    assert found == expected(wide, drawn)
+    told = str(snapshot.explain())
+    assert "BoxIndex over price, volume (" in told
+    assert "the most selective range alone would find about" in told
+    snapshot.save(tmp_path / "s")
+    assert [sorted(row.tolist()) for row in Snapshot.load(tmp_path / "s").match(table_of(drawn))] == found
+    narrow = compiled([[({}, {"price": (x, x), "volume": (y, y + 300)})] for x, y in corners.tolist()])
+    assert "SliceList over price, its most selective range" in str(narrow.explain())
 
 
 def test_a_saved_snapshot_gives_the_same_answers(tmp_path: Path) -> None:

@@ -10,14 +10,36 @@ from fencepost.compiled import kernel
 from fencepost.errors import FencepostError
 from fencepost.indexes import idmap
 from fencepost.indexes.arguments import Column, id_column, whole_id
-from fencepost.indexes.arrays import Float64s, Int64s
+from fencepost.indexes.arrays import Bools, Float64s, Int64s
 from fencepost.indexes.idmap import ABSENT, IdMap
 
-__all__ = ["EMPTY", "KNOWN", "NAN_BOUND", "Bounds", "Queries", "Registry", "array_bytes", "holds", "refused"]
+__all__ = [
+    "EMPTY",
+    "KNOWN",
+    "NAN_BOUND",
+    "Bounds",
+    "Contents",
+    "Queries",
+    "Registry",
+    "array_bytes",
+    "holds",
+    "refused",
+]
 
 Bounds = Literal["[)", "[]", "(]", "()"]
 
 NAN_BOUND, EMPTY, KNOWN = 1, 2, 3
+
+
+class Contents(NamedTuple):
+    """Intervals or boxes as columns, inclusive ordinals."""
+
+    ids: Int64s
+    firsts: Int64s
+    lasts: Int64s
+    groups: Int64s
+    grouped: Bools
+    """Whether `groups` says anything; what has no group holds in every one."""
 
 
 class Queries(NamedTuple):

@@ -7,16 +7,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fencepost.indexes import SliceList
-from fencepost.indexes.answers import drop_outside
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s
 from fencepost.ordinals import AttributeType
+from fencepost.snapshot import structures
 from fencepost.snapshot.columns import BoxSet
 from fencepost.snapshot.keys import KeyColumn, KeyCombination
+from fencepost.snapshot.structures import Ranges, Structure
 
 __all__ = ["Batch", "Group"]
-
-_SAMPLED = 4096
 
 
 class Batch(NamedTuple):
@@ -31,83 +29,43 @@ class Batch(NamedTuple):
 
 
 class Group:
-    """Boxes over the same key columns and attributes.
-
-    The most selective attribute is indexed, keyed by the combination of all keys; the further attributes are compared
-    for the boxes it finds. A group without attributes indexes a constant.
-    """
+    """Boxes over the same key columns and attributes, indexed under the combination of all keys."""
 
     def __init__(
         self,
         keys: tuple[str, ...],
         attributes: tuple[str, ...],
-        axis: int,
-        index: SliceList,
+        structure: Structure,
         combination: KeyCombination,
         rules: Int64s,
-        firsts: Int64s,
-        lasts: Int64s,
-        expected: float,
     ) -> None:
-        self.keys, self.attributes, self.axis = keys, attributes, axis
-        self.index, self.combination = index, combination
+        self.keys, self.attributes = keys, attributes
+        self.structure, self.combination = structure, combination
         self.rules = rules
         """The rule of each box, ascending."""
-        self.firsts, self.lasts = firsts, lasts
-        """Ranges of the further attributes, a column each."""
-        self.expected = expected
-        """Boxes that one value of the indexed attribute is expected to find, per key."""
 
     @classmethod
     def build(cls, boxes: BoxSet, columns: Mapping[str, KeyColumn], types: Mapping[str, AttributeType]) -> "Group":
-        """Choose the attribute to index, and index it."""
+        """Choose a structure, and build it."""
         if (boxes.rules[1:] < boxes.rules[:-1]).any():
             order = np.argsort(boxes.rules, kind="stable")
             strings = tuple(values.take(pa.array(order)) for values in boxes.key_values)
             boxes = boxes._replace(
                 rules=boxes.rules[order], key_values=strings, firsts=boxes.firsts[order], lasts=boxes.lasts[order]
             )
-        count = len(boxes.rules)
         codes = [columns[name].codes(values) for name, values in zip(boxes.keys, boxes.key_values, strict=True)]
         sizes = [len(columns[name]) for name in boxes.keys]
         combination, groups = KeyCombination.of(codes, sizes) if codes else (KeyCombination([], []), None)
-        spread = [_expected_hits(boxes.firsts[:, a], boxes.lasts[:, a]) for a in range(len(boxes.attributes))]
-        axis = int(np.argmin(spread)) if spread else 0
-        further = [a for a in range(len(boxes.attributes)) if a != axis]
-        is_float = bool(spread) and types[boxes.attributes[axis]].kind == "double"
-        index = SliceList("float64" if is_float else "int64")
-        firsts = np.ascontiguousarray(boxes.firsts[:, axis]) if spread else np.zeros(count, np.int64)
-        lasts = np.ascontiguousarray(boxes.lasts[:, axis]) if spread else np.zeros(count, np.int64)
-        index.insert_ordinals(np.arange(count), firsts, lasts, groups)
-        return cls(
-            boxes.keys,
-            boxes.attributes,
-            axis,
-            index,
-            combination,
-            boxes.rules,
-            np.ascontiguousarray(boxes.firsts[:, further]),
-            np.ascontiguousarray(boxes.lasts[:, further]),
-            spread[axis] if spread else float(count),
-        )
+        are_floats = [types[name].kind == "double" for name in boxes.attributes]
+        structure = structures.chosen(Ranges(boxes.firsts, boxes.lasts, groups), are_floats)
+        return cls(boxes.keys, boxes.attributes, structure, combination, boxes.rules)
 
     def match(self, batch: Batch) -> tuple[Int64s, UInt32s]:
         """For each row the boxes that hold: offsets and box numbers."""
         groups = self.combination.codes([batch.keys[name] for name in self.keys]) if self.keys else None
-        if self.attributes:
-            name = self.attributes[self.axis]
-            ordinals, valid = batch.ordinals[name], batch.valid[name]
-            missing = None if valid is None else ~valid
-        else:
-            ordinals, missing = np.zeros(batch.rows, np.int64), None
-        found = self.index.stab_ordinals(ordinals, missing, groups, slots=True)
-        offsets, boxes = found.offsets, found.ids
-        further = [name for a, name in enumerate(self.attributes) if a != self.axis]
-        if further and len(boxes):
-            values = np.stack([batch.ordinals[name] for name in further], axis=1)
-            valid_columns = [_mask(batch.valid[name], batch.rows) for name in further]
-            drop_outside(offsets, boxes, self.firsts, self.lasts, values, np.stack(valid_columns, axis=1))
-            boxes = boxes[: offsets[-1]]
+        ordinals = [batch.ordinals[name] for name in self.attributes]
+        valid = [batch.valid[name] for name in self.attributes]
+        offsets, boxes = self.structure.match(batch.rows, ordinals, valid, groups)
         return offsets, boxes
 
     def boxes_of(self, rule: int) -> list[int]:
@@ -117,101 +75,54 @@ class Group:
 
     def ranges(self, box: int) -> dict[str, tuple[int, int]]:
         """The ordinal ranges of one box, by attribute."""
-        further = iter(range(self.firsts.shape[1]))
-        found = {}
-        for a, name in enumerate(self.attributes):
-            if a == self.axis:
-                found[name] = self.index.ordinals(box)
-            else:
-                column = next(further)
-                found[name] = int(self.firsts[box, column]), int(self.lasts[box, column])
-        return found
+        return dict(zip(self.attributes, self.structure.ranges(box), strict=True))
 
     def key_codes(self, box: int) -> list[int]:
         """The codes that one box asks for, a key column each."""
         if not self.keys:
             return []
-        combined = self.index.group_of(box)
+        combined = self.structure.group_of(box)
         assert combined is not None, "a group with keys indexes every box under a key"
         return [int(column[0]) for column in self.combination.apart(np.array([combined]))]
 
     def taken(self, boxes: Int64s, columns: Mapping[str, KeyColumn]) -> BoxSet:
         """Chosen boxes as they were before they were indexed."""
-        held = self.index.contents()  # ids are 0, 1, ..., so that places are boxes
-        firsts = np.empty((len(boxes), len(self.attributes)), np.int64)
-        lasts = np.empty_like(firsts)
-        further = 0
-        for a in range(len(self.attributes)):
-            if a == self.axis:
-                firsts[:, a], lasts[:, a] = held.firsts[boxes], held.lasts[boxes]
-            else:
-                firsts[:, a], lasts[:, a] = self.firsts[boxes, further], self.lasts[boxes, further]
-                further += 1
-        codes = self.combination.apart(held.groups[boxes]) if self.keys else []
+        firsts, lasts, groups = self.structure.contents()
+        codes: list[Int64s] = []
+        if self.keys:
+            assert groups is not None, "a group with keys indexes every box under a key"
+            codes = self.combination.apart(groups[boxes])
         strings = tuple(columns[name].strings(code) for name, code in zip(self.keys, codes, strict=True))
-        return BoxSet(self.keys, self.attributes, self.rules[boxes], strings, firsts, lasts)
+        return BoxSet(self.keys, self.attributes, self.rules[boxes], strings, firsts[boxes], lasts[boxes])
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        arrays = (self.rules, self.firsts, self.lasts, *self.combination.steps)
-        return self.index.storage().nbytes + sum(array.nbytes for array in arrays)
+        return self.structure.nbytes + sum(array.nbytes for array in (self.rules, *self.combination.steps))
 
     def explained(self) -> str:
         """Which structure serves the group, and why."""
-        if not self.attributes:
-            return "SliceList over the keys alone" if self.keys else "SliceList of one point: always holds"
-        name = self.attributes[self.axis]
-        if len(self.attributes) == 1:
-            return f"SliceList over {name}: its only range"
-        return (
-            f"SliceList over {name}, its most selective range (about {self.expected:,.1f} boxes per value); "
-            f"{', '.join(a for a in self.attributes if a != name)} compared"
-        )
+        return self.structure.explained(self.attributes)
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything the group is, as flat arrays."""
-        arrays = {f"index.{name}": array for name, array in self.index.to_arrays().items()}
-        arrays |= {"rules": self.rules, "firsts": self.firsts, "lasts": self.lasts}
-        return arrays | {f"step{i}": step for i, step in enumerate(self.combination.steps)}
+        arrays = {f"structure.{name}": array for name, array in self.structure.to_arrays().items()}
+        return arrays | {"rules": self.rules} | {f"step{i}": step for i, step in enumerate(self.combination.steps)}
 
     def described(self) -> dict[str, Any]:
         """What the arrays do not say, for a header."""
-        return {
-            "keys": list(self.keys),
-            "attributes": list(self.attributes),
-            "axis": self.axis,
-            "sizes": self.combination.sizes,
-            "expected": self.expected,
-        }
+        return {"keys": list(self.keys), "attributes": list(self.attributes), "sizes": self.combination.sizes}
 
     @classmethod
     def from_arrays(cls, described: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> "Group":
         """The group that `to_arrays` and `described` tell of."""
-        prefix = "index."
+        prefix = "structure."
         own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         steps = [arrays[f"step{i}"] for i in range(max(0, len(described["sizes"]) - 1))]
         return cls(
             tuple(described["keys"]),
             tuple(described["attributes"]),
-            described["axis"],
-            SliceList.from_arrays(own),
+            structures.from_arrays(own),
             KeyCombination(described["sizes"], steps),
             arrays["rules"],
-            arrays["firsts"],
-            arrays["lasts"],
-            described["expected"],
         )
-
-
-def _mask(valid: Bools | None, rows: int) -> Bools:
-    return np.ones(rows, np.bool_) if valid is None else valid
-
-
-def _expected_hits(firsts: Int64s, lasts: Int64s) -> float:
-    """Mean number of ranges that hold an end of a range: ranks in a sample, scaled up."""
-    step = max(1, len(firsts) // _SAMPLED)
-    starts, ends = np.sort(firsts[::step]), np.sort(lasts[::step])
-    probes = np.concatenate([starts, ends])
-    inside = np.searchsorted(starts, probes, "right") - np.searchsorted(ends, probes, "left")
-    return float(inside.mean()) * step if len(inside) else 0.0

@@ -60,7 +60,8 @@ from fencepost.indexes.ordinal import (
     ranges,
     values_to_ordinals,
 )
-from fencepost.indexes.registry import EMPTY, KNOWN, NAN_BOUND, Bounds, array_bytes
+from fencepost.indexes.radix import sorted_positions
+from fencepost.indexes.registry import EMPTY, KNOWN, NAN_BOUND, Bounds, Contents, array_bytes
 from fencepost.indexes.vectors import PADDING, aligned_empty
 
 __all__ = ["BoxIndex", "Structure"]
@@ -586,6 +587,20 @@ class BoxIndex(BoxesIndex):
             slot = self._home(id)
             number = int(self._group_numbers[slot]) if len(self._group_numbers) else EVERY_GROUP
             return None if number == EVERY_GROUP else int(self._groups.keys[number])
+
+    def contents(self) -> Contents:
+        """Every box of the index, by ascending id; firsts and lasts have a column per dimension."""
+        with self._writing:
+            slots = np.flatnonzero(~self._is_gone(np.arange(self._used)))
+            ids = self.slot_ids[slots]
+            order = sorted_positions(ids)
+            slots = slots[order]
+            rows = self._ranges[slots]
+            numbers = self._group_numbers[slots] if len(self._group_numbers) else np.full(len(slots), EVERY_GROUP)
+            grouped = numbers != EVERY_GROUP
+            groups = np.zeros(len(slots), np.int64)
+            groups[grouped] = self._groups.keys[numbers[grouped]]
+            return Contents(ids[order], rows[:, : self.dimensions], rows[:, self.dimensions :], groups, grouped)
 
     def _home(self, id: int) -> int:
         slot = int(self._slots_of(np.array([whole_id(id)]))[0])

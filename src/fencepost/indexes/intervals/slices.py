@@ -58,10 +58,10 @@ from fencepost.indexes.ordinal import (
     values_to_ordinals,
 )
 from fencepost.indexes.radix import sorted_positions
-from fencepost.indexes.registry import EMPTY, KNOWN, NAN_BOUND, Bounds
+from fencepost.indexes.registry import EMPTY, KNOWN, NAN_BOUND, Bounds, Contents
 from fencepost.indexes.vectors import PADDING, aligned_empty
 
-__all__ = ["Contents", "SliceList", "Slices"]
+__all__ = ["SliceList", "Slices"]
 
 _FORMAT = 1
 _MANY_GONE = 4096
@@ -77,17 +77,6 @@ class _Run(NamedTuple):
     numbers: tuple[int, ...]
     slots: range
     size: int
-
-
-class Contents(NamedTuple):
-    """Intervals as columns."""
-
-    ids: Int64s
-    firsts: Int64s
-    lasts: Int64s
-    groups: Int64s
-    grouped: Bools
-    """Whether `groups` says anything; an interval without a group holds in every one."""
 
 
 class SliceList(IntervalIndex):
