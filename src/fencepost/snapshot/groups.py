@@ -102,6 +102,8 @@ class Group:
 
     def explained(self) -> str:
         """Which structure serves the group, and why."""
+        if not self.attributes:
+            return "SliceList over the keys alone" if self.keys else "SliceList of one point: always holds"
         return self.structure.explained(self.attributes)
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:

@@ -16,8 +16,10 @@ __all__ = ["Boxed", "Ranges", "Sliced", "Structure", "chosen", "from_arrays"]
 _SAMPLED = 4096
 _FEW = 64
 _MOST_DIMENSIONS = 16
-_SEARCH, _COMPARED = 40.0, 4.0
+_SEARCH, _COMPARED = 30.0, 5.0
 """About what finding a value in a SliceList costs, and comparing one of the boxes found, in nanoseconds."""
+_TOGETHER, _PER_DIMENSION = 60.0, 1.7
+"""About what finding a point in a BoxIndex of two dimensions costs, and by how much each further one adds."""
 
 
 class Ranges(NamedTuple):
@@ -117,8 +119,6 @@ class Sliced:
 
     def explained(self, attributes: Sequence[str]) -> str:
         """See `Structure`."""
-        if not attributes:
-            return "SliceList of one point: nothing but keys to compare"
         name = attributes[self.axis]
         if len(attributes) == 1:
             return f"SliceList over {name}: its only range"
@@ -209,7 +209,7 @@ def chosen(boxes: Ranges, are_floats: Sequence[bool]) -> Structure:
     axis = int(np.argmin(hits)) if hits else -1
     expected = hits[axis] if hits else len(boxes.firsts) / keys
     if len(boxes.firsts) > _FEW and 2 <= attributes <= _MOST_DIMENSIONS:
-        together = 150.0 * 2 ** (attributes - 2)
+        together = _TOGETHER * _PER_DIMENSION ** (attributes - 2)
         if _SEARCH + _COMPARED * expected > together:
             return Boxed.build(boxes, expected, all(are_floats))
     return Sliced.build(boxes, axis, expected, bool(hits) and are_floats[axis])
