@@ -1,4 +1,4 @@
-"""match on Spark against the same plan without matching and against joins: CPU seconds of the whole process tree.
+"""match and watch on Spark against plans that do nothing and against joins: CPU seconds of the whole process tree.
 
 Everything runs on one core, driver, JVM and Python worker together. The fixed cost of a query, which is that of the
 same plan on a single row, is shown apart and taken off every figure before ratios are formed.
@@ -8,12 +8,14 @@ import argparse
 import os
 import sys
 import tempfile
+import unittest.mock
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
@@ -21,11 +23,13 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks.harness import Report, console, interleaved
 from fencepost.rules import Rules
-from fencepost.spark import match, tune
+from fencepost.spark import match, tune, watch
+from fencepost.spark.buckets import STEPPED
 
 ROWS = 1_000_000
 SAMPLED = 2_000
 ANSWER = "symbol string, price double, rule_ids array<bigint>"
+MOVES = "object bigint, at bigint, value double"
 BIN_WIDTHS = (6.25e-6, 1.25e-5, 2.5e-5, 5e-5, 1e-4)
 
 
@@ -218,13 +222,132 @@ def figures(pairs: Any) -> tuple[int, int, int]:
     return count, rules, products
 
 
+class Watched:
+    """A stream of files, one per trigger, that a query watches."""
+
+    def __init__(self, spark: Any, path: Path, rules: Any, objects: int) -> None:
+        self.path, self._files, self._objects = path, 0, objects
+        (path / "in").mkdir(parents=True)
+        source = spark.readStream.schema(MOVES).option("maxFilesPerTrigger", 1).parquet(f"{path}/in")
+        self.frame = watch(source, rules, object="object", time="at")
+        self._rng = np.random.default_rng(7)
+        self._places = self._rng.random(objects)
+
+    def put(self, rows: int, step: float) -> None:
+        """A file of moves, each about a step long."""
+        objects = np.resize(self._rng.permutation(self._objects), rows)
+        at = self._files * 10**9 + np.arange(rows)
+        moved = np.empty(rows)
+        for start in range(0, rows, self._objects):
+            own = objects[start : start + self._objects]
+            self._places[own] = np.clip(self._places[own] + self._rng.uniform(-2, 2, len(own)) * step, 0, 1)
+            moved[start : start + self._objects] = self._places[own]
+        draft = self.path / "in" / f".{self._files}"
+        pq.write_table(pa.table({"object": objects, "at": at, "value": moved}), draft)
+        draft.rename(self.path / "in" / f"{self._files}.parquet")
+        self._files += 1
+
+    def start(self, frame: Any) -> Any:
+        """Run a query on the files, which keeps nothing of what comes out."""
+        writer = frame.writeStream.option("checkpointLocation", str(self.path / "checkpoint"))
+        return writer.format("noop").start()
+
+    def state_bytes(self) -> int:
+        """Bytes below the state store's directory."""
+        files = (self.path / "checkpoint" / "state").rglob("*")
+        return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def moving_rules(n: int) -> Rules:
+    """Ranges of one column such that a step of half a distance between their ends crosses one."""
+    rng = np.random.default_rng(3)
+    lower = rng.random(n)
+    table = {"rule_id": np.arange(n), "lower": lower, "upper": lower + rng.exponential(5 / n, n)}
+    return Rules.from_table(table, ranges={"value": ("lower", "upper")}, detect="enter,exit")
+
+
+def watching(spark: Any, scratch: Path, n: int = 1_000_000, objects: int = 100_000) -> Report:
+    """Large triggers: rows per second of one core, the fixed cost of a trigger taken off."""
+    stream = Watched(spark, scratch / "large", moving_rules(n).compile({"value": "double"}), objects)
+    stream.put(ROWS, 0.5 / n)
+    query = stream.start(stream.frame)
+    query.processAllAvailable()
+    large: list[float] = []
+    small: list[float] = []
+    for _ in range(5):
+        for rows, taken in ((200, small), (ROWS, large)):
+            stream.put(rows, 0.5 / n)
+            taken.append(cpu_of(query.processAllAvailable))
+    progress = [report for report in query.recentProgress if report["numInputRows"] >= ROWS]
+    query.stop()
+    fixed = float(np.median(small))
+    rate = ROWS / (float(np.median(large)) - fixed)
+    report = Report(f"watch: {n:,} rules, {objects:,} objects, {ROWS:,} rows per trigger, state store on")
+    report.at_least("rows per CPU second", rate / 1e3, 600, " k")
+    report.note("  a trigger of 200 rows", f"{fixed:.2f} CPU s")
+    report.note("  events per row", f"{events_per_row(spark, stream, n):.2f}")
+    report.note(
+        "  the state operator's share", f"{progress[-1]['durationMs'].get('addBatch', 0) / 1e3:.2f} s of a trigger"
+    )
+    return report
+
+
+def events_per_row(spark: Any, stream: Watched, n: int) -> float:
+    """How much the last file tells."""
+    files = sorted((stream.path / "in").iterdir(), key=lambda file: int(file.stem))[-3::2]
+    frame = spark.read.parquet(*map(str, files))
+    told = watch(frame, moving_rules(n).compile({"value": "double"}), object="object", time="at", first="silent")
+    return float(told.count() / frame.count())
+
+
+def small_triggers(spark: Any, scratch: Path, objects: int = 100_000, triggers: int = 12) -> Report:
+    """200 rows per trigger, against the same plan whose kernel leaves its state as it is."""
+    rules = moving_rules(100_000).compile({"value": "double"})
+    times: dict[str, list[float]] = {"watch": [], "nothing": []}
+    written: dict[str, list[int]] = {"watch": [], "nothing": []}
+    for name in times:
+        stream = Watched(spark, scratch / name, rules, objects)
+        stream.put(objects, 1e-5)
+        query = stream.start(stream.frame)
+        query.processAllAvailable()
+        if name == "nothing":
+            query.stop()
+            with unittest.mock.patch("fencepost.spark.watch.step", idle_step):
+                source = spark.readStream.schema(MOVES).option("maxFilesPerTrigger", 1).parquet(f"{stream.path}/in")
+                query = stream.start(watch(source, rules, object="object", time="at"))
+        for _ in range(triggers):
+            before = stream.state_bytes()
+            stream.put(200, 1e-5)
+            query.processAllAvailable()
+            written[name].append(stream.state_bytes() - before)
+        reports = [report for report in query.recentProgress if report["numInputRows"]][-triggers:]
+        times[name] = [report["durationMs"]["triggerExecution"] for report in reports]
+        query.stop()
+    report = Report(f"watch: 200 rows per trigger, {objects:,} objects")
+    medians = {name: float(np.median(taken[2:])) for name, taken in times.items()}
+    report.at_most("trigger time against a kernel that does nothing", medians["watch"] / medians["nothing"], 1.2)
+    for name, median in medians.items():
+        report.note(f"  {name}", f"{median:,.0f} ms, {np.median(written[name]) / 1024:,.0f} KB of state written")
+    return report
+
+
+def idle_step(key: tuple[Any, ...], frames: Any, state: Any, task: Any) -> Iterator[Any]:
+    """A kernel that does nothing: reads its rows, keeps its state, has no event."""
+    del key, task
+    list(frames)
+    state.update(state.get)
+    meters = dict.fromkeys((part.split()[0] for part in STEPPED.split(", ")), [0])
+    yield pd.DataFrame({**meters, "payload": [None]})
+
+
 def run(full: bool) -> list[Report]:
     """All reports; `full` takes more rounds."""
     rounds = 9 if full else 5
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         spark = session(scratch)
-        reports = [against_nothing(spark, scratch, n, rounds) for n in (100_000, 1_000_000)]
+        reports = [watching(spark, scratch), small_triggers(spark, scratch)]
+        reports += [against_nothing(spark, scratch, n, rounds) for n in (100_000, 1_000_000)]
         reports.append(against_joins(spark, scratch, rounds))
         spark.stop()
     return reports
