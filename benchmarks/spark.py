@@ -24,7 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from benchmarks.harness import Report, console, interleaved
 from fencepost.rules import Rules
 from fencepost.spark import match, tune, watch
-from fencepost.spark.buckets import STEPPED
+from fencepost.spark.buckets import METERS
 
 ROWS = 1_000_000
 SAMPLED = 2_000
@@ -336,8 +336,7 @@ def idle_step(key: tuple[Any, ...], frames: Any, state: Any, task: Any) -> Itera
     del key, task
     list(frames)
     state.update(state.get)
-    meters = dict.fromkeys((part.split()[0] for part in STEPPED.split(", ")), [0])
-    yield pd.DataFrame({**meters, "payload": [None]})
+    yield pd.DataFrame({"payload": [None], **{name: [0] for name in METERS}})
 
 
 def run(full: bool) -> list[Report]:
