@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import fencepost as fp
-from fencepost.spark import match, register, tune
+from fencepost.spark import match, read_state, register, tune, watch
 
 ROWS = [("IBM", 41.5, 1), ("AAPL", 130.0, 2), ("IBM", None, 3), (None, 45.0, 4)]
 SCHEMA = "symbol string, price double, id int"
@@ -57,6 +57,34 @@ def followed(spark: Any) -> dict[str, Any]:
         return {"stream": _by_id(spark.read.parquet(f"{scratch}/out"))}
 
 
+def watched(spark: Any) -> dict[str, Any]:
+    """Batch and stream of the same moves, and who is inside in the end."""
+    rules = fp.Rules()
+    rules.add(1, "price BETWEEN 40 AND 50", detect="enter,exit")
+    moves = [("IBM", 1, 39.0), ("IBM", 2, 41.5), ("AAPL", 2, 45.0), ("IBM", 3, 52.0)]
+    schema = "symbol string, at bigint, price double"
+    frame = spark.createDataFrame(moves, schema)
+    with tempfile.TemporaryDirectory() as scratch:
+        rules.publish(f"{scratch}/published")
+        frame.coalesce(1).write.json(f"{scratch}/in")
+        stream = spark.readStream.schema(schema).json(f"{scratch}/in")
+        events = watch(stream, f"{scratch}/published", object="symbol", time="at", buckets=2)
+        writer = events.writeStream.option("checkpointLocation", f"{scratch}/checkpoint").format("parquet")
+        writer.trigger(availableNow=True).start(f"{scratch}/out").awaitTermination()
+        batch = watch(frame, rules, object="symbol", time="at")
+        state = read_state(spark, f"{scratch}/checkpoint").select("object", "price")
+        inside = match(state, rules, explode=True).collect()
+        return {
+            "watched": _told(spark.read.parquet(f"{scratch}/out")),
+            "batch": _told(batch),
+            "inside": [[row["object"], row["rule_id"]] for row in inside],
+        }
+
+
+def _told(events: Any) -> list[list[Any]]:
+    return sorted([row["object"], row["time"], row["detect"], row["event_id"]] for row in events.collect())
+
+
 def _by_id(matched: Any) -> list[list[Any]]:
     return sorted([row["id"], sorted(row["rule_ids"])] for row in matched.select("id", "rule_ids").collect())
 
@@ -64,14 +92,14 @@ def _by_id(matched: Any) -> list[list[Any]]:
 def main(kind: str, package: str) -> None:
     if kind == "connect":
         spark = SparkSession.builder.remote("local[2]").getOrCreate()
-        found = answers(spark) | followed(spark)
+        found = answers(spark) | followed(spark) | watched(spark)
     else:
         builder = SparkSession.builder.master("local-cluster[1,1,1024]").config("spark.ui.enabled", "false")
         # Executors must not find the package on their own.
         spark = builder.config("spark.executorEnv.PYTHONPATH", "").getOrCreate()
         spark.sparkContext.setLogLevel("OFF")
         spark.addArtifacts(package, pyfile=True)
-        found = answers(spark)
+        found = answers(spark) | watched(spark)
         where = spark.range(1).mapInArrow(_location, "path string").first()["path"]
         found["in_zip"] = f"{Path(package).name}/fencepost" in where
     print(json.dumps(found))

@@ -72,8 +72,16 @@ def run(kind: str, package: str) -> dict[str, Any]:
     return found
 
 
+def check_watched(found: dict[str, Any]) -> None:
+    told = found.pop("watched")
+    assert [event[:3] for event in told] == [["AAPL", 2, "enter"], ["IBM", 2, "enter"], ["IBM", 3, "exit"]]
+    assert found.pop("batch") == told
+    assert found.pop("inside") == [["AAPL", 1]]
+
+
 def test_spark_connect() -> None:
     found = run("connect", "")
+    check_watched(found)
     assert found.pop("stream") == [[n + 10 * v, [10 * v] if n != 3 else []] for v in (1, 2) for n in (1, 2, 3, 4)]
     assert found == EXPECTED
 
@@ -85,4 +93,5 @@ def test_executors_that_get_the_package_as_a_zip(tmp_path: Path) -> None:
     archive = shutil.make_archive(str(tmp_path / "shipped"), "zip", package.parent)
     found = run("zip", archive)
     assert found.pop("in_zip")
+    check_watched(found)
     assert found == EXPECTED

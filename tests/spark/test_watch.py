@@ -210,6 +210,7 @@ def test_rules_change_while_the_stream_runs(spark: Any, tmp_path: Path) -> None:
     versions = Counter(row["snapshot_version"] for row in stream.told().collect())
     assert versions == Counter(told["snapshot_version"].to_pylist())
     assert {"removed", "edited", "paused", "initial"} <= set(told["reason"].to_pylist())
+    assert 4 in directory.leased(), "the version in force is kept"
 
 
 def test_clock_markers_end_what_is_silent_or_expired(spark: Any, tmp_path: Path) -> None:
