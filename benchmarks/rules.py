@@ -18,6 +18,7 @@ __all__ = ["run"]
 SYMBOLS = 10_000
 BATCH = 100_000
 CHANGES = 10_000
+SWING = 0.0043
 
 
 class Market(NamedTuple):
@@ -97,7 +98,7 @@ def watching(given: Market) -> Report:
     ranges = {"price": ("lower", "upper")}
     rules = Rules.from_table(given.rules, id="rule_id", equal=["symbol"], ranges=ranges, detect="enter,exit")
     monitor = Monitor(rules, object="symbol", time="ts")
-    batches = [_moved(given.ticks, number) for number in range(7)]
+    batches = [_moved(given.ticks, number) for number in range(7)]  # about one event per row
     monitor.update(batches[0])
     events, seconds = [], []
     for batch in batches[1:]:
@@ -107,18 +108,33 @@ def watching(given: Market) -> Report:
     single = _moved(given.ticks, 7).slice(0, 2000).to_pylist()
     one = once(lambda: [monitor.update_one(row["symbol"], row["ts"], price=row["price"]) for row in single])
     report.at_most("update_one", one / len(single) * 1e6, 20, " µs")
-    added = [(n + i, f"symbol = 'SYM{i % SYMBOLS:05d}' AND price BETWEEN {i} AND {i + 1}") for i in range(CHANGES)]
-    changing = once(lambda: [monitor.add(id, condition) for id, condition in added])
+    changed = {
+        "rule_id": np.arange(n - CHANGES // 2, n + CHANGES // 2),
+        "symbol": [f"SYM{i % SYMBOLS:05d}" for i in range(CHANGES)],
+        "lower": np.arange(CHANGES, dtype=np.float64),
+        "upper": np.arange(CHANGES) + 1.0,
+    }
+    edited = Rules.from_table(changed, equal=["symbol"], ranges=ranges, detect="enter,exit")
+    changing = once(lambda: monitor.change(edited))
     changing += once(lambda: monitor.update(_moved(given.ticks, 8))) - float(np.median(seconds))
-    report.at_most(f"{CHANGES:,} added rules, visible to the next update", changing * 1e3, 200, " ms")
+    report.at_most(f"{CHANGES:,} rules edited or added at once, visible to the next update", changing * 1e3, 200, " ms")
+    added = [(2 * n + i, f"symbol = 'SYM{i % SYMBOLS:05d}' AND price BETWEEN {i} AND {i + 1}") for i in range(CHANGES)]
+    singly = once(lambda: [monitor.add(id, condition) for id, condition in added])
+    singly += once(lambda: monitor.update(_moved(given.ticks, 9))) - float(np.median(seconds))
+    report.note(f"  {CHANGES:,} rules added as text, one by one", f"{singly * 1e3:,.0f} ms")
+    rules.compile()
+    for number in range(CHANGES // 10):
+        rules.replace(number, f"symbol = 'SYM{number:05d}' AND price > {number}", detect="enter,exit")
+    anew = once(lambda: rules.compile())
+    report.note(f"  compile after {CHANGES // 10:,} edits of Rules", f"{anew * 1e3:,.0f} ms")
     return report
 
 
 def _moved(ticks: pa.Table, number: int) -> pa.Table:
-    """The ticks of one batch: every price swings a little around its own."""
+    """The ticks of one batch: every price swings around its own."""
     position = number * BATCH + np.arange(BATCH)
     names, symbol = np.unique(ticks["symbol"].to_numpy(), return_inverse=True)
     first = np.zeros(len(names))
     first[symbol] = ticks["price"].to_numpy()
-    price = first[symbol] * (1 + 0.003 * np.sin(position / BATCH * 2 * np.pi + symbol))
+    price = first[symbol] * (1 + SWING * np.sin(position / BATCH * 2 * np.pi + symbol))
     return pa.table({"symbol": ticks["symbol"], "price": price, "ts": position})

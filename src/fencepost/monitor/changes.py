@@ -15,8 +15,8 @@ from fencepost.snapshot import DETECTS, Snapshot
 
 __all__ = ["changed_rules"]
 
-_MANY = 4
-"""Rules are matched by themselves as long as they are less than one in so many."""
+_WORTH = 4
+"""Rules are taken out and matched by themselves where they are less than one in so many, and objects are not fewer."""
 
 
 def changed_rules(
@@ -67,7 +67,7 @@ def _inside(snapshot: Snapshot, rows: Int64s, now: Present, strings: Mapping[str
     """Which objects are inside which of the chosen rules."""
     if not len(rows) or not len(now.slots):
         return Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64))
-    if len(rows) * _MANY < len(snapshot):
+    if len(rows) * _WORTH < len(snapshot) and len(snapshot) < len(now.slots) * _WORTH:
         few = matched(snapshot.only(rows), now.positions, strings)
         held = Pairs(few.moves, rows[few.rules])
     else:

@@ -155,19 +155,16 @@ class Layers:
         before = self.snapshot()
         columns = self._columns_of(rules)
         compiled = columns.rules
-        paused = {id: version for id, version in self.paused.items() if id not in rules}
-        for rule in rules:
-            if not rule.enabled:
-                paused[rule.id] = self.next_version(rule.id)
-        for id in remove.tolist():
-            paused.pop(id, None)
+        pausing = {id: self.next_version(id) for id in rules.paused()}
+        going = set(remove.tolist())
+        paused = {id: version for id, version in self.paused.items() if id not in rules and id not in going} | pausing
         rows = before.rows_of(compiled.ids)
         versions = np.where(rows >= 0, self.versions[rows] + 1, 1) if len(self.versions) else np.ones_like(rows)
         for known in (self.removed, self.paused):
             if known:
                 versions = np.maximum(versions, [known.get(id, 0) + 1 for id in compiled.ids.tolist()])
         return before.changed(
-            np.concatenate([remove, np.array([id for id in paused if id in rules], np.int64)]),
+            np.concatenate([remove, np.array(list(pausing), np.int64)]),
             compiled._replace(versions=versions),
             columns.boxes,
             columns.types,

@@ -365,7 +365,7 @@ class Rules:
                 compiled.types,
                 compiled.bands,
                 compiled.dropped,
-                self._paused(),
+                self.paused(),
                 version,
             )
         self._compiled = _Compiled(made, types, len(self._blocks))
@@ -392,10 +392,10 @@ class Rules:
             return None
         gone = np.array(sorted(self._touched), np.int64)
         return last.snapshot.changed(
-            gone, changed.rules, changed.boxes, changed.types, changed.bands, changed.dropped, self._paused(), version
+            gone, changed.rules, changed.boxes, changed.types, changed.bands, changed.dropped, self.paused(), version
         )
 
-    def _paused(self) -> dict[int, int]:
+    def paused(self) -> dict[int, int]:
         """The versions of rules that are not enabled, by id."""
         paused = {id: text.rule.version for id, text in self._texts.items() if not text.rule.enabled}
         for block in self._blocks:
