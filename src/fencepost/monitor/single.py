@@ -69,13 +69,17 @@ def update_one(monitor: "Monitor", object: Any, time: Any, values: Mapping[str, 
         return []
 
     held = monitor._inside_now.get(slot)
-    if held is None:
-        held = _rules_at(monitor, slot)
+    here = slice(slot, slot + 1)
+    was = state.positions(np.array([slot])) if held is None else None
     before = {name: state.value(name, slot) for name in types}
     state.store_one(slot, at, ordinals, keys)
     monitor._now = None
     after = {**before, **ordinals}
-    holds = _rules_at(monitor, slot)
+    if was is None:
+        assert held is not None, "it was asked before"
+        holds = _rules_at(monitor, state.positions(here), 1)[0]  # views: nothing is copied for one row
+    else:
+        held, holds = _rules_at(monitor, was.followed_by(state.positions(here)), 2)
     monitor._inside_now[slot] = holds
     if not held and not holds:
         return []
@@ -138,16 +142,13 @@ def _plain_slot(monitor: "Monitor", object: Any) -> int:
     return slot if slot != UNKNOWN and state.present[slot] else UNKNOWN
 
 
-def _rules_at(monitor: "Monitor", slot: int) -> frozenset[int]:
-    """The rows of the rules that hold where an object is."""
-    layers, state = monitor._layers, monitor._state
-    position = state.positions(slice(slot, slot + 1))  # views: nothing is copied for one row
-    snapshot = layers.snapshot()
-    known = {name: None if mask[0] else mask for name, mask in position.known.items()}
-    keys = {
-        name: state.strings[name].translated(position.keys[name], snapshot.key_column(name)) for name in snapshot.keys
-    }
-    return frozenset(snapshot.match_rows(Batch(1, position.ordinals, known, keys)).ids.tolist())
+def _rules_at(monitor: "Monitor", positions: Positions, rows: int) -> list[frozenset[int]]:
+    """The rows of the rules that hold at each of a few positions."""
+    strings, snapshot = monitor._state.strings, monitor._layers.snapshot()
+    known = {name: None if mask.all() else mask for name, mask in positions.known.items()}
+    keys = {name: strings[name].translated(positions.keys[name], snapshot.key_column(name)) for name in snapshot.keys}
+    found = snapshot.match_rows(Batch(rows, positions.ordinals, known, keys))
+    return [frozenset(found[row].tolist()) for row in range(rows)]
 
 
 def _through_table(monitor: "Monitor", object: Any, time: Any, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
