@@ -51,7 +51,8 @@ class RuleChange(NamedTuple):
     gone: list[BandRule]
     new: list[BandRule]
     types: dict[str, AttributeType]
-    paused: frozenset[int]
+    reasons: dict[int, str]
+    """Why each rule that goes does."""
     version: int
     """Of the snapshot."""
 
@@ -140,7 +141,10 @@ class Bands:
                     "Compile them with schema= naming that type.",
                 )
         event_schema(pa.null(), pa.null(), {**self.types, **types})  # refuses names that events cannot have
-        return RuleChange(list(gone.values()), list(new.values()), types, frozenset(after.paused), after.version)
+        ids = np.array(list(gone), np.int64)
+        edited = set(ids[after.rows_of(ids) >= 0].tolist())
+        reasons = {id: "edited" if id in edited else "paused" if id in after.paused else "removed" for id in gone}
+        return RuleChange(list(gone.values()), list(new.values()), types, reasons, after.version)
 
     def change(self, change: RuleChange) -> Any:
         """Let the rules change, and return the events this causes."""
@@ -153,7 +157,6 @@ class Bands:
         self._drop(change.gone)
         self._put(change.new)
         begun, ended = differing(was, is_now)
-        new = {rule.id for rule in change.new}
         parts: list[tuple[Triples, Found]] = []
         versions = []
         for pairs, rules, kind in ((ended, change.gone, "exit"), (begun, change.new, "enter")):
@@ -162,8 +165,7 @@ class Bands:
             for rule in rules:
                 number = int(np.searchsorted(ids, rule.id))
                 wanted[number] = bool(rule.detects & DETECTS[kind]) and (kind == "exit" or rule.initial)
-                ending = "edited" if rule.id in new else "paused" if rule.id in change.paused else "removed"
-                codes[number] = REASON_CODES["initial" if kind == "enter" else ending]
+                codes[number] = REASON_CODES["initial" if kind == "enter" else change.reasons[rule.id]]
                 own_versions[number] = rule.version
             pairs = pairs.only(wanted[pairs.rules])
             times = np.maximum(self.states[LEFT].times[pairs.moves], self.states[RIGHT].times[pairs.others])
