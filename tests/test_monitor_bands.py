@@ -103,8 +103,8 @@ def events_of(table: Any) -> list[BandEvent]:
     for event in table.to_pylist():
         before, after = {n: event[f"{n}_before"] for n in ATTRIBUTES}, {n: event[n] for n in ATTRIBUTES}
         time = (event["time"] - EPOCH) // timedelta(microseconds=1)
-        named = [event[name] for name in ("rule_id", "rule_version", "object", "other", "detect")]
-        found.append(BandEvent(*named, time, event["reason"], before, after, event["event_id"]))
+        named = {name: event[name] for name in BandEvent._fields if name not in ("time", "before", "after")}
+        found.append(BandEvent(**named, time=time, before=before, after=after))
     return found
 
 
@@ -243,7 +243,7 @@ def random_band(rng: random.Random, ids: int) -> ReplayBand:
 def random_rows(rng: random.Random, objects: int) -> list[Row]:
     return [
         {
-            "object": rng.choice([None] + list(range(objects)) * 3),
+            "object": rng.choice([None, *list(range(objects)) * 3]),
             "time": rng.choice([0, 1, 2, 3, 3, 4, -3, None]),
             "sequence": rng.choice([None, 0, 1]),
             "deleted": rng.random() < 0.05,
@@ -351,7 +351,11 @@ def test_a_deleted_row_leaves_and_comes_back_as_new() -> None:
 
 
 def test_without_time_rows_are_counted_also_after_a_deletion() -> None:
-    rows = {"id": [1, 1, 1, 1], "price": [10.0, 10.0, 10.0, 11.0], "gone": [False, True, False, False]}
+    rows: dict[str, list[Any]] = {
+        "id": [1, 1, 1, 1],
+        "price": [10.0, 10.0, 10.0, 11.0],
+        "gone": [False, True, False, False],
+    }
     whole, single = (monitor_of(CLOSE, "enter,exit,inside", time=None, deleted="gone") for _ in range(2))
     for monitor in (whole, single):
         monitor.update(right={"id": [7], "price": [10.0], "gone": [False]})
