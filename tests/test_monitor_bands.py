@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from fencepost.errors import FencepostError
 from fencepost.monitor import BandReason, Monitor
+from fencepost.monitor.layers import Layers
 from fencepost.rules import Rules
 from tests.band_replay import ATTRIBUTES, COLUMNS, BandEvent, BandReplay, ReplayBand
 
@@ -459,6 +460,17 @@ def test_objects_of_boxes_and_left_rows_have_one_type() -> None:
     with pytest.raises(FencepostError, match="objects of type string beside left rows named by int64"):
         other.update({"id": ["a"], "price": [1.0]})
     assert (one.counters["rows"], other.counters["rows"]) == (1, 2)
+
+
+def test_an_operator_for_one_stream_leaves_bands_out() -> None:
+    rules = Rules()
+    rules.add(1, "left.volume - right.volume > 1")
+    rules.add(2, "price > 100", detect="enter,exit")
+    monitor = Monitor.__new__(Monitor)
+    monitor._begin(Layers(rules.compile(), None), "id", None, None, "enter", None, None)
+    names = monitor.update({"id": [1], "price": [101.0]}).schema.names
+    assert monitor._follow(monitor._layers.following(rules.compile())).schema.names == names
+    assert "volume" not in names
 
 
 def test_both_kinds_end_by_one_marker() -> None:

@@ -87,7 +87,7 @@ class Monitor:
                 f"{type(rules).__name__} as rules", "Rules or a Snapshot", "Build them with Rules() and add()."
             )
         base = rules if isinstance(rules, Snapshot) else rules.compile(schema)
-        self._begin(Layers(base, schema), object, time, sequence, first, timeout, late, deleted)
+        self._begin(Layers(base, schema), object, time, sequence, first, timeout, late, deleted, bands=True)
 
     def _begin(
         self,
@@ -99,7 +99,10 @@ class Monitor:
         timeout: timedelta | int | None,
         late: Callable[[Any], None] | None,
         deleted: str | None = None,
+        *,
+        bands: bool = False,
     ) -> None:
+        """Starts with rules that are ready; an operator for one stream leaves their bands out."""
         self.object, self.time, self.first, self.deleted = object, time, first, deleted
         self.sequence = (sequence,) if isinstance(sequence, str) else tuple(sequence or ())
         self._late = late
@@ -120,7 +123,9 @@ class Monitor:
         """All objects, where it has been asked since the last row."""
         columns = (object, self.sequence)
         self._bands = Bands(columns, deleted, self._clock, silent=first == "silent", late=late)
-        self._bands.change(self._bands.prepared(None, layers.snapshot(), {}))
+        self._with_bands = bands
+        if bands:
+            self._bands.change(self._bands.prepared(None, layers.snapshot(), {}))
         self._changed()
 
     # -- rows ----------------------------------------------------------------------------------------------
@@ -285,7 +290,9 @@ class Monitor:
 
     def _follow(self, layers: Layers) -> Any:
         self._clock.check_expiry(layers.ids[layers.expiring])
-        of_bands = self._bands.prepared(self._layers.snapshot(), layers.snapshot(), self._layers.types)
+        of_bands = None
+        if self._with_bands:
+            of_bands = self._bands.prepared(self._layers.snapshot(), layers.snapshot(), self._layers.types)
         before, self._layers = self._layers.snapshot(), layers
         self._changed()
         now = self._present()
@@ -293,7 +300,7 @@ class Monitor:
         events = self._no_events()
         if len(found.rows):
             events = self._written_without_rows(found, now.positions, now.slots, (ids, versions))
-        return self._together(events, self._bands.change(of_bands))
+        return events if of_bands is None else self._together(events, self._bands.change(of_bands))
 
     def inside(self, rule_id: int) -> list[Any]:
         """The objects that are inside a rule now; of a band the pairs, as tuples.
