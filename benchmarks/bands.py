@@ -98,8 +98,9 @@ def bare_steps(rows: Array, points: Array, values: Array, order: Array, ids: Arr
                 else:
                     high = middle
             run = affected * (p + 1) // len(points) - gathered
+            low = min(low, len(order) - run)
             for i in range(run):
-                out[count] = ids[order[(low + i) % len(order)]]
+                out[count] = ids[order[low + i]]
                 count += 1
             gathered += run
 

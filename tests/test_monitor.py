@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.errors import FencepostError
-from fencepost.monitor import Monitor
+from fencepost.monitor import Monitor, Reason
 from fencepost.rules import Rules
 from fencepost.snapshot import VersionDirectory
 from tests.replay import Range, Replay, ReplayBox, ReplayEvent, ReplayRule
@@ -827,7 +827,9 @@ def test_why_shows_the_boxes_and_the_values() -> None:
     )
     events = monitor.update({"symbol": ["IBM"], "ts": [3], "price": [55.0]})
     assert monitor.why(events).detect == "exit"
-    assert monitor.why(events.to_pylist()[0]).boxes[1].held_before
+    told = monitor.why(events.to_pylist()[0])
+    assert isinstance(told, Reason)
+    assert told.boxes[1].held_before
 
 
 def test_saved_state_is_refused_where_it_does_not_fit(tmp_path: Path) -> None:

@@ -12,7 +12,10 @@ from fencepost.errors import FencepostError
 from fencepost.events import event_schema
 from fencepost.indexes.arguments import id_column
 from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.language import Band, parse
 from fencepost.monitor import reasons, single, state_file
+from fencepost.monitor.band_reasons import BandReason, explained_band
+from fencepost.monitor.bands import Bands
 from fencepost.monitor.changes import changed_rules
 from fencepost.monitor.clock import Clock
 from fencepost.monitor.crossings import held_at, inside_boxes
@@ -20,7 +23,7 @@ from fencepost.monitor.found import ENDED, REASON_CODES, Found, found_of, joined
 from fencepost.monitor.layers import Layers, LiveRule
 from fencepost.monitor.positions import Pairs, Positions
 from fencepost.monitor.present import Present
-from fencepost.monitor.rows import Rows, observed, ordered, plain, read_values, sequence_type, steps
+from fencepost.monitor.rows import Rows, observed, ordered, read_rows, read_values, steps, without_late
 from fencepost.monitor.state import State
 from fencepost.monitor.transitions import Settled, ended_by_time, transitions
 from fencepost.ordinals import AttributeType
@@ -36,18 +39,20 @@ _NOTHING = np.zeros(0, np.int64)
 class Monitor:
     """Standing rules over objects that move: tells when an object enters, leaves, crosses or is inside a rule.
 
+    Rules about one stream take rows by `update(table)`, bands take those of two by `update(left=..., right=...)`.
     A row older than its object's last is late, and one that observes nothing (no value, no key, no object or no time)
     is ignored; both are counted. A value or key that is missing keeps its last known value.
 
     Args:
         rules: `Rules` or a `Snapshot`, taken as they are now; later changes go through the monitor.
-        object: the column that names the object.
+        object: the column that names the object, in bands the row of either side.
         time: the column of event time; None takes rows as they come and counts them per object.
         sequence: a column, or several, that order rows of equal time.
         first: "enter" reports rules that an object is inside when it is first seen, "silent" does not.
         timeout: how long an object may be silent before it is gone: a timedelta, or a number in the unit of time.
         schema: the types of columns, as for `Rules.compile`.
-        late: called with every batch's late rows, as an Arrow table.
+        late: called with every batch's late rows, as an Arrow table; in bands with those of each side.
+        deleted: in bands, a boolean column that says that a row is gone; it then leaves every band.
 
     >>> rules = Rules()
     >>> rules.add(1, "symbol = 'IBM' AND price BETWEEN 40 AND 50", detect="enter,exit")
@@ -71,6 +76,7 @@ class Monitor:
         timeout: timedelta | int | None = None,
         schema: Any = None,
         late: Callable[[Any], None] | None = None,
+        deleted: str | None = None,
     ) -> None:
         if first not in ("enter", "silent"):
             raise FencepostError(
@@ -81,7 +87,7 @@ class Monitor:
                 f"{type(rules).__name__} as rules", "Rules or a Snapshot", "Build them with Rules() and add()."
             )
         base = rules if isinstance(rules, Snapshot) else rules.compile(schema)
-        self._begin(Layers(base, schema), object, time, sequence, first, timeout, late)
+        self._begin(Layers(base, schema), object, time, sequence, first, timeout, late, deleted, bands=True)
 
     def _begin(
         self,
@@ -92,8 +98,12 @@ class Monitor:
         first: str,
         timeout: timedelta | int | None,
         late: Callable[[Any], None] | None,
+        deleted: str | None = None,
+        *,
+        bands: bool = False,
     ) -> None:
-        self.object, self.time, self.first = object, time, first
+        """Starts with rules that are ready; an operator for one stream leaves their bands out."""
+        self.object, self.time, self.first, self.deleted = object, time, first, deleted
         self.sequence = (sequence,) if isinstance(sequence, str) else tuple(sequence or ())
         self._late = late
         self._clock = Clock(time, timeout)
@@ -111,19 +121,33 @@ class Monitor:
         self._empty: tuple[Any, Any] | None = None
         self._now: Present | None = None
         """All objects, where it has been asked since the last row."""
+        columns = (object, self.sequence)
+        self._bands = Bands(columns, deleted, self._clock, silent=first == "silent", late=late)
+        self._with_bands = bands
+        if bands:
+            self._bands.change(self._bands.prepared(None, layers.snapshot(), {}))
         self._changed()
 
     # -- rows ----------------------------------------------------------------------------------------------
 
-    def update(self, data: Any) -> Any:
+    def update(self, data: Any = None, *, left: Any = None, right: Any = None) -> Any:
         """Takes a batch of rows and returns the events they cause, an Arrow table.
 
         Events are ordered by time, then as rows came; on one row by exit, cross, enter, inside, then by rule id.
+        Rows of bands are applied by time, at one time the left ones first.
 
         Args:
             data: an Arrow table, a pandas or polars frame, or a dict of arrays.
+            left: in its place, rows of the left stream of bands; likewise `right`.
+            right: rows of the right stream.
 
         """
+        if left is not None or right is not None:
+            if data is not None:
+                raise FencepostError("a table beside left or right", "the one or the other", "Update twice.")
+            return self._update_bands(left, right)
+        if data is None:
+            raise FencepostError("no rows", "a table, or left= or right=", "Pass the rows that are new.")
         table = data if isinstance(data, Table) else Table(data)
         rows = self._read(table)
         self._rows += table.rows
@@ -165,6 +189,7 @@ class Monitor:
 
         """
         now = self._clock.read(time)
+        of_bands = self._bands.advance(now)
         self._expires = self._clock.expires(self._layers)
         slots, positions, last = self._present().slots, self._present().positions, self._present().times
         settled, timeout = self._settled(last), self._clock.timeout
@@ -179,7 +204,7 @@ class Monitor:
         self._state.tidy()
         self._clock.advance(now)
         self._moved()
-        return events
+        return self._together(events, of_bands)
 
     # -- rules ---------------------------------------------------------------------------------------------
 
@@ -218,6 +243,8 @@ class Monitor:
 
         """
         id = self._known(id)
+        if self._bands.find(id) is not None:
+            return self.change(remove=[id])
         old = self._layers.find(id)
         self._layers.remove(id)
         return self._replaced(old, None, "removed")
@@ -263,21 +290,28 @@ class Monitor:
 
     def _follow(self, layers: Layers) -> Any:
         self._clock.check_expiry(layers.ids[layers.expiring])
+        of_bands = None
+        if self._with_bands:
+            of_bands = self._bands.prepared(self._layers.snapshot(), layers.snapshot(), self._layers.types)
         before, self._layers = self._layers.snapshot(), layers
         self._changed()
         now = self._present()
         found, ids, versions = changed_rules(before, layers.snapshot(), now, self._state.strings, self._clock)
-        if not len(found.rows):
-            return self._no_events()
-        return self._written_without_rows(found, now.positions, now.slots, (ids, versions))
+        events = self._no_events()
+        if len(found.rows):
+            events = self._written_without_rows(found, now.positions, now.slots, (ids, versions))
+        return events if of_bands is None else self._together(events, self._bands.change(of_bands))
 
     def inside(self, rule_id: int) -> list[Any]:
-        """The objects that are inside a rule now.
+        """The objects that are inside a rule now; of a band the pairs, as tuples.
 
         Args:
             rule_id: of the rule.
 
         """
+        band = self._bands.find(checked_id(rule_id))
+        if band is not None:
+            return self._bands.inside(band)
         inside = self._inside(self._in_force(rule_id))
         objects: list[Any] = self._state.objects.values(self._present().slots[inside]).to_pylist()
         return objects
@@ -294,8 +328,8 @@ class Monitor:
         ids: list[int] = sorted(self._layers.ids[held.rules].tolist())
         return ids
 
-    def why(self, event: Any) -> "reasons.Reason":
-        """The rule behind an event: its boxes with their bounds, and the values before and after.
+    def why(self, event: Any) -> "reasons.Reason | BandReason":
+        """The rule behind an event: its boxes or its band, with their bounds, and the values before and after.
 
         Args:
             event: a row of an event table as a dict, a table of one row, or a tuple of `update_one`.
@@ -303,12 +337,21 @@ class Monitor:
         """
         given = reasons.as_mapping(event, self._schema().names)
         rule = self._in_force(int(given["rule_id"]))
+        band = self._bands.find(rule.id)
+        if band is not None:
+            return explained_band(band, given, self._bands.types)
         return reasons.explained(rule, self._layers.boxes(rule), given, self._layers.types)
 
     @property
     def counters(self) -> dict[str, Any]:
         """Rows taken, rows that were late, rows without any observation, and events by kind."""
-        return {"rows": self._rows, "late": self._late_rows, "null": self._null_rows, "events": dict(self._events)}
+        bands = self._bands
+        return {
+            "rows": self._rows + bands.rows,
+            "late": self._late_rows + bands.late_rows,
+            "null": self._null_rows + bands.null_rows,
+            "events": {kind: count + bands.events[kind] for kind, count in self._events.items()},
+        }
 
     # -- keeping it ----------------------------------------------------------------------------------------
 
@@ -326,7 +369,7 @@ class Monitor:
             "counters": self.counters,
             "removed": {str(id): version for id, version in self._layers.removed.items()},
         }
-        state_file.write(Path(path), self._state, self._layers, self._settings(), kept)
+        state_file.write(Path(path), self._state, self._layers, self._settings(), kept, self._bands)
 
     def restore(self, path: str | Path) -> None:
         """Takes over a state that a monitor with the same rules and settings saved.
@@ -335,9 +378,10 @@ class Monitor:
             path: what `save` wrote.
 
         """
-        state, kept = state_file.read(Path(path), self._layers, self._settings())
+        state, kept, sides = state_file.read(Path(path), self._layers, self._settings(), self._bands)
         self._state = state
         self._clock.restore(kept["clock"])
+        self._bands.restore(*sides)
         self._layers.removed = {int(id): version for id, version in kept["removed"].items()}
         counters = kept["counters"]
         self._rows, self._late_rows, self._null_rows = counters["rows"], counters["late"], counters["null"]
@@ -354,31 +398,72 @@ class Monitor:
             "timeout": None if self._clock.given_timeout is None else str(self._clock.given_timeout),
         }
 
+    # -- bands ---------------------------------------------------------------------------------------------
+
+    def _update_bands(self, left: Any, right: Any) -> Any:
+        self._layers.snapshot()
+        given = [None if each is None else each if isinstance(each, Table) else Table(each) for each in (left, right)]
+        return self._bands.update((given[0], given[1]), self._layers, self._state.objects.type)
+
+    def _put_band(self, id: int, condition: str, options: dict[str, Any]) -> Any:
+        """Put a rule in force that is a band, or takes the place of one."""
+        alone = Rules()
+        alone.add(id, condition, **options)
+        return self.change(alone)
+
+    def _is_band(self, id: int, condition: str) -> bool:
+        if self._bands.find(id) is not None:
+            return True
+        if not isinstance(condition, str) or "left" not in condition.lower() or "right" not in condition.lower():
+            return False
+        try:
+            return isinstance(parse(condition), Band)
+        except FencepostError:
+            return False  # what is wrong with it is told where rules are bound
+
+    def _together(self, events: Any, of_bands: Any) -> Any:
+        """Events of both kinds in one table, with the columns of both where there are both."""
+        bands = self._bands
+        if not bands.types:
+            return events
+        if not self._layers.types and not self._layers.keys and not events.num_rows:
+            return of_bands
+        object_type, time_type, types = (
+            self._state.objects.type,
+            self._clock.type,
+            {**bands.types, **self._layers.types},
+        )
+        object_type = of_bands.schema.field("object").type if object_type is None else object_type
+        time = pa.null() if time_type is None else time_type.arrow
+        schema = event_schema(object_type, time, types, of_bands.schema.field("other").type)
+        parts = []
+        for table in (events, of_bands):
+            names = table.schema.names
+            columns = [
+                table[field.name]
+                if field.name in names and table[field.name].type == field.type
+                else pa.nulls(table.num_rows, field.type)
+                for field in schema
+            ]
+            parts.append(pa.table(columns, schema=schema))
+        return pa.concat_tables(parts)
+
     # -- from rows to events -------------------------------------------------------------------------------
 
     def _read(self, table: Table) -> Rows:
         """The rows that observe something, with slots for their objects; nothing is kept of a batch it refuses."""
         state = self._state
-        objects = state.objects.accept(plain(table.arrow(self.object)), self.object)
-        usable = np.asarray(objects.is_valid())
-        times, time_type = np.zeros(table.rows, np.int64), self._clock.type
-        if self.time is not None:
-            column = plain(table.arrow(self.time))
-            time_type = time_type or self._clock.type_for(column.type)
-            times, valid = time_type.encode(column, self.time)
-            usable = usable if valid is None else usable & valid
-        sequences = []
-        for name in self.sequence:
-            column = plain(table.arrow(name))
-            ordinals, valid = sequence_type(column.type, name).encode(column, name)
-            sequences.append((ordinals, np.ones(table.rows, np.bool_) if valid is None else valid))
         values = read_values(table, self._layers.types, state.strings)
-        usable = usable & observed(values)
-        rows = Rows(np.arange(table.rows), objects, np.zeros(table.rows, np.int64), times, sequences, values)
-        if not usable.all():
-            rows = rows.take(np.flatnonzero(usable))
+        rows, time_type = read_rows(table, state, (self.object, self.sequence), self._clock, values, observed(values))
         if not len(rows.numbers):
             return rows
+        beside = self._bands.states[0].objects.type
+        if beside is not None and rows.objects.type != beside:
+            raise FencepostError(
+                f"objects of type {rows.objects.type} beside left rows named by {beside}",
+                "one type, since both are the objects of events",
+                f"Cast the column {self.object}.",
+            )
         if self._clock.type is None:
             assert time_type is not None, "there is a time column, so it has a type"
             self._clock.start(time_type, self._layers)
@@ -390,14 +475,9 @@ class Monitor:
     def _without_late(self, table: Table, rows: Rows) -> Rows:
         if self.time is None or not len(rows.slots):
             return rows
-        is_late = self._state.present[rows.slots] & (rows.times < self._state.times[rows.slots])
-        if not is_late.any():
-            return rows
-        self._late_rows += int(is_late.sum())
-        if self._late is not None:
-            late = pa.array(rows.numbers[is_late])
-            self._late(pa.table({name: table.arrow(name).take(late) for name in table.names}))
-        return rows.take(np.flatnonzero(~is_late))
+        rows, late = without_late(rows, table, self._state, self._late)
+        self._late_rows += late
+        return rows
 
     def _settled(self, times: Int64s) -> Settled:
         """What finding transitions between positions at these times depends on."""
@@ -514,6 +594,8 @@ class Monitor:
         return inside
 
     def _put(self, id: int, condition: str, options: dict[str, Any]) -> Any:
+        if self._is_band(id, condition):
+            return self._put_band(id, condition, options)
         layers = self._layers
         new, columns = layers.prepared(id, condition, options)
         if new is not None:

@@ -38,7 +38,7 @@ class Found(NamedTuple):
     rows: Int64s
     """The row, or object, that each event is about."""
     before: Int64s
-    """Places in an array of positions, -1 for nowhere; likewise `after`."""
+    """Places in an array of positions, -1 for nowhere; likewise `after`, where only the deleted are nowhere."""
     after: Int64s
     times: Int64s
     detects: UInt8s
@@ -92,6 +92,7 @@ def written(
     time: AttributeType,
     types: Mapping[str, AttributeType],
     snapshot_version: int,
+    others: tuple[Any, Identities] | None = None,
 ) -> Any:
     """The event table.
 
@@ -106,6 +107,7 @@ def written(
         time: the type of times.
         types: of the attributes.
         snapshot_version: of the rules.
+        others: the partners of each event, an Arrow array, and their identities, where there are any.
 
     """
     attributes = {}
@@ -115,13 +117,13 @@ def written(
             ordinals[found.before],
             (found.before >= 0) & known[found.before],
             ordinals[found.after],
-            known[found.after],
+            (found.after >= 0) & known[found.after],
         )
     facts = Facts(
         ids,
         versions,
         identities,
-        None,
+        None if others is None else others[1],
         found.detects,
         time_tag(time),
         found.times,
@@ -129,4 +131,4 @@ def written(
         sequences,
         attributes,
     )
-    return event_table(facts, objects, time, types, snapshot_version)
+    return event_table(facts, objects, time, types, snapshot_version, None if others is None else others[0])

@@ -10,6 +10,7 @@ import pyarrow as pa
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.language import KEY, Binder, Condition, parse
+from fencepost.monitor.band_rules import key_columns
 from fencepost.monitor.positions import KeyStrings, Pairs, Positions, batch_of
 from fencepost.ordinals import AttributeType
 from fencepost.rules import Rules
@@ -67,7 +68,7 @@ class Layers:
         attributes: Mapping[str, AttributeType] = MappingProxyType({}),
         keys: Iterable[str] = (),
     ) -> None:
-        # Bands are no part of a monitor, so their columns are not needed.
+        # Only boxes: the columns of bands belong to rows of two other streams.
         self.types: dict[str, AttributeType] = {**attributes, **{name: base.types[name] for name in base.attributes}}
         self.keys = {*base.keys, *keys}
         self.removed: dict[int, int] = {}
@@ -168,6 +169,7 @@ class Layers:
             compiled._replace(versions=versions),
             columns.boxes,
             columns.types,
+            bands=columns.bands,
             dropped=columns.dropped,
             paused=paused,
             version=before.version,
@@ -306,7 +308,7 @@ class Layers:
         return self._crossing
 
     def _columns(self) -> dict[str, Any]:
-        return {**dict.fromkeys(sorted(self.keys), KEY), **self.types}
+        return {**dict.fromkeys(sorted(self.keys), KEY), **self.compiled.types, **self.types}
 
     def _columns_of(self, rules: Rules) -> CompiledColumns:
         """Bound to the types that columns have so far; new columns take the type of their use."""
@@ -317,7 +319,7 @@ class Layers:
         except FencepostError:
             inferred = rules.columns()
             known = {name.lower() for name in self._columns()}
-            new = {**dict.fromkeys(inferred.keys, KEY), **inferred.types}
+            new = {**dict.fromkeys([*inferred.keys, *key_columns(inferred.bands)], KEY), **inferred.types}
             return rules.columns({**{n: t for n, t in new.items() if n.lower() not in known}, **self._columns()})
 
     def _drop(self, id: int) -> None:

@@ -11,7 +11,7 @@ from fencepost.errors import FencepostError
 from fencepost.monitor.layers import Box, LiveRule
 from fencepost.ordinals import AttributeType
 
-__all__ = ["Reason", "ReasonBox", "as_mapping", "explained"]
+__all__ = ["Reason", "ReasonBox", "as_mapping", "check_version", "explained"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,16 @@ def as_mapping(event: Any, names: Sequence[str]) -> Mapping[str, Any]:
     return event
 
 
+def check_version(event: Mapping[str, Any], id: int, version: int) -> None:
+    """Refuse an event of another version of its rule."""
+    if event["rule_version"] != version:
+        raise FencepostError(
+            f"an event of version {event['rule_version']} of rule {id}",
+            f"version {version}, the one in force",
+            "Ask a Monitor that has the rule as it was.",
+        )
+
+
 def explained(rule: LiveRule, boxes: list[Box], event: Mapping[str, Any], types: Mapping[str, AttributeType]) -> Reason:
     """The rule against the values of the event.
 
@@ -82,12 +92,7 @@ def explained(rule: LiveRule, boxes: list[Box], event: Mapping[str, Any], types:
         types: of the attributes.
 
     """
-    if event["rule_version"] != rule.version:
-        raise FencepostError(
-            f"an event of version {event['rule_version']} of rule {rule.id}",
-            f"version {rule.version}, the one in force",
-            "Ask a Monitor that has the rule as it was.",
-        )
+    check_version(event, rule.id, rule.version)
     before = {name: event.get(f"{name}_before") for name in types}
     after = {name: event.get(name) for name in types}
     against = tuple(_against(box, before, after, types) for box in boxes)

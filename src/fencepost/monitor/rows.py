@@ -1,6 +1,6 @@
 """Rows of a batch: read, ordered per object, and completed with what was known before."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,12 +9,23 @@ import pyarrow as pa
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.radix import sorted_positions
+from fencepost.monitor.clock import Clock
 from fencepost.monitor.positions import NO_KEY, KeyStrings, Positions
 from fencepost.monitor.state import State
 from fencepost.ordinals import BIGINT, AttributeType
 from fencepost.snapshot import Table
 
-__all__ = ["Rows", "Steps", "observed", "ordered", "plain", "read_values", "sequence_type", "steps"]
+__all__ = [
+    "Rows",
+    "Steps",
+    "observed",
+    "ordered",
+    "read_rows",
+    "read_values",
+    "steps",
+    "strings_of",
+    "without_late",
+]
 
 
 class Rows(NamedTuple):
@@ -43,13 +54,62 @@ class Rows(NamedTuple):
         )
 
 
-def plain(array: Any) -> Any:
+def read_rows(
+    table: Table,
+    state: State,
+    columns: tuple[str, Sequence[str]],
+    clock: Clock,
+    values: Positions,
+    told: Bools,
+    time_type: AttributeType | None = None,
+) -> tuple[Rows, AttributeType | None]:
+    """The rows that have an object and a time and tell something, and the type of their times; slots are not set yet.
+
+    Args:
+        table: the batch.
+        state: whose objects they are; nothing of the batch is kept in it.
+        columns: that name the object, and the sequence.
+        clock: which names the time.
+        values: what the rows observe.
+        told: which rows tell anything.
+        time_type: that times must have, where the clock does not say it yet.
+
+    """
+    objects = state.objects.accept(_plain(table.arrow(columns[0])), columns[0])
+    usable = told & np.asarray(objects.is_valid())
+    times, time_type = np.zeros(table.rows, np.int64), clock.type or time_type
+    if clock.column is not None:
+        column = _plain(table.arrow(clock.column))
+        time_type = time_type or clock.type_for(column.type)
+        times, valid = time_type.encode(column, clock.column)
+        usable = usable if valid is None else usable & valid
+    sequences = []
+    for name in columns[1]:
+        column = _plain(table.arrow(name))
+        ordinals, valid = _sequence_type(column.type, name).encode(column, name)
+        sequences.append((ordinals, np.ones(table.rows, np.bool_) if valid is None else valid))
+    rows = Rows(np.arange(table.rows), objects, np.zeros(table.rows, np.int64), times, sequences, values)
+    return rows if usable.all() else rows.take(np.flatnonzero(usable)), time_type
+
+
+def without_late(rows: Rows, table: Table, state: State, tell: Callable[[Any], None] | None) -> tuple[Rows, int]:
+    """The rows that are not older than their object's last, and how many are; those are told as an Arrow table."""
+    is_late = state.present[rows.slots] & (rows.times < state.times[rows.slots])
+    if not is_late.any():
+        return rows, 0
+    if tell is not None:
+        late = pa.array(rows.numbers[is_late])
+        tell(pa.table({name: table.arrow(name).take(late) for name in table.names}))
+    return rows.take(np.flatnonzero(~is_late)), int(is_late.sum())
+
+
+def _plain(array: Any) -> Any:
     """The array without dictionary or chunks."""
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
 
 
-def sequence_type(arrow_type: Any, column: str) -> AttributeType:
+def _sequence_type(arrow_type: Any, column: str) -> AttributeType:
     """The type of a sequence column."""
     if pa.types.is_null(arrow_type):
         return BIGINT
@@ -67,11 +127,12 @@ def read_values(table: Table, types: Mapping[str, AttributeType], strings: Mappi
     for name, type_ in types.items():
         ordinals[name], valid = type_.encode(table.column(name), name)
         known[name] = np.ones(table.rows, np.bool_) if valid is None else valid
-    keys = {name: own.codes(_strings(table.arrow(name), name)) for name, own in strings.items()}
+    keys = {name: own.codes(strings_of(table.arrow(name), name)) for name, own in strings.items()}
     return Positions(table.rows, ordinals, known, keys)
 
 
-def _strings(array: Any, name: str) -> Any:
+def strings_of(array: Any, name: str) -> Any:
+    """The array, which must have strings."""
     values = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
     if pa.types.is_null(values):
         return array.cast(pa.string())
@@ -164,7 +225,9 @@ class Steps(NamedTuple):
     """Whether the row is its object's last in the batch."""
 
 
-def steps(rows: Rows, state: State, timeout: int | None, *, timed: bool) -> tuple[Rows, Steps]:
+def steps(
+    rows: Rows, state: State, timeout: int | None, *, timed: bool, deleted: Bools | None = None
+) -> tuple[Rows, Steps]:
     """The moves of ordered rows that are not late.
 
     Args:
@@ -172,6 +235,7 @@ def steps(rows: Rows, state: State, timeout: int | None, *, timed: bool) -> tupl
         state: before the batch.
         timeout: how long an object may be silent, on the clock of `times`.
         timed: whether rows have times; they are counted per object otherwise.
+        deleted: rows that take their object away, so that its next one is its first again.
 
     """
     count = len(rows.slots)
@@ -181,15 +245,18 @@ def steps(rows: Rows, state: State, timeout: int | None, *, timed: bool) -> tupl
     is_last = np.ones(count, np.bool_)
     is_last[:-1] = is_first[1:]
     was_present = state.present[rows.slots]
-    firsts = np.maximum.accumulate(np.where(is_first, places, 0))
+    is_again = np.zeros(count, np.bool_)
+    if deleted is not None:
+        is_again[1:] = deleted[:-1] & ~is_first[1:]
+    firsts = np.maximum.accumulate(np.where(is_first | is_again, places, 0))
     if not timed:
-        counted = np.where(was_present, state.times[rows.slots], 0)
+        counted = np.where(was_present & ~is_again[firsts], state.times[rows.slots], 0)
         rows = rows._replace(times=counted + 1 + places - firsts)
 
     known = np.flatnonzero(is_first & was_present)
     offset = len(known)
     previous = offset + places - 1
-    previous[is_first] = -1
+    previous[is_first | is_again] = -1
     previous[known] = np.arange(offset)
     is_new = previous < 0
     clocks = np.concatenate([state.times[rows.slots[known]], rows.times])

@@ -2,17 +2,21 @@
 
 import json
 import os
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from fencepost.errors import FencepostError
+from fencepost.monitor.band_rules import SIDES
+from fencepost.monitor.bands import Bands
 from fencepost.monitor.layers import Layers
 from fencepost.monitor.positions import NO_KEY, Positions
 from fencepost.monitor.state import State
+from fencepost.ordinals import AttributeType
 
 __all__ = ["read", "state_of", "table_of", "write"]
 
@@ -20,7 +24,28 @@ _FORMAT = 1
 _METADATA = b"fencepost.monitor"
 
 
-def write(path: Path, state: State, rules: Layers, settings: dict[str, Any], kept: dict[str, Any]) -> None:
+class Columns(Protocol):
+    """What is kept of objects."""
+
+    @property
+    def types(self) -> Mapping[str, AttributeType]:
+        """The attributes."""
+
+    @property
+    def keys(self) -> Iterable[str]:
+        """The key columns."""
+
+
+class _SideColumns(NamedTuple):
+    """The same of one side of bands."""
+
+    types: Mapping[str, AttributeType]
+    keys: Iterable[str]
+
+
+def write(
+    path: Path, state: State, rules: Layers, settings: dict[str, Any], kept: dict[str, Any], bands: Bands
+) -> None:
     """Write the objects that are present; the file appears whole or not at all.
 
     Args:
@@ -29,17 +54,27 @@ def write(path: Path, state: State, rules: Layers, settings: dict[str, Any], kep
         rules: those in force, of which a fingerprint is kept.
         settings: what a monitor must have in common with this one to restore it.
         kept: everything else, as JSON takes it.
+        bands: the rows of two streams; their columns stand beside those of objects, the shorter ones filled up.
 
     """
+    parts = {"": table_of(state)} | {f"{name} ": table_of(each) for name, each in zip(SIDES, bands.states, strict=True)}
+    count = max(len(part) for part in parts.values())
+    columns = {
+        f"{prefix}{name}": pa.concat_arrays([column.combine_chunks(), pa.nulls(count - len(part), column.type)])
+        for prefix, part in parts.items()
+        for name, column in zip(part.column_names, part.columns, strict=True)
+    }
     header = {
         "format": _FORMAT,
         "settings": settings,
-        "types": {name: str(type_) for name, type_ in rules.types.items()},
+        "types": {name: str(type_) for name, type_ in {**bands.types, **rules.types}.items()},
         "keys": sorted(rules.keys),
         "rules": _fingerprint(rules),
         "kept": kept,
+        "rows": [len(part) for part in parts.values()],
+        "key_kinds": bands.key_kinds,
     }
-    table = table_of(state).replace_schema_metadata({_METADATA: json.dumps(header)})
+    table = pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(header)})
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         with pa.OSFile(str(partial), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
@@ -49,13 +84,16 @@ def write(path: Path, state: State, rules: Layers, settings: dict[str, Any], kep
         partial.unlink(missing_ok=True)
 
 
-def read(path: Path, rules: Layers, settings: dict[str, Any]) -> tuple[State, dict[str, Any]]:
-    """The state in a file, and what was kept with it; refuses one of other rules or settings.
+def read(
+    path: Path, rules: Layers, settings: dict[str, Any], bands: Bands
+) -> tuple[State, dict[str, Any], tuple[list[State], tuple[dict[str, str], dict[str, str]]]]:
+    """The state in a file, what was kept with it, and the rows of bands; refuses one of other rules or settings.
 
     Args:
         path: the file.
         rules: those in force now.
         settings: of the monitor that takes it over.
+        bands: of that monitor.
 
     """
     try:
@@ -77,8 +115,16 @@ def read(path: Path, rules: Layers, settings: dict[str, Any]) -> tuple[State, di
                 f"{name}={header['settings'][name]!r}, as in {path}",
                 "Build the Monitor with the settings of the one that saved.",
             )
-    _compare_rules(path, header, rules)
-    return state_of(table, rules), header["kept"]
+    _compare_rules(path, header, rules, bands)
+    objects, *counts = header.get("rows", [len(table), 0, 0])
+    sides = []
+    for side, (name, count) in enumerate(zip(SIDES, counts, strict=True)):
+        chosen = [column for column in table.column_names if column.startswith(f"{name} ")]
+        own = table.select(chosen).rename_columns([column[len(name) + 1 :] for column in chosen]).slice(0, count)
+        types = {column: bands.types[column] for column in sorted(bands.used[side])}
+        sides.append(state_of(own, _SideColumns(types, sorted(bands.states[side].strings))))
+    kinds = header.get("key_kinds", ({}, {}))
+    return state_of(table.slice(0, objects), rules), header["kept"], (sides, (kinds[0], kinds[1]))
 
 
 def table_of(state: State) -> Any:
@@ -93,7 +139,7 @@ def table_of(state: State) -> Any:
     return pa.table(columns)
 
 
-def state_of(table: Any, rules: Layers) -> State:
+def state_of(table: Any, rules: Columns) -> State:
     """The state that `table_of` wrote, for rules that may use other columns by now."""
     state = State()
     state.track(rules.types, tuple(sorted(rules.keys)))
@@ -105,7 +151,7 @@ def state_of(table: Any, rules: Layers) -> State:
     return state
 
 
-def _positions(table: Any, state: State, rules: Layers) -> Positions:
+def _positions(table: Any, state: State, rules: Columns) -> Positions:
     ordinals, known, keys = {}, {}, {}
     for name in rules.types:
         column = _column(table, f"attribute {name}", pa.int64())
@@ -121,8 +167,8 @@ def _column(table: Any, name: str, type_: Any) -> Any:
     return table[name].combine_chunks() if name in table.column_names else pa.nulls(len(table), type_)
 
 
-def _compare_rules(path: Path, header: dict[str, Any], rules: Layers) -> None:
-    for name, type_ in rules.types.items():
+def _compare_rules(path: Path, header: dict[str, Any], rules: Layers, bands: Bands) -> None:
+    for name, type_ in {**bands.types, **rules.types}.items():
         saved = header["types"].get(name, str(type_))
         if saved != str(type_):
             raise FencepostError(

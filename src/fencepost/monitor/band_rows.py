@@ -1,0 +1,111 @@
+"""Rows of one side of a band join: read, and put in the order in which both sides are applied."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.monitor.band_joins import Places
+from fencepost.monitor.band_rules import Shape
+from fencepost.monitor.positions import Positions
+from fencepost.monitor.rows import Rows, Steps, ordered, steps, strings_of
+from fencepost.monitor.state import State
+from fencepost.ordinals import AttributeType
+from fencepost.snapshot import Table
+
+__all__ = ["SideRows", "deletions", "key_texts", "side_rows", "together", "waves"]
+
+_STRING = "string"
+
+
+class SideRows(NamedTuple):
+    """The rows of one side of a batch, by object."""
+
+    rows: Rows
+    moved: Steps
+    ranks: Int64s
+    """Of each row in the order of its side."""
+    deleted: Bools
+    places: dict[Shape, Places]
+    """Where every position of `moved` is in each index."""
+
+
+def key_texts(array: Any, name: str, type_: AttributeType | None) -> tuple[Any, str | None]:
+    """Keys as strings, and what they are; None where there are only nulls. What is no string stands by its ordinal.
+
+    Args:
+        array: the column.
+        name: of the column.
+        type_: that the column has in the rules, where it is an attribute as well.
+
+    """
+    plain = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    if pa.types.is_null(plain):
+        return strings_of(array, name), None
+    if type_ is None:
+        try:
+            type_ = AttributeType.parse(plain)
+        except FencepostError:
+            return strings_of(array, name), _STRING
+    ordinals, known = type_.encode(array, name)
+    texts = pa.array(ordinals, mask=None if known is None else ~known).cast(pa.string())
+    return texts, str(type_) if type_.kind == "decimal" else type_.kind
+
+
+def deletions(table: Table, column: str | None) -> Bools:
+    """Which rows say that they are gone."""
+    array = pa.nulls(table.rows) if column is None else table.arrow(column)
+    if pa.types.is_null(array.type):
+        return np.zeros(table.rows, np.bool_)
+    if not pa.types.is_boolean(array.type):
+        raise FencepostError(f"{column} of type {array.type}", "booleans, true where a row is gone", "Cast the column.")
+    return np.array(pc.fill_null(array, False).to_pylist(), np.bool_)
+
+
+def side_rows(rows: Rows, deleted: Bools, state: State, timeout: int | None, *, timed: bool) -> SideRows:
+    """The moves of rows that are not late and whose objects have slots."""
+    # At one instant an object's deletion comes after its other rows, like one more sequence.
+    last = (deleted.astype(np.int64), np.ones(len(deleted), np.bool_))
+    sequenced = rows._replace(sequences=[*rows.sequences, last]) if timed or rows.sequences else rows
+    order, ranks = ordered(sequenced, state.strings, timed=timed)
+    rows, deleted = rows.take(order), deleted[order]
+    rows, moved = steps(rows, state, timeout, timed=timed, deleted=deleted)
+    return SideRows(rows, moved, ranks, deleted, {})
+
+
+def waves(sides: Int64s, slots: Int64s) -> Iterator[Int64s]:
+    """Ordered rows in waves: rows of one side that follow each other, no two of them of one object.
+
+    Rows of one side do not concern each other, so the second rows of objects may wait for the first of all.
+    """
+    count = len(sides)
+    if not count:
+        return
+    runs = np.cumsum(np.append(0, sides[1:] != sides[:-1]))
+    by_object = np.lexsort([slots, runs])
+    starts = np.ones(count, np.bool_)
+    here, there = by_object[1:], by_object[:-1]
+    starts[1:] = (runs[here] != runs[there]) | (slots[here] != slots[there])
+    places = np.arange(count)
+    occurrences = np.empty(count, np.int64)
+    occurrences[by_object] = places - np.maximum.accumulate(np.where(starts, places, 0))
+    order = np.lexsort([occurrences, runs])
+    changes = (runs[order][1:] != runs[order][:-1]) | (occurrences[order][1:] != occurrences[order][:-1])
+    yield from np.split(order, np.flatnonzero(changes) + 1)
+
+
+def together(parts: list[Positions], types: Mapping[str, AttributeType]) -> Positions:
+    """The positions of both sides with every attribute; one that a side does not have is not known there."""
+    ordinals, known = {}, {}
+    for name in types:
+        absent = [(np.zeros(each.rows, np.int64), np.zeros(each.rows, np.bool_)) for each in parts]
+        columns = [
+            (each.ordinals[name], each.known[name]) if name in each.ordinals else nothing
+            for each, nothing in zip(parts, absent, strict=True)
+        ]
+        ordinals[name], known[name] = (np.concatenate(column) for column in zip(*columns, strict=True))
+    return Positions(sum(each.rows for each in parts), ordinals, known, {})

@@ -1,0 +1,646 @@
+"""Band rules over the rows of two streams: which pairs enter a band, leave it, jump over it or are inside.
+
+A *pair* is a row of the left stream and a row of the right one. It is inside a rule if their difference is in the
+rule's band, their keys are as the rule asks, and the rule has not expired by the later of the two rows (or the clock
+marker). Each side's rows are objects as any others: late, silent, new by themselves.
+
+An event tells the values of the row that moved, before and after; where no row moved, those of the left row.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from fencepost.errors import FencepostError
+from fencepost.events import event_schema
+from fencepost.indexes.arrays import Bools, Int64s, UInt8s
+from fencepost.monitor.band_joins import BandJoin, Places, Triples, differing, no_triples
+from fencepost.monitor.band_rows import SideRows, deletions, key_texts, side_rows, together, waves
+from fencepost.monitor.band_rules import SIDES, BandRule, BandRules, Shape, band_rules
+from fencepost.monitor.clock import Clock
+from fencepost.monitor.found import (
+    CROSSED,
+    ENDED,
+    ENTERED,
+    EXITED,
+    REASON_CODES,
+    STAYED,
+    Found,
+    found_of,
+    joined,
+    written,
+)
+from fencepost.monitor.layers import Layers
+from fencepost.monitor.positions import Pairs, Positions
+from fencepost.monitor.rows import Rows, observed, read_rows, read_values, strings_of, without_late
+from fencepost.monitor.state import State
+from fencepost.ordinals import AttributeType
+from fencepost.snapshot import DETECTS, NEVER, Snapshot, Table
+
+__all__ = ["Bands", "RuleChange"]
+
+LEFT, RIGHT = 0, 1
+
+
+class RuleChange(NamedTuple):
+    """Band rules that go and band rules that come, before either happens; a rule that is edited does both."""
+
+    gone: list[BandRule]
+    new: list[BandRule]
+    types: dict[str, AttributeType]
+    reasons: dict[int, str]
+    """Why each rule that goes does."""
+    version: int
+    """Of the snapshot."""
+
+
+class _Told(NamedTuple):
+    """Events of the rows of one side, and the slot of the other row of each."""
+
+    side: int
+    found: Found
+    others: Int64s
+
+
+class Bands:
+    """Rows of two streams and the band rules over them.
+
+    Each combination of columns that rules subtract and require to be equal is served by one `BandJoin`. Rows are
+    applied in waves of one side, in which no object occurs twice: the other side stands still meanwhile, so that the
+    rows of a wave are answered together.
+
+    Args:
+        columns: that name the rows, and their sequence.
+        deleted: the boolean column that says that a row is gone.
+        clock: of event time.
+        silent: whether a row that is new enters without a word.
+        late: told about late rows.
+
+    """
+
+    def __init__(
+        self,
+        columns: tuple[str, Sequence[str]],
+        deleted: str | None,
+        clock: Clock,
+        *,
+        silent: bool,
+        late: Callable[[Any], None] | None,
+    ) -> None:
+        self._columns, self._deleted, self._clock, self._silent, self._late = columns, deleted, clock, silent, late
+        self.types: dict[str, AttributeType] = {}
+        """Of every column that bands subtract or ever subtracted."""
+        self.states = (State(), State())
+        self.used: tuple[set[str], set[str]] = (set(), set())
+        """The columns of `types` that each side has."""
+        self.key_kinds: tuple[dict[str, str], dict[str, str]] = ({}, {})
+        """What the keys of each side are, once seen: strings, or a type whose ordinals are compared."""
+        self.rows = self.late_rows = self.null_rows = 0
+        self.events = dict.fromkeys(DETECTS, 0)
+        self._version = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._rules = BandRules((self.states[LEFT].strings, self.states[RIGHT].strings))
+        self._joins: dict[Shape, BandJoin] = {}
+        self._askers: dict[Shape, BandJoin] = {}
+        """Indexes of all rows that stand ready for rules to be asked about, until a row moves."""
+
+    # -- rules ---------------------------------------------------------------------------------------------
+
+    def find(self, id: int) -> BandRule | None:
+        """The band rule in force with this id."""
+        return self._rules.find(id)
+
+    def prepared(self, before: Snapshot | None, after: Snapshot, known: Mapping[str, AttributeType]) -> RuleChange:
+        """What another snapshot changes; refuses what cannot be, and changes nothing.
+
+        Args:
+            before: the rules until now.
+            after: the rules from now on.
+            known: types that columns of other events have.
+
+        """
+        new = {rule.id: rule for rule in band_rules(after, after.in_force if before is None else after.unlike(before))}
+        gone = {}
+        if before is not None and len(self._rules):
+            ids = before.rules.ids[before.unlike(after)].tolist()
+            gone = {id: rule for id in ids if (rule := self.find(id)) is not None}
+        for id in [id for id, rule in new.items() if gone.get(id) == rule]:
+            del new[id], gone[id]
+        types = {name: after.types[name] for rule in new.values() for name in rule.shape.columns}
+        known = {**known, **self.types}
+        for name, type_ in after.types.items():
+            if known.get(name, type_) != type_:
+                raise FencepostError(
+                    f"rules that have {name} as {type_}",
+                    f"{known[name]}, as the rules until now",
+                    "Compile them with schema= naming that type.",
+                )
+        event_schema(pa.null(), pa.null(), {**self.types, **types})  # refuses names that events cannot have
+        ids = np.array(list(gone), np.int64)
+        edited = set(ids[after.rows_of(ids) >= 0].tolist())
+        reasons = {id: "edited" if id in edited else "paused" if id in after.paused else "removed" for id in gone}
+        return RuleChange(list(gone.values()), list(new.values()), types, reasons, after.version)
+
+    def change(self, change: RuleChange) -> Any:
+        """Let the rules change, and return the events this causes."""
+        self._version = change.version
+        if not change.gone and not change.new:
+            return self.no_events()
+        self._track(change)
+        ids = np.array(sorted({rule.id for rule in (*change.gone, *change.new)}), np.int64)
+        was, is_now = (self._inside(rules, ids) for rules in (change.gone, change.new))
+        self._drop(change.gone)
+        self._put(change.new)
+        begun, ended = differing(was, is_now)
+        parts: list[tuple[Triples, Found]] = []
+        versions = []
+        for pairs, rules, kind in ((ended, change.gone, "exit"), (begun, change.new, "enter")):
+            wanted, codes = np.zeros(len(ids), np.bool_), np.zeros(len(ids), np.uint8)
+            own_versions = np.zeros(len(ids), np.int64)
+            for rule in rules:
+                number = int(np.searchsorted(ids, rule.id))
+                wanted[number] = bool(rule.detects & DETECTS[kind]) and (kind == "exit" or rule.initial)
+                codes[number] = REASON_CODES["initial" if kind == "enter" else change.reasons[rule.id]]
+                own_versions[number] = rule.version
+            pairs = pairs.only(wanted[pairs.rules])
+            times = np.maximum(self.states[LEFT].times[pairs.moves], self.states[RIGHT].times[pairs.others])
+            parts.append((pairs, _ended(pairs, kind, times, codes[pairs.rules])))
+            versions.append(own_versions[pairs.rules])
+        return self._told_without_rows(parts, ids, np.concatenate(versions))
+
+    def _track(self, change: RuleChange) -> None:
+        """Keep the columns that new rules need."""
+        self.types = dict(sorted({**self.types, **change.types}.items()))
+        for side, state in enumerate(self.states):
+            self.used[side].update(rule.shape.columns[side] for rule in change.new)
+            keys = sorted({name for rule in change.new for name in rule.key_columns(side)})
+            state.track(dict.fromkeys(sorted(self.used[side])), tuple(keys))
+
+    def _drop(self, rules: Sequence[BandRule]) -> None:
+        for shape, members in self._rules.by_shape([self._rules.slots[rule.id] for rule in rules]).items():
+            join = self._joins[shape]
+            join.drop_rules([self._rules.drop(rule.id) for _, rule in members])
+            if not len(join.slots):
+                del self._joins[shape]
+
+    def _put(self, rules: Sequence[BandRule]) -> None:
+        for shape, members in self._rules.by_shape([self._rules.put(rule) for rule in rules]).items():
+            if shape not in self._joins:
+                self._joins[shape] = self._filled(shape)
+            join = self._joins[shape]
+            join.put_rules(members, partial(self._placed, join))
+
+    def _placed(self, join: BandJoin, side: int) -> tuple[Int64s, Places]:
+        """The slots of all rows of a side, and where they are in an index."""
+        state = self.states[side]
+        slots = state.here()
+        return slots, join.places(side, state.positions(slots), state.strings)
+
+    def _filled(self, shape: Shape) -> BandJoin:
+        """An index with all rows and no rules."""
+        join = BandJoin(shape)
+        for side in (LEFT, RIGHT):
+            slots, places = self._placed(join, side)
+            join.add_rows(side, slots, places, np.flatnonzero(places.usable))
+        return join
+
+    def _rebuild(self) -> None:
+        """Index everything anew, where slots or codes are no longer what they were."""
+        rules = [rule for rule in self._rules.rules if rule is not None]
+        self._clear()
+        self._put(rules)
+
+    def _inside(self, rules: Sequence[BandRule], ids: Int64s) -> Triples:
+        """The pairs inside rules now: slots of the left and the right row, and the place of the rule's id in `ids`."""
+        table = BandRules((self.states[LEFT].strings, self.states[RIGHT].strings), rules)
+        numbers = np.searchsorted(ids, table.ids)
+        expires, left = self._clock.instants(table.expires), self.states[LEFT]
+        found = no_triples()
+        for shape, members in table.by_shape(range(len(rules))).items():
+            join = self._askers.get(shape)
+            if join is None:
+                join = self._askers[shape] = self._filled(shape)
+            slots, places = self._placed(join, LEFT)
+            join.put_rules([(slot, rule._replace(detects=0)) for slot, rule in members], partial(self._placed, join))
+            usable = np.flatnonzero(places.usable)
+            pairs = join.pairs(LEFT, places, usable)
+            join.drop_rules([slot for slot, _ in members])
+            lefts = slots[usable[pairs.moves]]
+            inside = self._holding(table, LEFT, pairs, (left.positions(slice(None)).keys, lefts), left.times, expires)
+            found = found.joined(pairs._replace(moves=lefts, rules=numbers[pairs.rules]).only(inside))
+        return found
+
+    def _holding(
+        self,
+        rules: BandRules,
+        side: int,
+        pairs: Triples,
+        keys: tuple[dict[str, Int64s], Int64s],
+        clocks: Int64s,
+        expires: Int64s,
+    ) -> Bools:
+        """Which pairs within bands have the keys that rules ask for, and rules that have not expired.
+
+        Args:
+            rules: that the pairs refer to.
+            side: of the moves.
+            pairs: within bands.
+            keys: columns of codes, and the place in them of each pair's move.
+            clocks: the time at each of those places.
+            expires: of the rules, on the clock.
+
+        """
+        other, places = self.states[1 - side], keys[1]
+        latest = np.maximum(clocks[places], other.times[pairs.others])
+        holding: Bools = expires[pairs.rules] > self._clock.at_least(latest)
+        for met in (
+            rules.asked_keys(side, keys[0], places, pairs.rules),
+            rules.asked_keys(1 - side, other.positions(slice(None)).keys, pairs.others, pairs.rules),
+        ):
+            if met is not None:
+                holding &= met
+        return holding
+
+    # -- rows ----------------------------------------------------------------------------------------------
+
+    def update(self, tables: tuple[Table | None, Table | None], layers: Layers, objects: Any) -> Any:
+        """Takes rows of either side or both and returns the events they cause.
+
+        Args:
+            tables: the left and the right rows.
+            layers: the rules in force.
+            objects: the type of objects in events so far, or None.
+
+        """
+        given: list[tuple[Rows, Bools] | None] = [None, None]
+        time_type: AttributeType | None = None
+        kinds = (dict(self.key_kinds[LEFT]), dict(self.key_kinds[RIGHT]))
+        for side, table in enumerate(tables):
+            if table is None:
+                continue
+            values, deleted = self._values(side, table, kinds[side]), deletions(table, self._deleted)
+            told = observed(values) | deleted
+            rows, own_type = read_rows(table, self.states[side], self._columns, self._clock, values, told, time_type)
+            if len(rows.numbers):
+                time_type = own_type
+                if side == LEFT and objects is not None and rows.objects.type != objects:
+                    raise FencepostError(
+                        f"left rows named by {rows.objects.type} beside objects of type {objects}",
+                        "one type, since both are the objects of events",
+                        f"Cast the column {self._columns[0]}.",
+                    )
+            given[side] = rows, deleted
+        self._check_keys(kinds)
+        if self._clock.type is None and time_type is not None:
+            self._clock.start(time_type, layers)
+        self.key_kinds = kinds
+        sides = [self._taken(side, table, each) for side, (table, each) in enumerate(zip(tables, given, strict=True))]
+        events = self._applied(sides)
+        self._moved()
+        return events
+
+    def _values(self, side: int, table: Table, kinds: dict[str, str]) -> Positions:
+        """What the rows of one side observe; `kinds` learns what their keys are."""
+        used = self.used[side]
+        values = read_values(table, {name: self.types[name] for name in sorted(used)}, {})
+        for name, strings in self.states[side].strings.items():
+            array = table.arrow(name)
+            if name in self._rules.required[side]:
+                strings_of(array, name)  # refuses what cannot equal the strings of rules
+            texts, kind = key_texts(array, name, self.types[name] if name in used else None)
+            if kind is not None and kinds.setdefault(name, kind) != kind:
+                raise FencepostError(
+                    f"{SIDES[side]}.{name} as {kind}", f"{kinds[name]}, as in the rows before", "Cast the column."
+                )
+            values.keys[name] = strings.codes(texts)
+        return values
+
+    def _check_keys(self, kinds: tuple[dict[str, str], dict[str, str]]) -> None:
+        """Refuse keys that can never be equal, since their types differ."""
+        for left, right in {pair for shape in self._joins for pair in shape.same}:
+            one, other = kinds[LEFT].get(left), kinds[RIGHT].get(right)
+            if one is not None and other is not None and one != other:
+                raise FencepostError(
+                    f"left.{left} as {one} and right.{right} as {other}",
+                    "one type, since rules compare them",
+                    "Cast one of the two columns to the type of the other.",
+                )
+
+    def _taken(self, side: int, table: Table | None, given: tuple[Rows, Bools] | None) -> SideRows | None:
+        """One side's rows, counted, with slots for their objects, without the late ones, as moves."""
+        if table is None or given is None:
+            return None
+        (rows, deleted), state = given, self.states[side]
+        self.rows += table.rows
+        self.null_rows += table.rows - len(rows.numbers)
+        if len(rows.numbers):
+            rows = rows._replace(slots=state.objects.slots(rows.objects, add=True))
+            state.make_room()
+        timed = self._clock.column is not None
+        if timed and len(rows.numbers):
+            rows, late = without_late(rows, table, state, self._late)
+            self.late_rows += late
+        moves = side_rows(rows, deleted[rows.numbers], state, self._clock.timeout, timed=timed)
+        for shape, join in self._joins.items():
+            moves.places[shape] = join.places(side, moves.moved.positions, state.strings)
+        return moves
+
+    def _applied(self, sides: Sequence[SideRows | None]) -> Any:
+        """Applies the rows of both sides in their order, and tells what they cause."""
+        there = [(side, each) for side, each in enumerate(sides) if each is not None]
+        of_side = np.concatenate([np.full(len(each.ranks), side, np.int64) for side, each in there])
+        numbers = np.concatenate([np.arange(len(each.ranks)) for _, each in there])
+        ranks, times, slots = (
+            np.concatenate(column)
+            for column in zip(*((each.ranks, each.rows.times, each.rows.slots) for _, each in there), strict=True)
+        )
+        timed = self._clock.column is not None
+        order = np.lexsort([ranks, of_side, times] if timed else [ranks, of_side])
+        expires = self._clock.instants(self._rules.expires)
+        told: list[_Told] = []
+        for wave in waves(of_side[order], slots[order]):
+            chosen = order[wave]
+            side = int(of_side[chosen[0]])
+            own: Any = sides[side]
+            told += self._wave(side, own, numbers[chosen], expires)
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+        return self._told(told, there, places)
+
+    def _wave(self, side: int, given: SideRows, at: Int64s, expires: Int64s) -> list[_Told]:
+        """Rows of one side, no two of one object: what each of them does; then they are where they are."""
+        told: list[_Told] = []
+        for join in self._joins.values():
+            told += self._joined(side, given, join, at, expires)
+        rows, deleted, state = given.rows, given.deleted[at], self.states[side]
+        kept = at[~deleted]
+        positions = given.moved.positions.take(given.moved.offset + kept)
+        state.store(rows.slots[kept], rows.times[kept], positions)
+        state.forget(rows.slots[at[deleted]])
+        return told
+
+    def _joined(self, side: int, given: SideRows, join: BandJoin, at: Int64s, expires: Int64s) -> list[_Told]:
+        """What the rows of a wave do in one index, which then has them where they are."""
+        rows, moved, rules, places = given.rows, given.moved, self._rules, given.places[join.shape]
+        slots, times, is_new = rows.slots[at], rows.times[at], moved.is_new[at]
+        before, after = moved.previous[at], moved.offset + at
+        was = (before >= 0) & places.usable[before]
+        now = places.usable[after] & ~given.deleted[at]
+        stays = was & now & ~is_new & (places.groups[before] == places.groups[after])
+        # What moves within its group, keeps its keys and meets no expiry needs no look at the pairs that stay.
+        plain = stays & (times < expires[join.slots].min(initial=NEVER))
+        for column in rules.required[side]:
+            codes = moved.positions.keys[column]
+            plain &= codes[before] == codes[after]
+
+        def holding(pairs: Triples, of: Int64s, position: Int64s) -> Triples:
+            pairs = pairs._replace(moves=of[pairs.moves])
+            at_place = (moved.positions.keys, position[pairs.moves])
+            return pairs.only(self._holding(rules, side, pairs, at_place, moved.clocks, expires))
+
+        def asked(chosen: Bools, position: Int64s) -> Triples:
+            of = np.flatnonzero(chosen)
+            return holding(join.pairs(side, places, position[of]), of, position)
+
+        held, holds = asked(was & ~plain, before), asked(now & ~plain, after)
+        moving = np.flatnonzero(stays)
+        values = places.values[after[moving]]
+        begun, ceased = join.move(side, slots[moving], values)
+        entered, exited = holding(begun, moving, after), holding(ceased, moving, before)
+        entered, exited = entered.only(plain[entered.moves]), exited.only(plain[exited.moves])
+        crossed = holding(join.cross(side, slots[moving], values), moving, after)
+        had = rules.asked_keys(side, moved.positions.keys, before[crossed.moves], crossed.rules)
+        crossed = crossed if had is None else crossed.only(had)
+        join.drop_rows(side, slots[was & ~stays])
+        join.add_rows(side, rows.slots[at], Places(*(column[after] for column in places)), np.flatnonzero(now & ~stays))
+
+        returned = is_new[held.moves]
+        left_behind, held = held.only(returned), held.only(~returned)
+        newly, no_longer = differing(held, holds)
+        expired = expires[no_longer.rules] <= times[no_longer.moves]
+        entered, exited = entered.joined(newly), exited.joined(no_longer.only(~expired))
+        ended = no_longer.only(expired).joined(left_behind)
+        ends = expires[ended.rules]
+        if self._clock.timeout is not None:
+            gone = moved.clocks[before[ended.moves]] + self._clock.timeout
+            ends = np.where(is_new[ended.moves], np.minimum(ends, gone), ends)
+        if self._silent:
+            entered = entered.only(~is_new[entered.moves])
+        inside = no_triples()
+        if (rules.detects[join.slots] & DETECTS["inside"]).any():
+            inside = holds.joined(asked(plain, after))
+
+        reasons = _time_reasons(expires[ended.rules], ends)
+        told = [self._found(side, given, at, ended, "exit", ENDED, ends, reasons)]
+        for kind, phase, pairs in (
+            ("exit", EXITED, exited),
+            ("cross", CROSSED, crossed),
+            ("enter", ENTERED, entered),
+            ("inside", STAYED, inside),
+        ):
+            told.append(self._found(side, given, at, pairs, kind, phase, times[pairs.moves], None))
+        return [each for each in told if len(each.others)]
+
+    def _found(
+        self,
+        side: int,
+        given: SideRows,
+        at: Int64s,
+        pairs: Triples,
+        kind: str,
+        phase: int,
+        times: Int64s,
+        reasons: UInt8s | None,
+    ) -> _Told:
+        """Events of one kind, if rules ask for it; the places are those of the side's own positions."""
+        wanted = (self._rules.detects[pairs.rules] & DETECTS[kind]) != 0
+        pairs, times, reasons = pairs.only(wanted), times[wanted], None if reasons is None else reasons[wanted]
+        rows, moved = at[pairs.moves], given.moved
+        before = moved.previous[rows]
+        after = before if phase == ENDED else np.where(given.deleted[rows], -1, moved.offset + rows)
+        before = before if phase == ENDED else np.where(moved.is_new[rows], -1, before)
+        found = found_of(Pairs(rows, pairs.rules), kind, phase, before, after, times, reasons)
+        return _Told(side, found, pairs.others)
+
+    def _moved(self) -> None:
+        """Forget what is known only as long as no row moves, and give back room."""
+        self._askers.clear()
+        before = [(state.objects, list(state.strings.values())) for state in self.states]
+        for state in self.states:
+            state.tidy()
+        if any(
+            state.objects is not objects
+            or any(one is not other for one, other in zip(state.strings.values(), strings, strict=True))
+            for state, (objects, strings) in zip(self.states, before, strict=True)
+        ):
+            self._rebuild()
+
+    # -- time ----------------------------------------------------------------------------------------------
+
+    def advance(self, now: int) -> Any:
+        """What ends by a time: expired rules, and pairs of which a row has gone silent."""
+        expires, timeout = self._clock.instants(self._rules.expires), self._clock.timeout
+        ending = [rule for rule in self._rules.rules if rule and self._clock.instant(rule.expires) <= now]
+        ids = np.array(sorted(rule.id for rule in ending), np.int64)
+        pairs = self._inside(ending, ids)
+        pairs = pairs._replace(rules=np.array([self._rules.slots[id] for id in ids.tolist()], np.int64)[pairs.rules])
+        silent = []
+        for side, state in enumerate(self.states):
+            slots = state.here()
+            silent.append(slots[:0] if timeout is None else slots[state.times[slots] + timeout <= now])
+            for join in self._joins.values():
+                pairs = pairs.joined(self._pairs_of(join, side, silent[side], expires))
+        pairs = Triples(*np.unique(np.array(pairs), axis=1))
+        ends = expires[pairs.rules]
+        if timeout is not None:
+            for state, slots in zip(self.states, (pairs.moves, pairs.others), strict=True):
+                ends = np.minimum(ends, state.times[slots] + timeout)
+        wanted = (self._rules.detects[pairs.rules] & DETECTS["exit"]) != 0
+        pairs, ends = pairs.only(wanted), ends[wanted]
+        reasons = _time_reasons(expires[pairs.rules], ends)
+        found = [(pairs, _ended(pairs, "exit", ends, reasons))]
+        events = self._told_without_rows(found, self._rules.ids, self._rules.versions[pairs.rules])
+        for side, slots in enumerate(silent):
+            for join in self._joins.values():
+                places = join.places(side, self.states[side].positions(slots), self.states[side].strings)
+                join.drop_rows(side, slots[places.usable])
+            self.states[side].forget(slots)
+        self._moved()
+        return events
+
+    def _pairs_of(self, join: BandJoin, side: int, slots: Int64s, expires: Int64s) -> Triples:
+        """The pairs inside rules that some rows of one side are part of: left, right and rule."""
+        state = self.states[side]
+        places = join.places(side, state.positions(slots), state.strings)
+        usable = np.flatnonzero(places.usable)
+        pairs = join.pairs(side, places, usable)
+        own = slots[usable[pairs.moves]]
+        keys = (state.positions(slice(None)).keys, own)
+        inside = self._holding(self._rules, side, pairs, keys, state.times, expires)
+        lefts, rights = (own, pairs.others) if side == LEFT else (pairs.others, own)
+        return Triples(lefts, rights, pairs.rules).only(inside)
+
+    # -- keeping it ----------------------------------------------------------------------------------------
+
+    def restore(self, states: Sequence[State], kinds: tuple[dict[str, str], dict[str, str]]) -> None:
+        """Take over rows that were saved under the same rules."""
+        self.states, self.key_kinds = (states[LEFT], states[RIGHT]), kinds
+        self.rows = self.late_rows = self.null_rows = 0  # the monitor has the counts of both
+        self.events = dict.fromkeys(DETECTS, 0)
+        self._rebuild()
+
+    # -- questions -----------------------------------------------------------------------------------------
+
+    def inside(self, rule: BandRule) -> list[tuple[Any, Any]]:
+        """The pairs that are inside a rule now."""
+        pairs = self._inside([rule], np.array([rule.id]))
+        lefts = self.states[LEFT].objects.values(pairs.moves).to_pylist()
+        rights = self.states[RIGHT].objects.values(pairs.others).to_pylist()
+        return list(zip(lefts, rights, strict=True))
+
+    # -- events --------------------------------------------------------------------------------------------
+
+    def _told(self, told: Sequence[_Told], there: Sequence[tuple[int, SideRows]], places: Int64s) -> Any:
+        """The event table of a batch; `places` has where each row of the sides that are there was applied."""
+        if not told:
+            return self.no_events()
+        rows_before, positions_before, slots = {}, {}, []
+        row_count = position_count = 0
+        for side, each in there:
+            rows_before[side], positions_before[side] = row_count, position_count
+            row_count, position_count = row_count + len(each.ranks), position_count + each.moved.positions.rows
+            slots.append(each.rows.slots)
+        of_row = np.concatenate(slots)
+        parts, partners = [], [each.others for each in told]
+        for side, found, _ in told:
+            shifted = [np.where(place < 0, -1, place + positions_before[side]) for place in (found.before, found.after)]
+            parts.append(found._replace(rows=found.rows + rows_before[side], before=shifted[0], after=shifted[1]))
+        found, others = joined(parts), np.concatenate(partners)
+        is_left = np.repeat([side == LEFT for side, *_ in told], [len(each.others) for each in told])
+        own = of_row[found.rows]
+        lefts, rights = np.where(is_left, own, others), np.where(is_left, others, own)
+        one, two = self._identities(lefts, rights)
+        by_time = np.where(found.phases == ENDED, found.times, 0)
+        by = [two.highs, two.lows, one.highs, one.lows, self._rules.ids[found.rules], by_time, found.phases]
+        order = np.lexsort([*by, places[found.rows]])
+        found, lefts, rights = found.take(order), lefts[order], rights[order]
+        caused = found.phases != ENDED  # what time ended has no row, and so no sequence
+        sequences = []
+        for column in zip(*(each.rows.sequences for _, each in there), strict=True):
+            ordinals, known = (np.concatenate(part) for part in zip(*column, strict=True))
+            sequences.append((ordinals[found.rows], known[found.rows] & caused))
+        positions = together([each.moved.positions for _, each in there], self.types)
+        ids, versions = self._rules.ids[found.rules], self._rules.versions[found.rules]
+        return self._written(found, ids, versions, positions, (lefts, rights), sequences)
+
+    def _told_without_rows(self, parts: Sequence[tuple[Triples, Found]], ids: Int64s, versions: Int64s) -> Any:
+        """Events that no row caused, by time, rule and rows; `ids` has the rules that the pairs refer to."""
+        found = joined([each for _, each in parts])
+        if not len(found.rules):
+            return self.no_events()
+        lefts, rights = (np.concatenate([pairs[place] for pairs, _ in parts]) for place in (LEFT, RIGHT))
+        rule_ids = ids[found.rules]
+        one, two = self._identities(lefts, rights)
+        order = np.lexsort([two.highs, two.lows, one.highs, one.lows, rule_ids, found.times])
+        found, lefts, rights = found.take(order), lefts[order], rights[order]
+        here = np.arange(len(order))
+        found = found._replace(before=here, after=here)
+        positions = together([self.states[LEFT].positions(lefts)], self.types)
+        absent = (np.zeros(len(order), np.int64), np.zeros(len(order), np.bool_))
+        sequences = [absent] * len(self._columns[1])
+        return self._written(found, rule_ids[order], versions[order], positions, (lefts, rights), sequences)
+
+    def _identities(self, lefts: Int64s, rights: Int64s) -> Any:
+        return self.states[LEFT].objects.identities(lefts), self.states[RIGHT].objects.identities(rights)
+
+    def _written(
+        self,
+        found: Found,
+        ids: Int64s,
+        versions: Int64s,
+        positions: Positions,
+        pairs: tuple[Int64s, Int64s],
+        sequences: Sequence[tuple[Int64s, Bools]],
+    ) -> Any:
+        for kind, bit in DETECTS.items():
+            self.events[kind] += int((found.detects == bit).sum())
+        objects, others = (state.objects.values(slots) for state, slots in zip(self.states, pairs, strict=True))
+        one, two = self._identities(*pairs)
+        assert self._clock.type is not None, "there are rows, so there was a time"
+        return written(
+            found,
+            ids,
+            versions,
+            positions,
+            objects,
+            one,
+            sequences,
+            self._clock.type,
+            self.types,
+            self._version,
+            (others, two),
+        )
+
+    def no_events(self) -> Any:
+        """A table without rows."""
+        object_type, other_type = (
+            pa.null() if state.objects.type is None else state.objects.type for state in self.states
+        )
+        time_type = pa.null() if self._clock.type is None else self._clock.type.arrow
+        return event_schema(object_type, time_type, self.types, other_type).empty_table()
+
+
+def _ended(pairs: Triples, kind: str, times: Int64s, reasons: UInt8s) -> Found:
+    """Events that no row caused; where the rows are is filled in when they are ordered."""
+    nowhere = np.zeros(len(times), np.int64)
+    return found_of(Pairs(nowhere, pairs.rules), kind, ENDED, nowhere, nowhere, times, reasons)
+
+
+def _time_reasons(expires: Int64s, ends: Int64s) -> UInt8s:
+    codes = np.where(expires <= ends, REASON_CODES["expired"], REASON_CODES["timeout"])
+    return codes.astype(np.uint8)
