@@ -6,11 +6,13 @@ from functools import partial
 import numpy as np
 
 from benchmarks.box_peers import PEERS
-from benchmarks.harness import Report, console, interleaved
+from benchmarks.harness import Report, console, interleaved, once
 from benchmarks.limits import copy_contestants
 from fencepost import workloads
-from fencepost.indexes import VCR, Matches, RTree
+from fencepost.indexes import VCR, BoxIndex, Matches, RTree, SliceList
+from fencepost.indexes.answers import drop_outside
 from fencepost.indexes.boxes.contract import BoxesIndex
+from fencepost.indexes.ordinal import ranges, values_to_ordinals
 from fencepost.indexes.vectors import PADDING
 from fencepost.workloads import BoxWorkload
 
@@ -19,6 +21,10 @@ __all__ = ["run"]
 PEER_POINTS = 2000
 LENGTHS = {20: 8, 40: 16}
 """The construct length that the report finds best for a longest side."""
+STRTREE_GOALS = {"equal": 50, "lognormal": 50, "skew": 45, "clusters": 20}
+SCAN_GOALS = {3: 200, 5: 100}
+SCANNED_POINTS = 100
+CHANGES = 10_000
 FIGURE_13 = {(False, 20): 304 / 60, (True, 20): 1300 / 280}
 """R-tree / VCR in the report at n = 32,000: uniform, and 90% of the rectangles in 10% of the area."""
 
@@ -37,8 +43,11 @@ def run(full: bool) -> list[Report]:
     for variant in ("equal", "lognormal", "skew", "clusters"):
         console.print(f"[dim]plane: {variant}[/]")
         work = workloads.plane(variant, 1_000_000 if full else 200_000, points)
-        reports.append(against_everyone(work, plane_structures(), None))
-    return reports
+        reports.append(against_everyone(work, plane_structures(), None, STRTREE_GOALS[variant]))
+    console.print("[dim]several dimensions, groups, live changes[/]")
+    n = 1_000_000 if full else 200_000
+    reports += [against_a_scan(workloads.partly_bounded(dimensions, n, points)) for dimensions in (3, 5)]
+    return [*reports, *(grouped(dimensions, n, points) for dimensions in (1, 2)), live_changes(n, points)]
 
 
 def grid_structures(widest: int) -> dict[str, Callable[[], BoxesIndex]]:
@@ -49,16 +58,20 @@ def grid_structures(widest: int) -> dict[str, Callable[[], BoxesIndex]]:
         "VCR-OD": lambda: VCR((245, 245), length, overlap=True),
         "RTree": RTree,
         "RTree packed": lambda: RTree(packed=True),
+        "BoxIndex": lambda: BoxIndex(dimensions=2),
     }
 
 
 def plane_structures() -> dict[str, Callable[[], BoxesIndex]]:
     """What to build for real coordinates: constructs over a million cells per axis are no match for them."""
-    return {"RTree packed": lambda: RTree(packed=True)}
+    return {"RTree packed": lambda: RTree(packed=True), "BoxIndex": lambda: BoxIndex(dimensions=2)}
 
 
 def against_everyone(
-    work: BoxWorkload, structures: dict[str, Callable[[], BoxesIndex]], paper_ratio: float | None
+    work: BoxWorkload,
+    structures: dict[str, Callable[[], BoxesIndex]],
+    paper_ratio: float | None,
+    strtree_goal: float = 80,
 ) -> Report:
     """Each structure's stab beside the copy limit and the peers, which answer the first points only."""
     points, n, m = work.points, len(work.los), len(work.points)
@@ -87,6 +100,14 @@ def against_everyone(
     report.note("copy limit", f"{limit:,.0f} ns per point")
     for name in PEERS:
         report.note(name, f"{per_point[name]:,.0f} ns per point")
+    production = made.pop("BoxIndex")
+    taken_by_it, held = per_point["BoxIndex"], production.storage().nbytes / n
+    if "VCR-SD" in made:
+        report.at_most(f"BoxIndex ({taken_by_it:,.0f} ns) / copy limit", taken_by_it / limit, 1.5)
+    else:
+        report.note(f"BoxIndex ({taken_by_it:,.0f} ns) / copy limit", f"{taken_by_it / limit:.1f}x")
+    report.at_least("STRtree bbox / BoxIndex", per_point["STRtree bbox"] / taken_by_it, strtree_goal)
+    report.at_most("BoxIndex, space", held, 64, " B per box")
     for name, index in made.items():
         label = f"{name}, {per_point[name]:,.0f} ns, {index.storage().nbytes / n:.0f} B per box"
         report.note(f"{label} / copy limit", f"{per_point[name] / limit:.1f}x")
@@ -98,4 +119,82 @@ def against_everyone(
         else:
             report.at_least("RTree / VCR-SD, figure 13", ratio, round(paper_ratio, 2))
         report.note("RTree packed / VCR-SD", f"{per_point['RTree packed'] / per_point['VCR-SD']:.2f}x")
+    return report
+
+
+def against_a_scan(work: BoxWorkload) -> Report:
+    """Several dimensions: beside the candidates of the best single attribute, compared one by one in compiled code."""
+    points, n, dimensions = work.points, len(work.los), work.points.shape[1]
+    some = points[:SCANNED_POINTS]
+    index = BoxIndex(dimensions)
+    build = once(lambda: index.insert_many(work.ids, work.los, work.his))
+    index = BoxIndex(dimensions)
+    build = once(lambda: index.insert_many(work.ids, work.los, work.his))
+    bounds = ranges(work.los.reshape(-1), work.his.reshape(-1), "[)", "float64")
+    firsts, lasts = bounds.firsts.reshape(n, dimensions), bounds.lasts.reshape(n, dimensions)
+    asked = values_to_ordinals(some.reshape(-1), "float64")[0].reshape(some.shape)
+    best = int(np.argmin([(lasts[:, axis] == lasts[:, axis].max()).sum() for axis in range(dimensions)]))
+    others = [axis for axis in range(dimensions) if axis != best]
+    one = SliceList(values="float64")
+    one.insert_ordinals(work.ids, firsts[:, best].copy(), lasts[:, best].copy())
+    further, valid = asked[:, others].copy(), np.ones((len(some), len(others)), np.bool_)
+    low, high = firsts[:, others].copy(), lasts[:, others].copy()
+
+    def scan() -> Matches:
+        found = one.stab_ordinals(asked[:, best].copy(), slots=True)
+        drop_outside(found.offsets, found.ids, low, high, further, valid)
+        return found
+
+    answer = index.stab(points)
+    assert np.array_equal(scan().counts, answer.counts[: len(some)]), "the scan disagrees"
+    out = Matches(np.empty(len(points) + 1, np.int64), np.zeros(len(answer.ids) + PADDING, np.int64))
+    taken = interleaved({"scan": scan, "BoxIndex": lambda: index.stab(points, out=out)}, rounds=3)
+    scanned, ours = taken["scan"] / len(some) * 1e9, taken["BoxIndex"] / len(points) * 1e9
+    report = Report(f"{work.name}: {n:,} boxes, {answer.counts.mean():.1f} matches per point")
+    report.at_least(
+        f"scan of one attribute ({scanned:,.0f} ns) / BoxIndex ({ours:,.0f} ns)",
+        scanned / ours,
+        SCAN_GOALS[dimensions],
+    )
+    report.at_most("space", index.storage().nbytes / n, 128 if dimensions == 5 else index.budget, " B per box")
+    report.at_most("build, scaled to a million boxes", build * 1e6 / n, 1, " s")
+    return report
+
+
+def grouped(dimensions: int, n: int, m: int, groups: int = 10_000) -> Report:
+    """Groups of about a hundred boxes."""
+    rng = np.random.default_rng(2)
+    groups = min(groups, n // 100)
+    centers, half = rng.random((n, dimensions)), 0.07 * rng.uniform(0.75, 1.25, (n, dimensions))
+    index = BoxIndex(dimensions)
+    index.insert_many(np.arange(n), centers - half, centers + half, groups=rng.integers(0, groups, n))
+    points, asked = rng.random((m, dimensions)), rng.integers(0, groups, m)
+    found = index.stab(points, groups=asked, slots=True)
+    out = Matches(np.empty(m + 1, np.int64), np.zeros(len(found.ids) + 1024, np.uint32))
+    taken = interleaved({"stab": lambda: index.stab(points, groups=asked, slots=True, out=out)})["stab"]
+    report = Report(f"{groups:,} groups of {n // groups} boxes, {dimensions}-D, slots")
+    report.at_most("stab", taken / m * 1e9, {1: 45, 2: 75}[dimensions], " ns per point")
+    report.note("space", f"{index.storage().nbytes / n:.0f} B per box")
+    return report
+
+
+def live_changes(n: int, m: int) -> Report:
+    """Inserts and removes on a running index, and what they cost the readers."""
+    work = workloads.plane("equal", n + CHANGES, m)
+    index = BoxIndex(dimensions=2)
+    old, new = slice(0, n), slice(n, None)
+    build = once(lambda: index.insert_many(work.ids[old], work.los[old], work.his[old]))
+    index = BoxIndex(dimensions=2)
+    build = once(lambda: index.insert_many(work.ids[old], work.los[old], work.his[old]))
+    answer = index.stab(work.points)
+    out = Matches(np.empty(m + 1, np.int64), np.zeros(2 * len(answer.ids) + PADDING, np.int64))
+    before = interleaved({"stab": lambda: index.stab(work.points, out=out)})["stab"]
+    gone = np.random.default_rng(5).permutation(n)[:CHANGES]
+    taken = once(lambda: index.insert_many(work.ids[new], work.los[new], work.his[new]))
+    taken += once(lambda: index.remove_many(gone))
+    after = interleaved({"stab": lambda: index.stab(work.points, out=out)})["stab"]
+    report = Report(f"{CHANGES:,} live inserts and removes at {n:,} boxes")
+    report.at_most("build, scaled to a million boxes", build * 1e6 / n, 1, " s")
+    report.at_most("changes", taken * 1e3, 100, " ms")
+    report.at_most("stab afterwards / before", after / before, 1.2)
     return report

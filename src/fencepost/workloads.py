@@ -191,6 +191,20 @@ def plane(
     return BoxWorkload(f"G, {variant}", side, centres - sides / 2, centres + sides / 2, asked)
 
 
+def partly_bounded(
+    dimensions: int, n: int = 1_000_000, points: int = 100_000, mean_matches: int = 10, seed: int = 7
+) -> BoxWorkload:
+    """Boxes in a unit cube, half of them unbounded in one or two dimensions, all of the same volume on average."""
+    rng = np.random.default_rng(seed)
+    free = np.where(rng.random(n) < 0.5, rng.integers(1, 3, n), 0)
+    unbounded = rng.random((n, dimensions)).argsort(1) < np.minimum(free, dimensions - 1)[:, np.newaxis]
+    sides = (mean_matches / n) ** (1 / (dimensions - unbounded.sum(1)))
+    half = sides[:, np.newaxis] * rng.uniform(0.25, 0.75, (n, dimensions))
+    centers = rng.random((n, dimensions))
+    los, his = np.where(unbounded, -np.inf, centers - half), np.where(unbounded, np.inf, centers + half)
+    return BoxWorkload(f"partly bounded, {dimensions}-D", 1, los, his, rng.random((points, dimensions)))
+
+
 def _crowded(rng: np.random.Generator, n: int, side: int, crowded: bool) -> npt.NDArray[np.float64]:
     """Places on a square, 90% of them in a corner of 10% of its area if crowded."""
     places = rng.random((n, 2)) * side

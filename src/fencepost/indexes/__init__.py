@@ -17,6 +17,7 @@ from fencepost.indexes.borders.bmq import BMQ
 from fencepost.indexes.borders.borders import Borders
 from fencepost.indexes.borders.contract import Crossings
 from fencepost.indexes.borders.diff import DiffRMQ
+from fencepost.indexes.boxes.box_index import BoxIndex
 from fencepost.indexes.boxes.linear import LinearBoxes
 from fencepost.indexes.boxes.rtree import RTree
 from fencepost.indexes.boxes.vcr import VCR
@@ -41,6 +42,7 @@ __all__ = [
     "VCR",
     "BlockBands",
     "Borders",
+    "BoxIndex",
     "Crossings",
     "DiffRMQ",
     "ISList",

@@ -12,9 +12,11 @@ from fencepost.indexes.arrays import Bools, Float64s, Int64s
 
 __all__ = [
     "Column",
+    "asked_groups",
     "bound_column",
     "bound_rows",
     "coordinates",
+    "corner_items",
     "exact_float",
     "group_column",
     "id_column",
@@ -23,6 +25,7 @@ __all__ = [
     "repeated_rows",
     "same_length",
     "shown_bound",
+    "table_rows",
     "value_column",
     "whole_id",
 ]
@@ -133,7 +136,13 @@ def bound_column(bounds: Any, unbounded: float, what: str) -> Float64s:
 
 
 def coordinates(corner: Any, dimensions: int, unbounded: float, whose: str, what: str) -> list[float]:
-    """The bounds of one box, one per dimension; None means unbounded on that side."""
+    """The bounds of one box as float64, one per dimension; None means unbounded on that side."""
+    bounds = corner_items(corner, dimensions, whose, what)
+    return [unbounded if bound is None else exact_float(bound, what) for bound in bounds]
+
+
+def corner_items(corner: Any, dimensions: int, whose: str, what: str) -> list[Any]:
+    """The bounds of one box as the caller wrote them, refused unless there is one per dimension."""
     bounds = list(corner) if isinstance(corner, Iterable) and not isinstance(corner, str | bytes) else [corner]
     if len(bounds) != dimensions:
         raise FencepostError(
@@ -141,22 +150,22 @@ def coordinates(corner: Any, dimensions: int, unbounded: float, whose: str, what
             f"{dimensions}, one per dimension",
             "Pass one number per dimension, None where there is no bound.",
         )
-    return [unbounded if bound is None else exact_float(bound, what) for bound in bounds]
+    return bounds
 
 
 def bound_rows(bounds: Any, dimensions: int, unbounded: float, what: str) -> Float64s:
     """Bounds of boxes as float64, a row per box; a missing one (None) means unbounded on that side."""
-    table = _table(bounds, dimensions, f"{what}s")
+    table = table_rows(bounds, dimensions, f"{what}s")
     return bound_column(table.reshape(-1), unbounded, what).reshape(table.shape)
 
 
 def point_rows(points: Any, dimensions: int) -> Float64s:
     """Points as float64, a row each; a missing coordinate (None) becomes NaN."""
-    table = _table(points, dimensions, "points", one_row=True)
+    table = table_rows(points, dimensions, "points", one_row=True)
     return value_column(table.reshape(-1)).reshape(table.shape)
 
 
-def _table(rows: Any, dimensions: int, what: str, one_row: bool = False) -> npt.NDArray[Any]:
+def table_rows(rows: Any, dimensions: int, what: str, one_row: bool = False) -> npt.NDArray[Any]:
     """Rows with one column per dimension; a flat sequence is one row where that is allowed."""
     try:
         table = np.asarray(rows)
@@ -206,6 +215,26 @@ def group_column(groups: Column | None, rows: int) -> tuple[Int64s, Bools]:
         return id_column(groups), np.zeros(len(column), np.bool_)
     none = np.array([key is None for key in column.tolist()], np.bool_)
     return np.array([0 if key is None else whole_id(key) for key in column.tolist()], np.int64), none
+
+
+def asked_groups(groups: Column | None, rows: int, what: str, held: str) -> Int64s:
+    """The group key of each value or point that is asked, refused unless every one of them has a group."""
+    if groups is None:
+        raise FencepostError(
+            f"{rows} {what}s without groups",
+            f"the group of each {what}, since the index has {held} with groups",
+            "Pass groups=[...].",
+        )
+    keys, in_none = group_column(groups, rows)
+    if len(keys) != rows:
+        raise FencepostError(
+            f"{rows} {what}s and {len(keys)} groups", f"one group per {what}", "Pass columns of one length."
+        )
+    if in_none.any():
+        raise FencepostError(
+            f"{what} {int(np.argmax(in_none))} without a group", f"the group of each {what}", f"Leave such {what}s out."
+        )
+    return keys
 
 
 def repeated_rows(ids: Int64s) -> Int64s:

@@ -22,10 +22,13 @@ __all__ = [
     "copy_run",
     "count_above",
     "fence",
+    "item_pointer",
     "items_until_aligned",
     "load_word",
     "prefetch",
+    "spread_lanes",
     "stream_run",
+    "vector_intrinsic",
     "widen_run",
 ]
 
@@ -35,7 +38,8 @@ PADDING = 64
 """Items of slack behind every array that is copied from or to; covers the widest unrolled step."""
 
 
-def _intrinsic(typing: Callable[..., Any]) -> Any:
+def vector_intrinsic(typing: Callable[..., Any]) -> Any:
+    """Numba's decorator for a function written in LLVM, with a type that checkers accept."""
     return intrinsic(typing)
 
 
@@ -49,7 +53,8 @@ def aligned_empty(size: int, dtype: Any) -> Any:
     return raw[lead : lead + size + PADDING]
 
 
-def _data(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
+def item_pointer(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
+    """The address of an array's first item."""
     return context.make_array(array_type)(context, builder, array).data
 
 
@@ -68,7 +73,7 @@ def _move(builder: Any, vector: Any, target: Any, source: Any, step: Any, align:
         stored.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
 
 
-def _spread(builder: Any, vector: Any, value: Any) -> Any:
+def spread_lanes(builder: Any, vector: Any, value: Any) -> Any:
     """The vector with `value` in every lane."""
     nothing = ir.Constant(vector, ir.Undefined)
     word = ir.IntType(32)
@@ -99,8 +104,8 @@ def _copy_loop(stream: bool) -> Any:
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             vector, lanes = _vector(sig.args[0])
             align = VECTOR_BYTES if stream else vector.element.width // 8
-            to = builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]])
-            source_data = builder.gep(_data(context, builder, sig.args[2], args[2]), [args[3]])
+            to = builder.gep(item_pointer(context, builder, sig.args[0], args[0]), [args[1]])
+            source_data = builder.gep(item_pointer(context, builder, sig.args[2], args[2]), [args[3]])
 
             def body(step: Any) -> None:
                 _move(builder, vector, to, source_data, step, align, stream)
@@ -113,13 +118,13 @@ def _copy_loop(stream: bool) -> Any:
     return typing
 
 
-@_intrinsic
+@vector_intrinsic
 def copy_run(typingctx: Any, target: Any, at: Any, source: Any, start: Any, count: Any) -> Any:
     """``target[at:at+count] = source[start:start+count]``, a vector at a time."""
     return _copy_loop(stream=False)(typingctx, target, at, source, start, count)
 
 
-@_intrinsic
+@vector_intrinsic
 def stream_run(typingctx: Any, target: Any, at: Any, source: Any, start: Any, count: Any) -> Any:
     """Like `copy_run` past the cache: for output larger than the cache. `target[at]` must be aligned.
 
@@ -128,7 +133,7 @@ def stream_run(typingctx: Any, target: Any, at: Any, source: Any, start: Any, co
     return _copy_loop(stream=True)(typingctx, target, at, source, start, count)
 
 
-@_intrinsic
+@vector_intrinsic
 def widen_run(typingctx: Any, target: Any, at: Any, source: Any, start: Any, count: Any, add: Any) -> Any:  # noqa: ARG001
     """``target[at:at+count] = source[start:start+count] + add`` from uint32 to int64, 8 at a time."""
     signature = types.void(target, types.int64, source, types.int64, types.int64, types.int64)
@@ -136,9 +141,9 @@ def widen_run(typingctx: Any, target: Any, at: Any, source: Any, start: Any, cou
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         word = ir.IntType(64)
         narrow, wide = ir.VectorType(ir.IntType(32), 8), ir.VectorType(word, 8)
-        to = builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]])
-        source_data = builder.gep(_data(context, builder, sig.args[2], args[2]), [args[3]])
-        added = _spread(builder, wide, args[5])
+        to = builder.gep(item_pointer(context, builder, sig.args[0], args[0]), [args[1]])
+        source_data = builder.gep(item_pointer(context, builder, sig.args[2], args[2]), [args[3]])
+        added = spread_lanes(builder, wide, args[5])
 
         def body(step: Any) -> None:
             loaded = builder.load(
@@ -153,7 +158,7 @@ def widen_run(typingctx: Any, target: Any, at: Any, source: Any, start: Any, cou
     return signature, generate
 
 
-@_intrinsic
+@vector_intrinsic
 def fence(typingctx: Any) -> Any:  # noqa: ARG001
     """Order streamed stores before everything that follows."""
 
@@ -164,7 +169,7 @@ def fence(typingctx: Any) -> Any:  # noqa: ARG001
     return types.void(), generate
 
 
-@_intrinsic
+@vector_intrinsic
 def prefetch(typingctx: Any, array: Any, index: Any) -> Any:  # noqa: ARG001
     """Ask for the cache line of ``array[index]`` (flat index) ahead of its use."""
     signature = types.void(array, types.int64)
@@ -172,7 +177,9 @@ def prefetch(typingctx: Any, array: Any, index: Any) -> Any:  # noqa: ARG001
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         byte_pointer = ir.IntType(8).as_pointer()
         word = ir.IntType(32)
-        address = builder.bitcast(builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]]), byte_pointer)
+        address = builder.bitcast(
+            builder.gep(item_pointer(context, builder, sig.args[0], args[0]), [args[1]]), byte_pointer
+        )
         function = builder.module.declare_intrinsic(
             "llvm.prefetch",
             [byte_pointer],
@@ -184,7 +191,7 @@ def prefetch(typingctx: Any, array: Any, index: Any) -> Any:  # noqa: ARG001
     return signature, generate
 
 
-@_intrinsic
+@vector_intrinsic
 def items_until_aligned(typingctx: Any, array: Any) -> Any:  # noqa: ARG001
     """Items from ``array[0]`` to the next vector boundary: what must be stored before `stream_run` may be used."""
     signature = types.int64(array)
@@ -192,14 +199,14 @@ def items_until_aligned(typingctx: Any, array: Any) -> Any:  # noqa: ARG001
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         item = sig.args[0].dtype.bitwidth // 8
         word = ir.IntType(64)
-        address = builder.ptrtoint(_data(context, builder, sig.args[0], args[0]), word)
+        address = builder.ptrtoint(item_pointer(context, builder, sig.args[0], args[0]), word)
         lead = builder.and_(builder.neg(address), ir.Constant(word, VECTOR_BYTES - 1))
         return builder.udiv(lead, ir.Constant(word, item))
 
     return signature, generate
 
 
-@_intrinsic
+@vector_intrinsic
 def count_above(typingctx: Any, array: Any, start: Any, count: Any, value: Any) -> Any:  # noqa: ARG001
     """How many of the `count` int64 items from `start` on are > value."""
     signature = types.int64(array, types.int64, types.int64, types.int64)
@@ -207,15 +214,15 @@ def count_above(typingctx: Any, array: Any, start: Any, count: Any, value: Any) 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         word = ir.IntType(64)
         vector = ir.VectorType(word, 8)
-        data = builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]])
-        threshold = _spread(builder, vector, args[3])
+        data = builder.gep(item_pointer(context, builder, sig.args[0], args[0]), [args[1]])
+        threshold = spread_lanes(builder, vector, args[3])
         lanes = ir.Constant(vector, list(range(8)))
         total = cgutils.alloca_once_value(builder, word(0))
         popcount = builder.module.declare_intrinsic("llvm.ctpop", [ir.IntType(8)])
 
         def body(step: Any) -> None:
             loaded = builder.load(builder.bitcast(builder.gep(data, [step]), vector.as_pointer()), align=8, typ=vector)
-            counted = builder.icmp_signed("<", lanes, _spread(builder, vector, builder.sub(args[2], step)))
+            counted = builder.icmp_signed("<", lanes, spread_lanes(builder, vector, builder.sub(args[2], step)))
             hit = builder.and_(builder.icmp_signed(">", loaded, threshold), counted)
             found = builder.zext(builder.call(popcount, [builder.bitcast(hit, ir.IntType(8))]), word)
             builder.store(builder.add(builder.load(total), found), total)
@@ -226,7 +233,7 @@ def count_above(typingctx: Any, array: Any, start: Any, count: Any, value: Any) 
     return signature, generate
 
 
-@_intrinsic
+@vector_intrinsic
 def compare_64(typingctx: Any, array: Any, start: Any, value: Any) -> Any:  # noqa: ARG001
     """Compare 64 uint16 items from `start` on with a value: bit masks of those below it and above it."""
     signature = types.UniTuple(types.uint64, 2)(array, types.int64, types.uint16)
@@ -234,8 +241,8 @@ def compare_64(typingctx: Any, array: Any, start: Any, value: Any) -> Any:  # no
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         half, word, long = ir.IntType(16), ir.IntType(32), ir.IntType(64)
         vector = ir.VectorType(half, 32)
-        data = builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]])
-        spread = _spread(builder, vector, args[2])
+        data = builder.gep(item_pointer(context, builder, sig.args[0], args[0]), [args[1]])
+        spread = spread_lanes(builder, vector, args[2])
         masks = []
         parts = [
             builder.load(builder.bitcast(builder.gep(data, [long(offset)]), vector.as_pointer()), align=2, typ=vector)
@@ -252,7 +259,7 @@ def compare_64(typingctx: Any, array: Any, start: Any, value: Any) -> Any:  # no
     return signature, generate
 
 
-@_intrinsic
+@vector_intrinsic
 def bit_count(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001
     """The number of set bits of a uint64."""
     signature = types.int64(types.uint64)
@@ -264,14 +271,14 @@ def bit_count(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001
     return signature, generate
 
 
-@_intrinsic
+@vector_intrinsic
 def load_word(typingctx: Any, array: Any, at: Any) -> Any:  # noqa: ARG001
     """Eight bytes of a uint8 array from `at` on, as a little-endian uint64."""
     signature = types.uint64(array, types.int64)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         word = ir.IntType(64)
-        address = builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]])
+        address = builder.gep(item_pointer(context, builder, sig.args[0], args[0]), [args[1]])
         return builder.load(builder.bitcast(address, word.as_pointer()), align=1, typ=word)
 
     return signature, generate

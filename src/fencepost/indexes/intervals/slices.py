@@ -12,6 +12,7 @@ import numpy.typing as npt
 from fencepost.errors import FencepostError
 from fencepost.indexes.arguments import (
     Column,
+    asked_groups,
     group_column,
     id_column,
     kernel_ready,
@@ -483,22 +484,7 @@ class SliceList(IntervalIndex):
     def _asked_groups(self, view: View, values: int, groups: Column | None) -> Int64s:
         if not any(part.meta[1] for part in view.parts):
             return _NO_GROUPS
-        if groups is None:
-            raise FencepostError(
-                f"{values} values without groups",
-                "the group of each value, since the index has intervals with groups",
-                "Pass groups=[...].",
-            )
-        keys, in_none = group_column(groups, values)
-        if len(keys) != values:
-            raise FencepostError(
-                f"{values} values and {len(keys)} groups", "one group per value", "Pass columns of one length."
-            )
-        if in_none.any():
-            raise FencepostError(
-                f"value {int(np.argmax(in_none))} without a group", "the group of each value", "Leave such values out."
-            )
-        return keys
+        return asked_groups(groups, values, "value", "intervals")
 
     # -- saving -----------------------------------------------------------------------------------------
 

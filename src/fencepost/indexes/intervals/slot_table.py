@@ -9,7 +9,7 @@ import numpy.typing as npt
 from fencepost.indexes.arrays import Int64s, UInt8s, UInt32s
 from fencepost.indexes.intervals.slice_search import Translation
 
-__all__ = ["SlotTable", "dense"]
+__all__ = ["SlotTable", "dense", "extended"]
 
 
 class SlotTable:
@@ -37,15 +37,15 @@ class SlotTable:
 
     def reach(self, size: int) -> None:
         """Have at least `size` slots."""
-        self.owners = _extended(self.owners, size)
-        self.first_windows = _extended(self.first_windows, size)
+        self.owners = extended(self.owners, size)
+        self.first_windows = extended(self.first_windows, size)
 
     def new(self, ids: Int64s) -> UInt32s:
         """Slots for new ids: their distance from the origin, or the end of the list, ascending with the ids."""
         if not self.listed:
             return (ids - self.translation.origin).astype(np.uint32)
         start, stop = self.next, self.next + len(ids)
-        slot_ids = _extended(self.translation.slot_ids, stop)
+        slot_ids = extended(self.translation.slot_ids, stop)
         self.reach(stop)
         order = np.argsort(ids, kind="stable")
         slot_ids[start:stop] = ids[order]
@@ -89,10 +89,10 @@ def dense(low: int, high: int, count: int) -> bool:
     return high - low <= 2 * count + 1024
 
 
-def _extended(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+def extended(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     """The array with at least `size` items, new ones 0; a copy with some room where it grows."""
     if size <= len(array):
         return array
-    larger = np.zeros(max(size, len(array) + len(array) // 16), array.dtype)
+    larger = np.zeros((max(size, len(array) + len(array) // 16), *array.shape[1:]), array.dtype)
     larger[: len(array)] = array
     return larger

@@ -1,0 +1,125 @@
+"""Thirty-two lanes at once: compare 16-bit keys, and gather the slots that passed.
+
+Written as LLVM vectors of 64 bytes, which every processor runs. Only `compress_32` has a faster form for AVX-512,
+chosen when the code is compiled; both store the same items. Like all of `fencepost.indexes.vectors` they may read
+and write up to `PADDING` items beyond what was asked for.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from fencepost.indexes.vectors import item_pointer, spread_lanes, vector_intrinsic
+
+__all__ = ["ALL_LANES", "LANES", "between_32", "compare_32", "compress_32", "first_lanes", "lowest_bit"]
+
+LANES = 32
+ALL_LANES = (1 << LANES) - 1
+
+_HALF, _WORD, _LONG = ir.IntType(16), ir.IntType(32), ir.IntType(64)
+_KEYS = ir.VectorType(_HALF, LANES)
+_SLOTS = ir.VectorType(_WORD, 16)
+_CHOSEN = ir.VectorType(ir.IntType(1), 16)
+
+
+def _load_keys(builder: Any, data: Any, offset: int) -> Any:
+    address = builder.bitcast(builder.gep(data, [_LONG(offset)]), _KEYS.as_pointer())
+    return builder.load(address, align=2, typ=_KEYS)
+
+
+def _bits(builder: Any, lanes: Any) -> Any:
+    return builder.zext(builder.bitcast(lanes, _WORD), _LONG)
+
+
+@vector_intrinsic
+def compare_32(typingctx: Any, keys: Any, start: Any, value: Any) -> Any:  # noqa: ARG001
+    """Bit masks of the 32 keys from `start` on that are below the value, and of those above it."""
+    signature = types.UniTuple(types.uint64, 2)(keys, types.int64, types.uint16)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        loaded = _load_keys(builder, builder.gep(item_pointer(context, builder, sig.args[0], args[0]), [args[1]]), 0)
+        spread = spread_lanes(builder, _KEYS, args[2])
+        masks = [_bits(builder, builder.icmp_unsigned(sign, loaded, spread)) for sign in ("<", ">")]
+        return context.make_tuple(builder, sig.return_type, masks)
+
+    return signature, generate
+
+
+@vector_intrinsic
+def between_32(typingctx: Any, keys: Any, start: Any, stride: Any, value: Any) -> Any:  # noqa: ARG001
+    """Where ``low <= value <= high``, and where ``low < value < high``: bit masks.
+
+    The 32 lows are at `start`, the highs `stride` behind them.
+    """
+    signature = types.UniTuple(types.uint64, 2)(keys, types.int64, types.int64, types.uint16)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = builder.gep(item_pointer(context, builder, sig.args[0], args[0]), [args[1]])
+        lows, highs = _load_keys(builder, data, 0), _load_keys(builder, builder.gep(data, [args[2]]), 0)
+        spread = spread_lanes(builder, _KEYS, args[3])
+        masks = []
+        for sign in ("<=", "<"):
+            passed = builder.and_(builder.icmp_unsigned(sign, lows, spread), builder.icmp_unsigned(sign, spread, highs))
+            masks.append(_bits(builder, passed))
+        return context.make_tuple(builder, sig.return_type, masks)
+
+    return signature, generate
+
+
+@vector_intrinsic
+def compress_32(typingctx: Any, target: Any, at: Any, source: Any, start: Any, mask: Any) -> Any:  # noqa: ARG001
+    """Write those of the 32 uint32 items from `start` on whose bit is set to `target`, from `at` on."""
+    signature = types.void(target, types.int64, source, types.int64, types.uint64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        to = builder.gep(item_pointer(context, builder, sig.args[0], args[0]), [args[1]])
+        data = builder.gep(item_pointer(context, builder, sig.args[2], args[2]), [args[3]])
+        wide = "+avx512f" in context.codegen().magic_tuple()[2]
+        count = builder.module.declare_intrinsic("llvm.ctpop", [_LONG])
+        for half in range(2):
+            chosen = builder.trunc(builder.lshr(args[4], _LONG(16 * half)), _HALF)
+            address = builder.bitcast(builder.gep(data, [_LONG(16 * half)]), _SLOTS.as_pointer())
+            loaded = builder.load(address, align=4, typ=_SLOTS)
+            lanes = builder.bitcast(chosen, _CHOSEN)
+            if wide:
+                kind = ir.FunctionType(_SLOTS, [_SLOTS, _SLOTS, _CHOSEN])
+                name = "llvm.x86.avx512.mask.compress.v16i32"
+                packed = builder.call(_declared(builder, kind, name), [loaded, ir.Constant(_SLOTS, None), lanes])
+                builder.store(packed, builder.bitcast(to, _SLOTS.as_pointer()), align=4)
+            else:
+                kind = ir.FunctionType(ir.VoidType(), [_SLOTS, to.type, _CHOSEN])
+                builder.call(_declared(builder, kind, "llvm.masked.compressstore.v16i32"), [loaded, to, lanes])
+            to = builder.gep(to, [builder.call(count, [builder.zext(chosen, _LONG)])])
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _declared(builder: Any, kind: Any, name: str) -> Any:
+    return builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+
+
+@vector_intrinsic
+def lowest_bit(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001
+    """The number of the lowest set bit of a uint64 that is not 0."""
+    signature = types.int64(types.uint64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+        return builder.cttz(args[0], ir.IntType(1)(1))
+
+    return signature, generate
+
+
+@vector_intrinsic
+def first_lanes(typingctx: Any, count: Any) -> Any:  # noqa: ARG001
+    """A mask of the lowest `count` bits, none below 0, all 32 from 32 on."""
+    signature = types.uint64(types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+        none, most = _LONG(0), _LONG(LANES)
+        least = builder.select(builder.icmp_signed("<", args[0], none), none, args[0])
+        clipped = builder.select(builder.icmp_signed(">", least, most), most, least)
+        return builder.sub(builder.shl(_LONG(1), clipped), _LONG(1))
+
+    return signature, generate
