@@ -18,6 +18,7 @@ from fencepost.indexes.borders.border_moves import (
     Asked,
     Gone,
     Moves,
+    find_buckets,
     find_places,
     translate,
     write_met,
@@ -33,8 +34,8 @@ from fencepost.indexes.vectors import PADDING, aligned_empty
 __all__ = ["ROUND", "AxisRules", "Rounds"]
 
 _FORMAT = 1
-ROUND = 8192
-_STAGE = 1 << 15
+ROUND = 1 << 14
+_STAGE = 1 << 16
 _MOST_PARTS = 8
 _NO_MASK = np.zeros(0, np.bool_)
 _NO_GROUPS = np.zeros(0, np.int64)
@@ -72,6 +73,7 @@ class AxisRules:
         self.is_float = False
         self._stage: UInt32s = aligned_empty(0, np.uint32)
         self._places: UInt32s = np.empty((0, 0, 4), np.uint32)
+        self._where: Int64s = np.empty(ROUND, np.int64)
         self.clear()
 
     def clear(self) -> None:
@@ -344,7 +346,14 @@ class AxisRules:
             if len(asked.groupless):
                 regrouped |= asked.groupless
         for column, part in enumerate(parts):
-            find_places(part, self.lists, asked, places, column)
+            for side, (values, groups, nowhere, groupless) in enumerate(
+                (
+                    (asked.before, asked.before_groups, asked.first, asked.groupless),
+                    (asked.after, asked.after_groups, asked.missing, _NO_MASK),
+                )
+            ):
+                find_buckets(part, values, groups, nowhere, groupless, self._where)
+                find_places(part, self.lists, values, self._where, places, column, 2 * side)
         keyed = np.array([part.meta[1] != 0 for part in parts], np.bool_)
         return Moves(places, keyed, asked.first, regrouped, asked.missing)
 
