@@ -23,6 +23,7 @@ __all__ = [
     "count_above",
     "fence",
     "first_above",
+    "is_among",
     "item_pointer",
     "items_until_aligned",
     "load_word",
@@ -235,8 +236,34 @@ def count_above(typingctx: Any, array: Any, start: Any, count: Any, value: Any) 
 
 
 @vector_intrinsic
+def is_among(typingctx: Any, array: Any, start: Any, count: Any, value: Any) -> Any:  # noqa: ARG001
+    """Whether one of the `count` uint32 items from `start` on is the value."""
+    signature = types.boolean(array, types.int64, types.int64, types.uint32)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        half = ir.IntType(16)
+        vector = ir.VectorType(ir.IntType(32), 16)
+        data = builder.gep(item_pointer(context, builder, sig.args[0], args[0]), [args[1]])
+        wanted = spread_lanes(builder, vector, args[3])
+        lanes = ir.Constant(vector, list(range(16)))
+        met = cgutils.alloca_once_value(builder, half(0))
+
+        def body(step: Any) -> None:
+            loaded = builder.load(builder.bitcast(builder.gep(data, [step]), vector.as_pointer()), align=4, typ=vector)
+            left = builder.trunc(builder.sub(args[2], step), ir.IntType(32))
+            counted = builder.icmp_signed("<", lanes, spread_lanes(builder, vector, left))
+            hit = builder.and_(builder.icmp_signed("==", loaded, wanted), counted)
+            builder.store(builder.or_(builder.load(met), builder.bitcast(hit, half)), met)
+
+        _steps(builder, args[2], 16, body)
+        return builder.icmp_unsigned("!=", builder.load(met), half(0))
+
+    return signature, generate
+
+
+@vector_intrinsic
 def first_above(typingctx: Any, array: Any, start: Any, stop: Any, value: Any) -> Any:  # noqa: ARG001
-    """The position of the first of the ascending int64 items from `start` to before `stop` that is > value, or `stop`."""
+    """The position of the first of ascending int64 items from `start` to before `stop` that is > value, or `stop`."""
     signature = types.int64(array, types.int64, types.int64, types.int64)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:

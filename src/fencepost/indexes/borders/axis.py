@@ -18,8 +18,7 @@ from fencepost.indexes.borders.border_moves import (
     Asked,
     Gone,
     Moves,
-    find_buckets,
-    find_places,
+    find_moves,
     translate,
     write_met,
     write_moves,
@@ -346,14 +345,7 @@ class AxisRules:
             if len(asked.groupless):
                 regrouped |= asked.groupless
         for column, part in enumerate(parts):
-            for side, (values, groups, nowhere, groupless) in enumerate(
-                (
-                    (asked.before, asked.before_groups, asked.first, asked.groupless),
-                    (asked.after, asked.after_groups, asked.missing, _NO_MASK),
-                )
-            ):
-                find_buckets(part, values, groups, nowhere, groupless, self._where)
-                find_places(part, self.lists, values, self._where, places, column, 2 * side)
+            find_moves(part, self.lists, asked, self._where, places, column)
         keyed = np.array([part.meta[1] != 0 for part in parts], np.bool_)
         return Moves(places, keyed, asked.first, regrouped, asked.missing)
 

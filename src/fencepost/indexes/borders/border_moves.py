@@ -5,7 +5,6 @@ Finding goes stage by stage over all values of a round; stages ask for memory so
 
 from typing import Any, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 
 from fencepost.compiled import kernel
@@ -26,8 +25,7 @@ __all__ = [
     "Asked",
     "Gone",
     "Moves",
-    "find_buckets",
-    "find_places",
+    "find_moves",
     "translate",
     "write_met",
     "write_moves",
@@ -43,6 +41,7 @@ _CACHED_RULES = 1 << 17
 _SMALLEST = -(2**63)
 _EVERYWHERE = 2**32
 _FEW_STARTS = 64
+_LONGEST_PAUSE = 15
 
 
 class Gone(NamedTuple):
@@ -132,9 +131,7 @@ def find_buckets(part: Part, values: Int64s, groups: Int64s, nowhere: Bools, gro
 
 
 @kernel
-def find_places(
-    part: Part, lists: Lists, values: Int64s, where: Int64s, places: UInt32s, column: int, at: int
-) -> None:
+def find_places(part: Part, lists: Lists, values: Int64s, where: Int64s, places: UInt32s, column: int, at: int) -> None:
     """Write where values lie among the starts and ends of a part, given their buckets, to `places` from `at` on.
 
     What is nowhere, or in a group without rules, lies before everything.
@@ -146,8 +143,11 @@ def find_places(
         if beyond_cache and len(buckets) > 0:
             prefetch(buckets, 2 * max(where[min(row + 2 * _AHEAD, last)], 0))
             ahead = max(where[min(row + _AHEAD, last)], 0)
-            prefetch(start_keys, i64(buckets[ahead, 0]))
-            prefetch(end_keys, i64(buckets[ahead, 1]))
+            start, end = i64(buckets[ahead, 0]), i64(buckets[ahead, 1])
+            prefetch(start_keys, start)
+            prefetch(start_keys, start + 7)
+            prefetch(end_keys, end)
+            prefetch(end_keys, end + 7)
         value, bucket = values[row], where[row]
         if bucket >= 0:
             a, c = i64(buckets[bucket, 0]), i64(buckets[bucket, 1])
@@ -175,6 +175,15 @@ def find_places(
         if value > _SMALLEST:
             c = first_above(end_keys, c, d, value - 1)
         places[row, column, at + 1] = c
+
+
+@kernel
+def find_moves(part: Part, lists: Lists, asked: Asked, where: Int64s, places: UInt32s, column: int) -> None:
+    """Write where both ends of each move lie; `where` has room for their buckets."""
+    find_buckets(part, asked.before, asked.before_groups, asked.first, asked.groupless, where)
+    find_places(part, lists, asked.before, where, places, column, 0)
+    find_buckets(part, asked.after, asked.after_groups, asked.missing, asked.missing[:0], where)
+    find_places(part, lists, asked.after, where, places, column, 2)
 
 
 @kernel
@@ -243,21 +252,25 @@ def write_runs(
         if beyond_cache:
             ahead = min(row + _AHEAD, rows - 1)
             start = min(i64(places[ahead, 0, 0]), i64(places[ahead, 0, 2]))
+            end = min(i64(places[ahead, 0, 1]), i64(places[ahead, 0, 3]))
             prefetch(least_ends, start // BLOCK_STARTS)
             prefetch(start_slots, start)
-            prefetch(end_slots, min(i64(places[ahead, 0, 1]), i64(places[ahead, 0, 3])))
+            prefetch(start_slots, start + 15)
+            prefetch(end_slots, end)
+            prefetch(end_slots, end + 15)
         s0, e0 = i64(places[row, 0, 0]), i64(places[row, 0, 1])
         s1, e1 = i64(places[row, 0, 2]), i64(places[row, 0, 3])
-        up = s1 >= s0 and e1 >= e0
+        # What cannot be foreseen is computed without branches; one vector is copied even if there is nothing.
+        up = (s1 >= s0) & (e1 >= e0)
         start, starts = min(s0, s1), abs(s1 - s0)
         end, ends = min(e0, e1), abs(e1 - e0)
-        if starts > 0 and ends > 0 and i64(least_ends[start // BLOCK_STARTS]) < end + ends:
+        if (starts > 0) & (ends > 0) & (i64(least_ends[start // BLOCK_STARTS]) < end + ends):
             break
         most = max(starts, ends) + PADDING
         if entered + most > room or left + most > 2 * room:
             break
-        copy_run(out, entered if up else left, start_slots, start, starts)
-        copy_run(out, left if up else entered, end_slots, end, ends)
+        copy_run(out, entered if up else left, start_slots, start, max(starts, 1))
+        copy_run(out, left if up else entered, end_slots, end, max(ends, 1))
         entered += starts if up else ends
         left += ends if up else starts
         row += 1
@@ -285,7 +298,7 @@ def write_moves(
     where its slots end in their region. `row` is the one to go on with, whose regions are empty. `strategy` is
     `WALK` over the borders between, `COMPARE` what holds at both ends, or per move what is `CHEAPER`.
 
-    Rows that jump over nothing are left to `write_runs`, as far as all rows are of a kind.
+    Rows that jump over nothing are left to `write_runs` where all may be such; it is asked less often if few are.
     """
     start_slots, start_ends, end_slots, least_ends = (
         lists.start_slots,
@@ -304,9 +317,12 @@ def write_moves(
     beyond_cache = len(start_slots) > _CACHED_RULES
     offsets[:, row] = 0
     all_plain = parts == 1 and not some_gone and not some_first and not some_regrouped and not some_missing
+    pause, next_try = 0, row if all_plain and strategy != COMPARE else rows
     while row < rows:
-        if all_plain and strategy != COMPARE:
-            row = write_runs(start_slots, end_slots, least_ends, places, row, beyond_cache, offsets, out)
+        if row >= next_try:
+            reached = write_runs(start_slots, end_slots, least_ends, places, row, beyond_cache, offsets, out)
+            pause = 0 if reached > row else min(2 * pause + 1, _LONGEST_PAUSE)
+            row, next_try = reached, reached + 1 + pause
             if row == rows:
                 break
         entered, left, crossed = offsets[ENTER, row], offsets[EXIT, row] + room, offsets[CROSS, row] + 2 * room

@@ -559,6 +559,11 @@ class BoxIndex(BoxesIndex):
         return slot_ids[: self._view.used] if len(slot_ids) else np.arange(origin, origin + self._view.used)
 
     @property
+    def keyed(self) -> bool:
+        """Whether groups matter: some structure tells boxes apart by group."""
+        return _is_keyed(self._view)
+
+    @property
     def structures(self) -> list[Structure]:
         """What answers, for how many boxes, in how many bytes; the exact rows of all boxes come first."""
         view = self._view
