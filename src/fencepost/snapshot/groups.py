@@ -1,13 +1,14 @@
 """One group of a snapshot: boxes over the same columns, behind two questions: which match, and why this structure."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fencepost.indexes import SliceList
+from fencepost.indexes import Borders, Crossings, SliceList
 from fencepost.indexes.answers import drop_outside
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s
 from fencepost.ordinals import AttributeType
@@ -91,16 +92,18 @@ class Group:
             spread[axis] if spread else float(count),
         )
 
+    def _asked(self, batch: Batch) -> tuple[Int64s, Bools | None, Int64s | None]:
+        """What the index is asked for each row: an ordinal, whether it is missing, and the combined key."""
+        groups = self.combination.codes([batch.keys[name] for name in self.keys]) if self.keys else None
+        if not self.attributes:
+            return np.zeros(batch.rows, np.int64), None, groups
+        name = self.attributes[self.axis]
+        valid = batch.valid[name]
+        return batch.ordinals[name], None if valid is None else ~valid, groups
+
     def match(self, batch: Batch) -> tuple[Int64s, UInt32s]:
         """For each row the boxes that hold: offsets and box numbers."""
-        groups = self.combination.codes([batch.keys[name] for name in self.keys]) if self.keys else None
-        if self.attributes:
-            name = self.attributes[self.axis]
-            ordinals, valid = batch.ordinals[name], batch.valid[name]
-            missing = None if valid is None else ~valid
-        else:
-            ordinals, missing = np.zeros(batch.rows, np.int64), None
-        found = self.index.stab_ordinals(ordinals, missing, groups, slots=True)
+        found = self.index.stab_ordinals(*self._asked(batch), slots=True)
         offsets, boxes = found.offsets, found.ids
         further = [name for a, name in enumerate(self.attributes) if a != self.axis]
         if further and len(boxes):
@@ -109,6 +112,42 @@ class Group:
             drop_outside(offsets, boxes, self.firsts, self.lasts, values, np.stack(valid_columns, axis=1))
             boxes = boxes[: offsets[-1]]
         return offsets, boxes
+
+    @cached_property
+    def _borders(self) -> Borders:
+        """The boxes by their borders, numbered as here; built when moves are first asked about."""
+        assert len(self.attributes) < 2, "further attributes have borders, too"
+        borders = Borders(values=self.index.values)
+        held = self.index.contents()
+        borders.insert_ordinals(held.ids, held.firsts, held.lasts, held.groups if self.keys else None)
+        return borders
+
+    def crossings(self, batch: Batch, before: Int64s, after: Int64s) -> Crossings:
+        """The boxes that each move between rows of the batch enters and leaves, by number.
+
+        Only for groups over at most one attribute, and moves that do not lose its value.
+
+        Args:
+            batch: where moves start and end.
+            before: the row each starts at, or -1 if it has no start.
+            after: the row each ends at.
+        """
+        ordinals, missing, groups = self._asked(batch)
+        nowhere = before < 0
+        absent = None
+        if missing is not None:
+            nowhere |= missing[before]
+            absent = missing[after]
+        return self._borders.crossings_ordinals(
+            ordinals[before],
+            ordinals[after],
+            nowhere if nowhere.any() else None,
+            None if groups is None else groups[before],
+            None if groups is None else groups[after],
+            absent,
+            cross=False,
+            slots=True,
+        )
 
     def boxes_of(self, rule: int) -> list[int]:
         """The boxes of one rule."""
