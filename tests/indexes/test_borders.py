@@ -157,6 +157,44 @@ def test_a_rule_in_several_dimensions_is_saved_too() -> None:
         assert each.stab([(6, 100), (2, 2)], groups=[2, 1]).sets() == [{9}, {4}]
 
 
+@pytest.mark.parametrize("width", [40, 400])
+def test_several_axes_with_groups_like_a_comparison(width: int) -> None:
+    """Few and many boxes at a point, changing groups and first observations, after live changes and from arrays."""
+    rng = np.random.default_rng(width)
+    n, rows = 900, 300
+    lows = rng.integers(0, 1000, (n, 2))
+    highs = lows + rng.integers(1, width, (n, 2))
+    keys = rng.integers(0, 4, n)
+    groups = [None if key == 3 else int(key) for key in keys]
+    index = Borders(2)
+    index.insert_many(range(n), lows, highs, groups=groups)
+    index.remove_many(range(0, n, 5))
+    index.insert_many(range(0, n, 10), lows[::10], highs[::10], groups=groups[::10])
+    live = (np.arange(n) % 5 > 0) | (np.arange(n) % 10 == 0)
+    before = rng.integers(0, 1000, (rows, 2))
+    after = before + rng.integers(-30, 30, (rows, 2))
+    told: dict[str, Any] = {"before_groups": rng.integers(0, 3, rows), "after_groups": rng.integers(0, 3, rows)}
+    first = rng.random(rows) < 0.1
+
+    def holding(row: int, places: Any, groups_then: Any) -> set[int]:
+        held = live & (lows <= places[row]).all(1) & (places[row] < highs).all(1)
+        return set(np.flatnonzero(held & ((keys == 3) | (keys == groups_then[row]))).tolist())
+
+    was = [set() if first[row] else holding(row, before, told["before_groups"]) for row in range(rows)]
+    now = [holding(row, after, told["after_groups"]) for row in range(rows)]
+    expected = [[b - a for a, b in zip(was, now, strict=True)], [a - b for a, b in zip(was, now, strict=True)]]
+    loaded = Borders.from_arrays({name: _read_only(array) for name, array in index.to_arrays().items()})
+    for each in (index, loaded):
+        assert sets(each.crossings(before, after, first, cross=False, **told)) == expected
+        assert sets(each.crossings(before, after, first, **told))[:2] == expected
+        slots = each.crossings(before, after, first, cross=False, slots=True, **told)
+        assert set(each.slot_ids[slots.enter.ids].tolist()) == set().union(*expected[0])
+        each.remove_many([1, 2])
+        each.insert_many([1, 2], lows[1:3], highs[1:3], groups=groups[1:3])
+        each.check()
+        assert sets(each.crossings(before, after, first, cross=False, **told)) == expected
+
+
 def test_an_object_may_change_its_group() -> None:
     index = Borders()
     index.insert_many([1, 2, 3], [0, 0, 0], [10, 10, 10], groups=[7, 8, None])
@@ -166,6 +204,14 @@ def test_an_object_may_change_its_group() -> None:
     index.update(["a", "b"], [5, 5], groups=[8, 7])
     assert (index.inside(1), index.inside(2), set(index.inside(3))) == (["b"], ["a"], {"a", "b"})
     assert index.affected(2, 6, 9).leave == ["a"]
+
+
+def test_an_object_on_several_axes_without_a_group_was_in_no_rule_of_a_group() -> None:
+    index = Borders(2)
+    index.insert_many([1, 2], [(0, 0), (0, 0)], [(9, 9), (9, 9)])
+    index.update([7], [(5, 5)], cross=False)
+    index.insert(3, (0, 0), (9, 9), group=4)
+    assert sets(index.update([7, 7], [(5, 5), (6, 6)], [4, 4], cross=False)) == [[{3}, set()], [set(), set()]]
 
 
 def test_an_object_without_a_group_was_in_no_rule_of_a_group() -> None:

@@ -83,6 +83,16 @@ class LinearBoxes:
         return id in self.boxes
 
 
+class BordersWithoutCross(Borders):
+    """Borders that are never asked for what is jumped over."""
+
+    def crossings(self, *args: Any, **options: Any) -> Crossings:
+        return super().crossings(*args, **{"cross": False, **options})
+
+    def update(self, *args: Any, **options: Any) -> Crossings:
+        return super().update(*args, **{"cross": False, **options})
+
+
 def subjects() -> list[Any]:
     """Every structure in every number of dimensions."""
     found: dict[str, tuple[int, Make]] = {}
@@ -103,6 +113,7 @@ def subjects() -> list[Any]:
         found[f"BMQ({d})"] = (d, lambda d=d: BMQ(d))  # type: ignore[misc]
         found[f"Borders({d})"] = (d, lambda d=d: Borders(d, values="float64"))  # type: ignore[misc]
         if d > 1:
+            found[f"Borders({d}), no cross"] = (d, lambda d=d: BordersWithoutCross(d, values="float64"))  # type: ignore[misc]
             found[f"DiffRMQ(LinearBoxes({d}))"] = (d, lambda d=d: DiffRMQ(LinearBoxes(d), d))  # type: ignore[misc]
     found["DiffRMQ(LinearBoxes(2), keep)"] = (2, lambda: DiffRMQ(LinearBoxes(2), 2, keep=True))
     return [pytest.param(d, make, id=name) for name, (d, make) in found.items()]

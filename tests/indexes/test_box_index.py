@@ -444,3 +444,16 @@ def test_ordinals_of_any_size_are_answered_exactly(corners: list[tuple[int, ...]
     asked = np.array([[lasts[i, 0], firsts[j, 1], 1] for i in picked for j in picked])
     for point, row in zip(asked, index.stab_ordinals(asked), strict=True):
         assert np.sort(row).tolist() == np.flatnonzero(((firsts <= point) & (point <= lasts)).all(1)).tolist()
+
+
+def test_an_id_that_comes_back_again_and_again_is_found() -> None:
+    index = BoxIndex(2)
+    index.insert_many(range(20), [(i, i) for i in range(20)], [(i + 5, i + 5) for i in range(20)])
+    for step in range(40):
+        for id in (12, 7):
+            index.remove(id)
+            index.insert(id, (step, id), (step + 1, id + 1))
+            index.check()
+            assert index.ordinals(id) == ((step, id), (step, id))
+            assert id in index.stab([(step, id)]).sets()[0]
+    assert len(index) == 20

@@ -22,6 +22,8 @@ __all__ = [
     "copy_run",
     "count_above",
     "fence",
+    "first_above",
+    "is_among",
     "item_pointer",
     "items_until_aligned",
     "load_word",
@@ -229,6 +231,65 @@ def count_above(typingctx: Any, array: Any, start: Any, count: Any, value: Any) 
 
         _steps(builder, args[2], 8, body)
         return builder.load(total)
+
+    return signature, generate
+
+
+@vector_intrinsic
+def is_among(typingctx: Any, array: Any, start: Any, count: Any, value: Any) -> Any:  # noqa: ARG001
+    """Whether one of the `count` uint32 items from `start` on is the value."""
+    signature = types.boolean(array, types.int64, types.int64, types.uint32)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        half = ir.IntType(16)
+        vector = ir.VectorType(ir.IntType(32), 16)
+        data = builder.gep(item_pointer(context, builder, sig.args[0], args[0]), [args[1]])
+        wanted = spread_lanes(builder, vector, args[3])
+        lanes = ir.Constant(vector, list(range(16)))
+        met = cgutils.alloca_once_value(builder, half(0))
+
+        def body(step: Any) -> None:
+            loaded = builder.load(builder.bitcast(builder.gep(data, [step]), vector.as_pointer()), align=4, typ=vector)
+            left = builder.trunc(builder.sub(args[2], step), ir.IntType(32))
+            counted = builder.icmp_signed("<", lanes, spread_lanes(builder, vector, left))
+            hit = builder.and_(builder.icmp_signed("==", loaded, wanted), counted)
+            builder.store(builder.or_(builder.load(met), builder.bitcast(hit, half)), met)
+
+        _steps(builder, args[2], 16, body)
+        return builder.icmp_unsigned("!=", builder.load(met), half(0))
+
+    return signature, generate
+
+
+@vector_intrinsic
+def first_above(typingctx: Any, array: Any, start: Any, stop: Any, value: Any) -> Any:  # noqa: ARG001
+    """The position of the first of ascending int64 items from `start` to before `stop` that is > value, or `stop`."""
+    signature = types.int64(array, types.int64, types.int64, types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        _, start, stop, value = args
+        bit, byte, half, word = (ir.IntType(width) for width in (1, 8, 32, 64))
+        vector = ir.VectorType(word, 8)
+        data = item_pointer(context, builder, sig.args[0], args[0])
+        threshold = spread_lanes(builder, vector, value)
+        trailing = builder.module.declare_intrinsic("llvm.cttz", [half], ir.FunctionType(half, [half, bit]))
+        entry = builder.block
+        check, again, done = (builder.append_basic_block(name) for name in ("check", "again", "done"))
+        builder.branch(check)
+        builder.position_at_end(check)
+        at = builder.phi(word)
+        at.add_incoming(start, entry)
+        loaded = builder.load(builder.bitcast(builder.gep(data, [at]), vector.as_pointer()), align=8, typ=vector)
+        above = builder.zext(builder.bitcast(builder.icmp_signed(">", loaded, threshold), byte), half)
+        passed = builder.call(trailing, [builder.or_(above, half(256)), bit(1)])
+        reached = builder.add(at, builder.zext(passed, word))
+        goes_on = builder.and_(builder.icmp_unsigned("==", above, half(0)), builder.icmp_signed("<", reached, stop))
+        builder.cbranch(goes_on, again, done)
+        builder.position_at_end(again)
+        at.add_incoming(reached, again)
+        builder.branch(check)
+        builder.position_at_end(done)
+        return builder.select(builder.icmp_signed("<", reached, stop), reached, stop)
 
     return signature, generate
 

@@ -1,7 +1,7 @@
 """What moves do to rules: which begin to hold, cease to, hold on, or are jumped over.
 
-`crossings` is the one place that knows how transitions are found: today by comparing the answers for the two
-positions of each move. A structure that finds borders directly can take its place.
+`crossings` is the one place that knows how transitions are found: by the borders between the two positions of each
+move where that says it all, else by comparing the answers for both.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,13 @@ import numpy as np
 
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.monitor.layers import Box, Layers
-from fencepost.monitor.positions import KeyStrings, Pairs, Positions
+from fencepost.monitor.positions import KeyStrings, Pairs, Positions, batch_of
 from fencepost.ordinals import AttributeType
+from fencepost.snapshot import DETECTS
 
 __all__ = ["Crossings", "Moves", "crossings", "differences", "held_at", "inside_boxes", "jumped"]
+
+_NOTHING = np.zeros(0, np.int64)
 
 
 class Moves(NamedTuple):
@@ -34,6 +37,7 @@ class Crossings(NamedTuple):
     enter: Pairs
     exit: Pairs
     inside: Pairs
+    """Empty where no rule detects it."""
 
 
 def held_at(
@@ -46,8 +50,8 @@ def held_at(
 
 def crossings(
     rules: Layers, positions: Positions, strings: Mapping[str, KeyStrings], moves: Moves, expires: Int64s
-) -> tuple[Crossings, Pairs]:
-    """What each move does to the rules, and all pairs of position and rule.
+) -> Crossings:
+    """What each move does to the rules.
 
     Args:
         rules: those in force.
@@ -57,6 +61,42 @@ def crossings(
         expires: of each rule, on the clock of the moves.
 
     """
+    if _borders_tell(rules, positions, moves, expires):
+        snapshot = rules.snapshot()
+        found = snapshot.crossings(batch_of(snapshot, positions, strings), moves.before, moves.after)
+        enter, exit = (Pairs(*pairs) for pairs in found)
+        if moves.clocks is not None:
+            latest = moves.clocks.max(initial=0)
+            enter, exit = (pairs.only(expires[pairs.rules] > latest) for pairs in (enter, exit))
+        return Crossings(enter, exit, Pairs(_NOTHING, _NOTHING))
+    return _compared(rules, positions, strings, moves, expires)
+
+
+def _borders_tell(rules: Layers, positions: Positions, moves: Moves, expires: Int64s) -> bool:
+    """Whether transitions follow from the borders that moves pass.
+
+    Not so where a rule may be inside of without passing any (it detects `inside`, or expires while objects move), where
+    one may be passed from one box of a rule to another, and where there are several attributes.
+    """
+    snapshot = rules.snapshot()
+    if rules.detected & DETECTS["inside"] or not snapshot.has_borders:
+        return False
+    if not snapshot.repays_borders(len(moves.after)):
+        return False
+    if moves.clocks is not None and len(moves.clocks):
+        ends = expires[rules.expiring]
+        if ((ends > moves.clocks.min()) & (ends <= moves.clocks.max())).any():
+            return False
+    return all(
+        known.all() or not (known[moves.before] & (moves.before >= 0) & ~known[moves.after]).any()
+        for known in positions.known.values()
+    )
+
+
+def _compared(
+    rules: Layers, positions: Positions, strings: Mapping[str, KeyStrings], moves: Moves, expires: Int64s
+) -> Crossings:
+    """The answers for both positions of each move, compared."""
     held = held_at(rules, positions, strings, moves.clocks, expires)
     arrivals = np.full(positions.rows, -1, np.int64)
     arrivals[moves.after] = np.arange(len(moves.after))
@@ -71,7 +111,7 @@ def crossings(
     if telling is not None:
         left, begun = left.only(telling[left.rules]), inside.only(telling[inside.rules])
     enter, exit = differences(left, begun, len(moves.after), max(1, len(rules.ids)))
-    return Crossings(enter, exit, inside), held
+    return Crossings(enter, exit, inside)
 
 
 def differences(before: Pairs, after: Pairs, moves: int, rules: int) -> tuple[Pairs, Pairs]:

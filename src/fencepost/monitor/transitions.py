@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fencepost.indexes.arrays import Int64s
-from fencepost.monitor.crossings import Moves, crossings, jumped
+from fencepost.monitor.crossings import Moves, crossings, held_at, jumped
 from fencepost.monitor.found import (
     CROSSED,
     ENDED,
@@ -57,7 +57,7 @@ def transitions(settled: Settled, moved: Steps, rows: Rows, *, silent: bool) -> 
     before = np.where(moved.is_new, -1, moved.previous)
     after = moved.offset + np.arange(len(rows.slots))
     moves = Moves(before, after, settled.clocks)
-    crossed, held = crossings(layers, moved.positions, settled.strings, moves, expires)
+    crossed = crossings(layers, moved.positions, settled.strings, moves, expires)
     exits, parts = crossed.exit, []
     if settled.clocks is not None:
         # An exit that the row shows at or after the instant of expiry is the expiry.
@@ -66,7 +66,7 @@ def transitions(settled: Settled, moved: Steps, rows: Rows, *, silent: bool) -> 
         parts.append(ended_by_time(layers, exits.only(expired), ends[expired], ends[expired], moved.previous))
         exits = exits.only(~expired)
     if settled.timeout is not None:
-        left = _left_behind(held, moved)
+        left = _left_behind(settled, moved)
         gone = moved.clocks[moved.previous[left.moves]] + settled.timeout
         ends = expires[left.rules]
         parts.append(ended_by_time(layers, left, np.minimum(ends, gone), ends, moved.previous))
@@ -102,13 +102,15 @@ def ended_by_time(layers: Layers, pairs: Pairs, times: Int64s, expires: Int64s, 
     return found_of(pairs, "exit", ENDED, at, at, times, reason)
 
 
-def _left_behind(held: Pairs, moved: Steps) -> Pairs:
+def _left_behind(settled: Settled, moved: Steps) -> Pairs:
     """The rules that objects were inside when they went silent, with the rows that they came back with."""
-    returns = np.full(moved.positions.rows, -1, np.int64)
     again = np.flatnonzero(moved.is_new & (moved.previous >= 0))
-    returns[moved.previous[again]] = again
-    left = Pairs(returns[held.moves], held.rules)
-    return left.only(left.moves >= 0)
+    if not len(again):
+        return Pairs(_NOTHING, _NOTHING)
+    places = moved.previous[again]
+    clocks = None if settled.clocks is None else settled.clocks[places]
+    held = held_at(settled.layers, moved.positions.take(places), settled.strings, clocks, settled.expires)
+    return Pairs(again[held.moves], held.rules)
 
 
 def _crosses(settled: Settled, moved: Steps, before: Int64s, after: Int64s) -> Pairs:

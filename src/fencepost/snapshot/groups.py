@@ -1,12 +1,14 @@
 """One group of a snapshot: boxes over the same columns, behind two questions: which match, and why this structure."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fencepost.indexes import Borders, Crossings
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import structures
@@ -62,11 +64,61 @@ class Group:
 
     def match(self, batch: Batch) -> tuple[Int64s, UInt32s]:
         """For each row the boxes that hold: offsets and box numbers."""
-        groups = self.combination.codes([batch.keys[name] for name in self.keys]) if self.keys else None
         ordinals = [batch.ordinals[name] for name in self.attributes]
         valid = [batch.valid[name] for name in self.attributes]
-        offsets, boxes = self.structure.match(batch.rows, ordinals, valid, groups)
+        offsets, boxes = self.structure.match(batch.rows, ordinals, valid, self._key_codes(batch))
         return offsets, boxes
+
+    def _key_codes(self, batch: Batch) -> Int64s | None:
+        """The combined code of the keys of each row."""
+        return self.combination.codes([batch.keys[name] for name in self.keys]) if self.keys else None
+
+    @cached_property
+    def _borders(self) -> Borders:
+        """The boxes by their borders, numbered as here; built when moves are first asked about."""
+        assert len(self.attributes) < 2, "further attributes have borders, too"
+        firsts, lasts, groups = self.structure.contents()
+        if not self.attributes:
+            firsts = lasts = np.zeros((len(self.rules), 1), np.int64)
+        borders = Borders(values="float64" if self.structure.is_float else "int64")
+        borders.insert_ordinals(
+            np.arange(len(self.rules)),
+            np.ascontiguousarray(firsts[:, 0]),
+            np.ascontiguousarray(lasts[:, 0]),
+            groups if self.keys else None,
+        )
+        return borders
+
+    def crossings(self, batch: Batch, before: Int64s, after: Int64s) -> Crossings:
+        """The boxes that each move between rows of the batch enters and leaves, by number.
+
+        Only for groups over at most one attribute, and moves that do not lose its value.
+
+        Args:
+            batch: where moves start and end.
+            before: the row each starts at, or -1 if it has no start.
+            after: the row each ends at.
+        """
+        groups = self._key_codes(batch)
+        ordinals, valid = np.zeros(batch.rows, np.int64), None
+        if self.attributes:
+            ordinals, valid = batch.ordinals[self.attributes[0]], batch.valid[self.attributes[0]]
+        missing = None if valid is None else ~valid
+        nowhere = before < 0
+        absent = None
+        if missing is not None:
+            nowhere |= missing[before]
+            absent = missing[after]
+        return self._borders.crossings_ordinals(
+            ordinals[before],
+            ordinals[after],
+            nowhere if nowhere.any() else None,
+            None if groups is None else groups[before],
+            None if groups is None else groups[after],
+            absent,
+            cross=False,
+            slots=True,
+        )
 
     def boxes_of(self, rule: int) -> list[int]:
         """The boxes of one rule."""

@@ -19,6 +19,10 @@ from fencepost.snapshot.keys import KeyColumn
 __all__ = ["Home", "Layer", "joined_bands", "joined_boxes", "joined_rules", "taken_bands"]
 
 
+_REPAID = 4
+"""Finding the border of a box costs about as much as this many moves save."""
+
+
 class Home(NamedTuple):
     """Where a layer is saved."""
 
@@ -61,6 +65,7 @@ class Layer:
         self.dropped = dict(dropped)
         self.home: Home | None = None
         """Where the layer is saved; None if it never was."""
+        self._moves = 0
 
     @classmethod
     def build(
@@ -87,6 +92,11 @@ class Layer:
 
     def __len__(self) -> int:
         return len(self.rules.ids)
+
+    def repays_borders(self, moves: int) -> bool:
+        """Whether so many moves, with those asked about before, are worth finding the borders of all boxes."""
+        self._moves += moves
+        return self._moves * _REPAID >= len(self)
 
     @property
     def identity(self) -> Hashable:

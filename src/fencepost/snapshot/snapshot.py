@@ -232,6 +232,39 @@ class Snapshot:
             unique_rows(offsets, rows, np.full(len(self.rules.ids) if longest > SHORT_ROW else 0, -1, np.int64))
         return Matches(offsets, rows[: offsets[-1]])
 
+    @cached_property
+    def has_borders(self) -> bool:
+        """Whether `crossings` can tell: every rule is one box over one attribute at most."""
+        return not self._several and all(len(group.attributes) < 2 for _, group in self._live)
+
+    def repays_borders(self, moves: int) -> bool:
+        """Whether so many moves, with those asked about before, are worth building what `crossings` needs."""
+        repaid = [layer.repays_borders(moves) for layer in self.layers]  # every layer counts its moves
+        return all(repaid)
+
+    def crossings(self, batch: Batch, before: Int64s, after: Int64s) -> list[tuple[Int64s, Int64s]]:
+        """What moves between rows of the batch enter, and what they leave: pairs of move and row of `rules`.
+
+        Args:
+            batch: where moves start and end.
+            before: the row each starts at, or -1 if it has no start.
+            after: the row each ends at; where the start has a value, the end has one, too.
+        """
+        kinds: tuple[list[tuple[Int64s, Int64s]], ...] = ([], [])
+        for (_, group), rows in zip(self._live, self._box_rows, strict=True):
+            found = group.crossings(batch, before, after)
+            for kind, each in zip(kinds, (found.enter, found.exit), strict=True):
+                kind.append((np.repeat(np.arange(len(after)), each.counts), rows[each.ids]))
+        nothing = np.zeros(0, np.int64)
+        pairs = []
+        for kind in kinds:
+            moves, rules = (np.concatenate(column) for column in zip((nothing, nothing), *kind, strict=True))
+            if self._any_hidden is not None:
+                shown = ~self._any_hidden[rules]
+                moves, rules = moves[shown], rules[shown]
+            pairs.append((moves, rules))
+        return pairs
+
     def _found(self, batch: Batch, numbers: Sequence[Int64s]) -> tuple[Int64s, Int64s]:
         """What all groups find, row by row: for each box its number, which is given per group."""
         answers = [group.match(batch) for _, group in self._live]

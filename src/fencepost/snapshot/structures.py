@@ -49,6 +49,10 @@ class Structure(Protocol):
         """What it is, and why it was chosen."""
 
     @property
+    def is_float(self) -> bool:
+        """Whether what is indexed are doubles."""
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
 
@@ -128,6 +132,11 @@ class Sliced:
         )
 
     @property
+    def is_float(self) -> bool:
+        """See `Structure`."""
+        return self.index.values == "float64"
+
+    @property
     def nbytes(self) -> int:
         """See `Structure`."""
         return self.index.storage().nbytes + self.firsts.nbytes + self.lasts.nbytes
@@ -184,6 +193,11 @@ class Boxed:
             f"BoxIndex over {', '.join(attributes)} ({inside}): the most selective range alone would find about "
             f"{self.expected:,.1f} boxes per value"
         )
+
+    @property
+    def is_float(self) -> bool:
+        """See `Structure`."""
+        return self.index.values == "float64"
 
     @property
     def nbytes(self) -> int:

@@ -18,7 +18,7 @@ from fencepost.indexes.borders.border_moves import (
     Asked,
     Gone,
     Moves,
-    find_places,
+    find_moves,
     translate,
     write_met,
     write_moves,
@@ -33,8 +33,8 @@ from fencepost.indexes.vectors import PADDING, aligned_empty
 __all__ = ["ROUND", "AxisRules", "Rounds"]
 
 _FORMAT = 1
-ROUND = 8192
-_STAGE = 1 << 15
+ROUND = 1 << 14
+_STAGE = 1 << 16
 _MOST_PARTS = 8
 _NO_MASK = np.zeros(0, np.bool_)
 _NO_GROUPS = np.zeros(0, np.int64)
@@ -72,6 +72,7 @@ class AxisRules:
         self.is_float = False
         self._stage: UInt32s = aligned_empty(0, np.uint32)
         self._places: UInt32s = np.empty((0, 0, 4), np.uint32)
+        self._where: Int64s = np.empty(ROUND, np.int64)
         self.clear()
 
     def clear(self) -> None:
@@ -344,7 +345,7 @@ class AxisRules:
             if len(asked.groupless):
                 regrouped |= asked.groupless
         for column, part in enumerate(parts):
-            find_places(part, self.lists, asked, places, column)
+            find_moves(part, self.lists, asked, self._where, places, column)
         keyed = np.array([part.meta[1] != 0 for part in parts], np.bool_)
         return Moves(places, keyed, asked.first, regrouped, asked.missing)
 

@@ -82,7 +82,7 @@ class Part(NamedTuple):
     scales: Float64s
     """Per large group: origin, buckets per unit, first of its buckets, number of buckets."""
     buckets: UInt32s
-    """Per bucket: how many starts, how many ends of its group are in earlier ones."""
+    """Per bucket: positions of the first start and the first end of its group that are in it or a later one."""
     meta: Int64s
     """[values are float64, keyed by group, first position, rules, marks before it, mark entries before it]"""
 
@@ -292,6 +292,8 @@ def fill_buckets(
         scales[row, 0] = origin
         scales[row, 1] = per_unit
         at = i64(scales[row, 2])
+        buckets[at, 0] = begin
+        buckets[at, 1] = begin
         for i in range(begin, end):
             buckets[at + 1 + bucket_of(decoded(start_keys[i], is_float), origin, per_unit, count), 0] += 1
             buckets[at + 1 + bucket_of(decoded(end_keys[i], is_float), origin, per_unit, count), 1] += 1

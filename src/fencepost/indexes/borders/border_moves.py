@@ -1,11 +1,10 @@
 """How moves are answered from the lists: find where both ends of each lie, then write what is between.
 
-Finding goes stage by stage over blocks of values, each stage asking for the memory that the next one reads.
+Finding goes stage by stage over all values of a round; stages ask for memory some rows ahead of reading it.
 """
 
 from typing import Any, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 
 from fencepost.compiled import kernel
@@ -14,7 +13,7 @@ from fencepost.indexes.borders.border_lists import BLOCK_STARTS, TABLE_STARTS, L
 from fencepost.indexes.idmap import spread
 from fencepost.indexes.intervals.slice_search import Translation
 from fencepost.indexes.intervals.window_kernels import bucket_of, decoded
-from fencepost.indexes.vectors import PADDING, copy_run, count_above, prefetch, widen_run
+from fencepost.indexes.vectors import PADDING, copy_run, first_above, prefetch, widen_run
 
 __all__ = [
     "CHEAPER",
@@ -26,7 +25,7 @@ __all__ = [
     "Asked",
     "Gone",
     "Moves",
-    "find_places",
+    "find_moves",
     "translate",
     "write_met",
     "write_moves",
@@ -34,13 +33,15 @@ __all__ = [
 
 ENTER, EXIT, CROSS = 0, 1, 2
 CHEAPER, WALK, COMPARE = 0, 1, 2
-_BLOCK = 64
-_NOWHERE = -1
+_NOWHERE, _GROUP = -1, -2
 _COMPARED = 64
-_AHEAD = 8
+_AHEAD = 16
+_CACHED_RULES = 1 << 17
+"""Rules whose lists the cache holds, so that asking for them ahead costs more than it saves."""
 _SMALLEST = -(2**63)
 _EVERYWHERE = 2**32
 _FEW_STARTS = 64
+_LONGEST_PAUSE = 15
 
 
 class Gone(NamedTuple):
@@ -85,120 +86,104 @@ class Moves(NamedTuple):
 
 
 @kernel
-def find_places(part: Part, lists: Lists, asked: Asked, places: UInt32s, column: int) -> None:
-    """Write where both ends of each move lie among the starts and ends of a part.
+def find_buckets(part: Part, values: Int64s, groups: Int64s, nowhere: Bools, groupless: Bools, where: Int64s) -> None:
+    """Write the bucket of each value, `_GROUP` less the number of a group without buckets, or `_NOWHERE`.
 
-    What is missing, or in a group without rules, lies before everything.
+    A loop per step over all values: each is simple enough for vectors, or asks for memory some rows ahead.
     """
-    start_keys, end_keys = lists.start_keys, lists.end_keys
-    table, group_keys, groups_first = part.groups_table, part.group_keys, part.groups_first
-    scales, buckets = part.scales, part.buckets
-    is_float, keyed, first = part.meta[0] != 0, part.meta[1] != 0, part.meta[2]
-    before, after, unplaced, missing, groupless = asked.before, asked.after, asked.first, asked.missing, asked.groupless
-    before_groups, after_groups = asked.before_groups, asked.after_groups
-    values = np.empty(2 * _BLOCK, np.int64)
-    keys = np.empty(2 * _BLOCK, np.int64)
-    numbers = np.empty(2 * _BLOCK, np.int64)
-    where = np.empty(2 * _BLOCK, np.int64)
-    begins = np.empty((2 * _BLOCK, 2), np.int64)
-    limits = np.empty((2 * _BLOCK, 2), np.int64)
-    for block in range(0, len(after), _BLOCK):
-        size = min(_BLOCK, len(after) - block)
-        for i in range(size):
-            values[2 * i] = before[block + i]
-            values[2 * i + 1] = after[block + i]
-        if keyed:
-            for i in range(size):
-                keys[2 * i] = before_groups[block + i]
-                keys[2 * i + 1] = after_groups[block + i]
-            for i in range(2 * size):
-                numbers[i] = spread(keys[i], len(table))
-                prefetch(table, numbers[i])
-            for i in range(2 * size):
-                at = numbers[i]
-                group = _NOWHERE
-                while table[at] != 0:
-                    if group_keys[i64(table[at]) - 1] == keys[i]:
-                        group = i64(table[at]) - 1
-                        break
-                    at = at + 1 if at + 1 < len(table) else 0
-                numbers[i] = group
-                if group != _NOWHERE:
-                    prefetch(groups_first, group)
-                    if group < len(scales):
-                        prefetch(scales, 4 * group)
-            for i in range(size):
-                if len(groupless) > 0 and groupless[block + i]:
-                    numbers[2 * i] = _NOWHERE
-        else:
-            for i in range(2 * size):
-                numbers[i] = 0
-        if len(unplaced) > 0:
-            for i in range(size):
-                if unplaced[block + i]:
-                    numbers[2 * i] = _NOWHERE
-        if len(missing) > 0:
-            for i in range(size):
-                if missing[block + i]:
-                    numbers[2 * i + 1] = _NOWHERE
-        for i in range(2 * size):
-            group = numbers[i]
+    table, group_keys, scales = part.groups_table, part.group_keys, part.scales
+    is_float, keyed, last = part.meta[0] != 0, part.meta[1] != 0, len(values) - 1
+    if keyed:
+        for i in range(len(values)):
+            where[i] = spread(groups[i], len(table))
+        for i in range(len(values)):
+            prefetch(table, where[min(i + _AHEAD, last)])
+            at = where[i]
             where[i] = _NOWHERE
-            if group != _NOWHERE and group < len(scales):
+            while table[at] != 0:
+                if group_keys[i64(table[at]) - 1] == groups[i]:
+                    where[i] = i64(table[at]) - 1
+                    break
+                at = at + 1 if at + 1 < len(table) else 0
+        for i in range(len(values)):
+            group = where[i]
+            if len(scales) > 0:
+                prefetch(scales, 4 * min(max(where[min(i + _AHEAD, last)], 0), len(scales) - 1))
+            if group >= len(scales):
+                where[i] = _GROUP - group
+            elif group != _NOWHERE:
                 where[i] = i64(scales[group, 2]) + bucket_of(
                     decoded(values[i], is_float), scales[group, 0], scales[group, 1], scales[group, 3]
                 )
-                prefetch(buckets, 2 * where[i])
-        for i in range(2 * size):
-            group, bucket = numbers[i], where[i]
-            begin = first
-            end = first
-            if group != _NOWHERE:
-                begin = first + i64(groups_first[group])
-                end = first + i64(groups_first[group + 1])
-            if bucket != _NOWHERE:
-                begins[i, 0] = begin + i64(buckets[bucket, 0])
-                begins[i, 1] = begin + i64(buckets[bucket, 1])
-                limits[i, 0] = begin + i64(buckets[bucket + 1, 0])
-                limits[i, 1] = begin + i64(buckets[bucket + 1, 1])
+    elif len(scales) > 0:
+        origin, per_unit, count = scales[0, 0], scales[0, 1], scales[0, 3]
+        for i in range(len(values)):
+            where[i] = bucket_of(decoded(values[i], is_float), origin, per_unit, count)
+    else:
+        for i in range(len(values)):
+            where[i] = _GROUP
+    if len(groupless) > 0 and keyed:
+        for i in range(len(values)):
+            where[i] = _NOWHERE if groupless[i] else where[i]
+    if len(nowhere) > 0:
+        for i in range(len(values)):
+            where[i] = _NOWHERE if nowhere[i] else where[i]
+
+
+@kernel
+def find_places(part: Part, lists: Lists, values: Int64s, where: Int64s, places: UInt32s, column: int, at: int) -> None:
+    """Write where values lie among the starts and ends of a part, given their buckets, to `places` from `at` on.
+
+    What is nowhere, or in a group without rules, lies before everything.
+    """
+    start_keys, end_keys, groups_first, buckets = lists.start_keys, lists.end_keys, part.groups_first, part.buckets
+    first, last = part.meta[2], len(values) - 1
+    beyond_cache = part.meta[3] > _CACHED_RULES
+    for row in range(len(values)):
+        if beyond_cache and len(buckets) > 0:
+            prefetch(buckets, 2 * max(where[min(row + 2 * _AHEAD, last)], 0))
+            ahead = max(where[min(row + _AHEAD, last)], 0)
+            start, end = i64(buckets[ahead, 0]), i64(buckets[ahead, 1])
+            prefetch(start_keys, start)
+            prefetch(start_keys, start + 7)
+            prefetch(end_keys, end)
+            prefetch(end_keys, end + 7)
+        value, bucket = values[row], where[row]
+        if bucket >= 0:
+            a, c = i64(buckets[bucket, 0]), i64(buckets[bucket, 1])
+            b, d = i64(buckets[bucket + 1, 0]), i64(buckets[bucket + 1, 1])
+        elif bucket == _NOWHERE:
+            places[row, column, at] = first
+            places[row, column, at + 1] = first
+            continue
+        else:
+            a, b = first + i64(groups_first[_GROUP - bucket]), first + i64(groups_first[_GROUP - bucket + 1])
+            c, d = a, b
+        while b - a > _COMPARED:
+            middle = (a + b) >> 1
+            if start_keys[middle] <= value:
+                a = middle + 1
             else:
-                begins[i, 0] = begin
-                begins[i, 1] = begin
-                limits[i, 0] = end
-                limits[i, 1] = end
-            prefetch(start_keys, begins[i, 0])
-            prefetch(end_keys, begins[i, 1])
-        for i in range(2 * size):
-            value = values[i]
-            row, side = block + (i >> 1), 2 * (i & 1)
-            a, b = begins[i, 0], limits[i, 0]
-            while b - a > _COMPARED:
-                middle = (a + b) >> 1
-                if start_keys[middle] <= value:
-                    a = middle + 1
-                else:
-                    b = middle
-            while a < b:
-                compared = min(b - a, 8)
-                passed = compared - count_above(start_keys, a, compared, value)
-                a += passed
-                if passed < 8:
-                    break
-            places[row, column, side] = a
-            a, b = begins[i, 1], limits[i, 1]
-            while b - a > _COMPARED:
-                middle = (a + b) >> 1
-                if end_keys[middle] < value:
-                    a = middle + 1
-                else:
-                    b = middle
-            while a < b and value > _SMALLEST:
-                compared = min(b - a, 8)
-                passed = compared - count_above(end_keys, a, compared, value - 1)
-                a += passed
-                if passed < 8:
-                    break
-            places[row, column, side + 1] = a
+                b = middle
+        places[row, column, at] = first_above(start_keys, a, b, value)
+        while d - c > _COMPARED:
+            middle = (c + d) >> 1
+            if end_keys[middle] < value:
+                c = middle + 1
+            else:
+                d = middle
+        if value > _SMALLEST:
+            c = first_above(end_keys, c, d, value - 1)
+        places[row, column, at + 1] = c
+
+
+@kernel
+def find_moves(part: Part, lists: Lists, asked: Asked, where: Int64s, places: UInt32s, column: int) -> None:
+    """Write where both ends of each move lie; `where` has room for their buckets."""
+    find_buckets(part, asked.before, asked.before_groups, asked.first, asked.groupless, where)
+    find_places(part, lists, asked.before, where, places, column, 0)
+    find_buckets(part, asked.after, asked.after_groups, asked.missing, asked.missing[:0], where)
+    find_places(part, lists, asked.after, where, places, column, 2)
 
 
 @kernel
@@ -250,6 +235,52 @@ def write_held(
 
 
 @kernel
+def write_runs(
+    start_slots: UInt32s,
+    end_slots: UInt32s,
+    least_ends: UInt32s,
+    places: UInt32s,
+    row: int,
+    beyond_cache: bool,
+    offsets: Int64s,
+    out: UInt32s,
+) -> Any:
+    """Write the rows from one on that jump over nothing: a run of starts and one of ends each; where it stopped."""
+    rows, room = places.shape[0], len(out) // 3
+    entered, left, crossed = offsets[ENTER, row], offsets[EXIT, row] + room, offsets[CROSS, row]
+    while row < rows:
+        if beyond_cache:
+            ahead = min(row + _AHEAD, rows - 1)
+            start = min(i64(places[ahead, 0, 0]), i64(places[ahead, 0, 2]))
+            end = min(i64(places[ahead, 0, 1]), i64(places[ahead, 0, 3]))
+            prefetch(least_ends, start // BLOCK_STARTS)
+            prefetch(start_slots, start)
+            prefetch(start_slots, start + 15)
+            prefetch(end_slots, end)
+            prefetch(end_slots, end + 15)
+        s0, e0 = i64(places[row, 0, 0]), i64(places[row, 0, 1])
+        s1, e1 = i64(places[row, 0, 2]), i64(places[row, 0, 3])
+        # What cannot be foreseen is computed without branches; one vector is copied even if there is nothing.
+        up = (s1 >= s0) & (e1 >= e0)
+        start, starts = min(s0, s1), abs(s1 - s0)
+        end, ends = min(e0, e1), abs(e1 - e0)
+        if (starts > 0) & (ends > 0) & (i64(least_ends[start // BLOCK_STARTS]) < end + ends):
+            break
+        most = max(starts, ends) + PADDING
+        if entered + most > room or left + most > 2 * room:
+            break
+        copy_run(out, entered if up else left, start_slots, start, max(starts, 1))
+        copy_run(out, left if up else entered, end_slots, end, max(ends, 1))
+        entered += starts if up else ends
+        left += ends if up else starts
+        row += 1
+        offsets[ENTER, row] = entered
+        offsets[EXIT, row] = left - room
+        offsets[CROSS, row] = crossed
+    return row
+
+
+@kernel
 def write_moves(
     lists: Lists,
     slot_starts: UInt32s,
@@ -266,6 +297,8 @@ def write_moves(
     `out` has three regions of equal size, one per kind; `offsets` has a row per kind: on return, of every row done,
     where its slots end in their region. `row` is the one to go on with, whose regions are empty. `strategy` is
     `WALK` over the borders between, `COMPARE` what holds at both ends, or per move what is `CHEAPER`.
+
+    Rows that jump over nothing are left to `write_runs` where all may be such; it is asked less often if few are.
     """
     start_slots, start_ends, end_slots, least_ends = (
         lists.start_slots,
@@ -281,9 +314,19 @@ def write_moves(
     some_gone = len(gone_starts) > 0
     parts = places.shape[1]
     rows = places.shape[0]
-    entered, left, crossed = i64(0), i64(room), i64(2 * room)
+    beyond_cache = len(start_slots) > _CACHED_RULES
+    offsets[:, row] = 0
+    all_plain = parts == 1 and not some_gone and not some_first and not some_regrouped and not some_missing
+    pause, next_try = 0, row if all_plain and strategy != COMPARE else rows
     while row < rows:
-        if row + _AHEAD < rows:
+        if row >= next_try:
+            reached = write_runs(start_slots, end_slots, least_ends, places, row, beyond_cache, offsets, out)
+            pause = 0 if reached > row else min(2 * pause + 1, _LONGEST_PAUSE)
+            row, next_try = reached, reached + 1 + pause
+            if row == rows:
+                break
+        entered, left, crossed = offsets[ENTER, row], offsets[EXIT, row] + room, offsets[CROSS, row] + 2 * room
+        if beyond_cache and row + _AHEAD < rows:
             for part in range(parts):
                 start = min(i64(places[row + _AHEAD, part, 0]), i64(places[row + _AHEAD, part, 2]))
                 end = min(i64(places[row + _AHEAD, part, 1]), i64(places[row + _AHEAD, part, 3]))

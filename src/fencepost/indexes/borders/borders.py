@@ -53,7 +53,7 @@ class Borders(BorderIndex):
         values: ``"int64"`` or ``"float64"``; if not given, the first insert or update decides.
 
     Costs: a move is two lookups and what it reports; insert and remove amortised O(log n) rebuilds; about 40 bytes
-    per rule and 25 per object.
+    per rule and 28 per object.
 
     >>> borders = Borders()
     >>> borders.insert_many([1, 2, 5], [10.0, 10.0, 70.0], [20.0, 50.0, 80.0])

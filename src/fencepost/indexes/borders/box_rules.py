@@ -1,4 +1,4 @@
-"""Rules on several axes: the borders passed on each find candidates, their ranges decide. Carries n-D `Borders`."""
+"""Rules on several axes, the engine of n-D `Borders`: two stabs are compared; what is jumped over is walked to."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
@@ -8,18 +8,22 @@ import numpy.typing as npt
 
 from fencepost.compiled import kernel
 from fencepost.indexes import idmap
-from fencepost.indexes.arguments import kernel_ready
-from fencepost.indexes.arrays import Bools, Int64s, i64
+from fencepost.indexes.arguments import Column, kernel_ready
+from fencepost.indexes.arrays import Bools, Int64s, UInt32s, i64
 from fencepost.indexes.borders.axis import ROUND, AxisRules, Rounds
 from fencepost.indexes.borders.bmq_kernels import find_all
 from fencepost.indexes.borders.border_moves import Asked
 from fencepost.indexes.borders.contract import Crossings
 from fencepost.indexes.borders.lines import lines_meet, only
+from fencepost.indexes.boxes.box_index import BoxIndex
 from fencepost.indexes.matches import Matches
 from fencepost.indexes.ordinal import ValueType
+from fencepost.indexes.vectors import PADDING, is_among
 
 __all__ = ["BoxRules"]
 
+_COMPARED_ROWS = 4096
+_FEW = 64
 _CANDIDATES = 1 << 17
 """Judged in one round, on average: as many as stay in the cache."""
 _FIRST_ROUND = 64
@@ -38,12 +42,16 @@ class Boxes(NamedTuple):
 class BoxRules:
     """Boxes with ids and groups, asked what moves enter, leave and cross.
 
-    Every axis has its ranges in an `AxisRules`, by place. The candidates of a move are the boxes whose borders it
-    passes on any axis (the paper's walk per axis) or, where these are more, those whose range on the best axis meets
-    the move's; so are those of a move without a way, of an object that was nowhere or in another group. The best axis
-    is the one on which fewest boxes hold at their middles, chosen when the number of boxes has doubled.
+    What a move enters and leaves is the difference of the boxes that hold at its two ends, which a `BoxIndex` finds.
 
-    Invariants: (1) every id has a place of its own; (2) every axis holds exactly the places in use, with their ranges.
+    Only who asks for what is jumped over needs borders: then every axis has its ranges in an `AxisRules`, by place,
+    built when first asked for. The candidates of a move are the boxes whose borders it passes on any axis (the paper's
+    walk per axis) or, where these are more, those whose range on the best axis meets the move's; so are those of a
+    move without a way, of an object that was nowhere or in another group. The best axis is the one on which fewest
+    boxes hold at their middles, chosen when the number of boxes has doubled.
+
+    Invariants: (1) every id has a place of its own; (2) the index, and every axis if there are any, holds exactly the
+    places in use, with their ranges.
     """
 
     def __init__(self, dimensions: int) -> None:
@@ -59,7 +67,10 @@ class BoxRules:
         self._boxes = Boxes(
             np.zeros((0, d), np.int64), np.zeros((0, d), np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_)
         )
-        self._axes = [AxisRules() for _ in range(d)]
+        self._index = BoxIndex(d)
+        self._slot_places: Int64s | None = None
+        """The place of every slot of the index; None if that has changed."""
+        self._axes: list[AxisRules] = []
         self._best, self._chosen_at = 0, 0
         self._ticks = np.zeros(0, np.int64)
         self._tick = 0
@@ -72,7 +83,7 @@ class BoxRules:
     @property
     def keyed(self) -> bool:
         """Whether any box has a group."""
-        return self._axes[0].keyed
+        return self._index.keyed or any(rules.keyed for rules in self._axes)
 
     def slots_of(self, ids: Int64s) -> Int64s:
         """The place of each id, or -1."""
@@ -102,12 +113,30 @@ class BoxRules:
         self._boxes = Boxes(*columns)
         self._places = idmap.grown(self._places, len(ids))
         put_all(self._places, ids, places)
+        self._slot_places = None
+        self._index.values = self._kind
+        self._index.insert_ordinals(places, firsts, lasts, _optional_groups(groups, in_all))
+        if self._axes:
+            self._insert_on_axes(places)
+
+    @property
+    def _kind(self) -> ValueType:
+        return "float64" if self.is_float else "int64"
+
+    def _insert_on_axes(self, places: Int64s) -> None:
         for axis, rules in enumerate(self._axes):
             rules.is_float = self.is_float
-            own_firsts, own_lasts = (np.ascontiguousarray(column[:, axis]) for column in (firsts, lasts))
-            rules.insert(places, own_firsts, own_lasts, groups, in_all)
+            firsts, lasts = (np.ascontiguousarray(column[places, axis]) for column in self._boxes[:2])
+            rules.insert(places, firsts, lasts, self._boxes.groups[places], ~self._boxes.grouped[places])
         if self.live > 2 * self._chosen_at:
             self._choose_axis()
+
+    def _build_axes(self) -> None:
+        """Have the borders of every axis, if there are none yet."""
+        if not self._axes:
+            self._axes = [AxisRules() for _ in range(self.dimensions)]
+            if self.live:
+                self._insert_on_axes(np.sort(self._places.places()))
 
     def _choose_axis(self) -> None:
         places = self._places.places()
@@ -124,11 +153,15 @@ class BoxRules:
         """Take out the boxes at these places."""
         for rules in self._axes:
             rules.remove(rules.slots_of(slots))
+        self._slot_places = None
+        self._index.remove_many(slots)
         drop_all(self._places, self._ids[slots])
         self._vacant += slots.tolist()
 
     def compact(self) -> None:
         """Merge all changes into freshly built lists."""
+        self._slot_places = None
+        self._index.compact()
         for rules in self._axes:
             rules.compact()
 
@@ -148,6 +181,9 @@ class BoxRules:
         outgrow: bool = False,  # noqa: ARG002
     ) -> Crossings:
         """What each of so many moves enters, leaves and (if asked for) crosses along its straight line."""
+        if not cross:
+            return self._compared(rows, asked, slots)
+        self._build_axes()
         kinds: list[list[Matches]] = [[], [], []]
         start, size = 0, _FIRST_ROUND
         while start < rows:
@@ -160,6 +196,38 @@ class BoxRules:
             size = int(np.clip(_CANDIDATES / (1 + each), _FIRST_ROUND, ROUND))
         enter, exit, crossed = (_joined(kind, self._ids, slots) for kind in kinds)
         return Crossings(enter, exit, crossed if cross else None)
+
+    def _compared(self, rows: int, asked: Rounds, slots: bool) -> Crossings:
+        """What moves enter and leave: the difference of what holds after and before."""
+        if self._slot_places is None:
+            self._slot_places = self._index.slot_ids
+        kinds: list[list[Matches]] = [[], []]
+        for start in range(0, rows, _COMPARED_ROWS):
+            moves = asked(start, min(start + _COMPARED_ROWS, rows))
+            nowhere = [mask for mask in (moves.first, moves.missing) if len(mask)]
+            was = self._held(moves.before, nowhere, moves.before_groups)
+            if len(moves.groupless):
+                at = np.repeat(np.arange(len(was)), was.counts)
+                kept = only(was, ~(moves.groupless[at] & self._boxes.grouped[self._slot_places[was.ids]]))
+                was = Matches(kept.offsets, np.append(kept.ids, np.zeros(PADDING, np.uint32)))
+            now = self._held(moves.after, nowhere[-1:] if len(moves.missing) else [], moves.after_groups)
+            if len(self._ticks) < len(self._slot_places):
+                self._ticks = np.zeros(len(self._slot_places) + len(self._slot_places) // 8, np.int64)
+            offsets = np.zeros((2, len(now) + 1), np.int64)
+            entered, left = (np.empty(int(each.offsets[-1]) + 1, np.uint32) for each in (now, was))
+            compare(was.offsets, was.ids, now.offsets, now.ids, self._ticks, self._tick, offsets, entered, left)
+            self._tick += 2 * len(now)
+            for kind, ends, found in zip(kinds, offsets, (entered, left), strict=True):
+                kind.append(Matches(ends, self._slot_places[found[: ends[-1]]]))
+        enter, exit = (_joined(kind, self._ids, slots) for kind in kinds)
+        return Crossings(enter, exit, None)
+
+    def _held(self, ordinals: Int64s, nowhere: list[Bools], groups: Int64s) -> Matches:
+        """The slots of the boxes that hold at each position."""
+        absent = None
+        if nowhere:
+            absent = np.repeat(np.logical_or.reduce(nowhere)[:, np.newaxis], self.dimensions, axis=1)
+        return self._index.stab_ordinals(ordinals, absent, groups if len(groups) else None, slots=True)
 
     def _candidates(self, moves: Asked) -> list[Matches]:
         """The places that each move may enter, leave or cross; some of them several times."""
@@ -209,32 +277,28 @@ class BoxRules:
         if cross:
             at = np.repeat(np.arange(rows), neither.counts)
             firsts, lasts = self._boxes.firsts[neither.ids], self._boxes.lasts[neither.ids]
-            kind: ValueType = "float64" if self.is_float else "int64"
-            neither = only(neither, lines_meet(moves.before[at], moves.after[at], firsts, lasts, kind))
+            neither = only(neither, lines_meet(moves.before[at], moves.after[at], firsts, lasts, self._kind))
         return enter, exit, neither
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything as flat arrays; changes are merged in first."""
         in_use = np.zeros(len(self._ids), np.bool_)
         in_use[self._places.places()] = True
-        own = {"ids": self._ids, "in_use": in_use, "best": np.array([self._best, self._chosen_at])}
+        own = {"ids": self._ids, "in_use": in_use, "is_float": np.array(self.is_float)}
         arrays = {f"box.{name}": array for name, array in (own | self._boxes._asdict()).items()}
-        for axis, rules in enumerate(self._axes):
-            arrays |= {f"axis{axis}.{name}": array for name, array in rules.to_arrays().items()}
-        return arrays
+        self._slot_places = None
+        return arrays | {f"index.{name}": array for name, array in self._index.to_arrays().items()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """The boxes that `to_arrays` described."""
-        own = {name: kernel_ready(arrays[f"box.{name}"]) for name in ("ids", "in_use", "best", *Boxes._fields)}
+        own = {name: kernel_ready(arrays[f"box.{name}"]) for name in ("ids", "in_use", *Boxes._fields)}
         rules = cls(own["firsts"].shape[1])
-        for axis in range(rules.dimensions):
-            prefix = f"axis{axis}."
-            rules._axes[axis] = AxisRules.from_arrays(
-                {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-            )
-        rules.is_float = rules._axes[0].is_float
-        rules._best, rules._chosen_at = own["best"].tolist()
+        rules.is_float = bool(arrays["box.is_float"])
+        prefix = "index."
+        rules._index = BoxIndex.from_arrays(
+            {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        )
         rules._ids, rules._boxes = own["ids"], Boxes(*(own[name] for name in Boxes._fields))
         places = np.flatnonzero(own["in_use"])
         rules._vacant = np.flatnonzero(~own["in_use"]).tolist()
@@ -245,13 +309,20 @@ class BoxRules:
     def nbytes(self) -> int:
         """Bytes of all arrays."""
         own = [*self._places, self._ids, *self._boxes, self._ticks]
-        return sum(rules.nbytes() for rules in self._axes) + sum(array.nbytes for array in own)
+        borders = sum(rules.nbytes() for rules in self._axes)
+        return self._index.storage().nbytes + borders + sum(array.nbytes for array in own)
 
     def check(self) -> None:
         """Assert every invariant."""
         places = self._places.places()
         assert sorted([*places.tolist(), *self._vacant]) == list(range(len(self._ids))), "a place is an id's or vacant"
         assert (find_all(self._places, self._ids[places]) == places).all(), "every id has its place"
+        self._index.check()
+        assert len(self._index) == self.live, "the index holds every box"
+        for place in places.tolist():
+            held = (*self._index.ordinals(place), self._index.group_of(place))
+            own = self.rule(place)
+            assert held == (tuple(own[0]), tuple(own[1]), own[2]), "with its ranges and its group"
         for axis, rules in enumerate(self._axes):
             rules.check()
             assert rules.live == self.live, "every axis holds every box"
@@ -270,6 +341,13 @@ def _joined(parts: list[Matches], ids: Int64s, slots: bool) -> Matches:
     return Matches(
         np.concatenate([np.zeros(1, np.int64), *offsets]), places.astype(np.uint32) if slots else ids[places]
     )
+
+
+def _optional_groups(groups: Int64s, in_all: Bools) -> Column | None:
+    """Groups as a caller passes them: None for what is in all of them."""
+    if in_all.all():
+        return None
+    return [None if every else group for group, every in zip(groups.tolist(), in_all, strict=True)]
 
 
 @kernel
@@ -336,3 +414,44 @@ def judge(
         ends[0, row + 1] = a
         ends[1, row + 1] = b
         ends[2, row + 1] = c
+
+
+@kernel
+def compare(
+    before: Int64s,
+    was: UInt32s,
+    after: Int64s,
+    now: UInt32s,
+    ticks: Int64s,
+    tick: int,
+    ends: Int64s,
+    entered: UInt32s,
+    left: UInt32s,
+) -> None:
+    """The slots of each row that are only in the one answer or only in the other.
+
+    Few are looked for among the others, a vector at a time; many are marked in `ticks`, of which two per row are new.
+    """
+    a, b = i64(0), i64(0)
+    for row in range(len(after) - 1):
+        first, last = before[row], before[row + 1]
+        start, stop = after[row], after[row + 1]
+        if min(last - first, stop - start) <= _FEW:
+            for i in range(start, stop):
+                entered[a] = now[i]
+                a += not is_among(was, first, last - first, now[i])
+            for i in range(first, last):
+                left[b] = was[i]
+                b += not is_among(now, start, stop - start, was[i])
+        else:
+            for i in range(first, last):
+                ticks[was[i]] = tick + 2 * row + 1
+            for i in range(start, stop):
+                entered[a] = now[i]
+                a += ticks[now[i]] != tick + 2 * row + 1
+                ticks[now[i]] = tick + 2 * row + 2
+            for i in range(first, last):
+                left[b] = was[i]
+                b += ticks[was[i]] != tick + 2 * row + 2
+        ends[0, row + 1] = a
+        ends[1, row + 1] = b

@@ -16,7 +16,7 @@ from fencepost.indexes.vectors import prefetch
 __all__ = ["GROUPED", "PLACED", "UNKNOWN", "ObjectColumn", "ObjectTable", "follow", "object_column"]
 
 UNKNOWN, PLACED, GROUPED = 0, 1, 2
-_BLOCK = 64
+_BLOCK = 128
 _AHEAD = 16
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
@@ -34,11 +34,11 @@ class ObjectTable:
     Objects are told apart as Python does (1, 1.0 and True are one). Whole numbers that fit int64 are in `_numbers`,
     by slot, and found through `_table` (open addressing, 1 + slot, 0 is free); all others are in a dict.
 
-    Invariants: (1) a slot is vacant, a number's or a name's, never two of them; (2) `_table` has at least a quarter
-    more places than there are numbers, and no free place between a number's home and its own; (3) `states` is
+    Invariants: (1) a slot is vacant, a number's or a name's, never two of them; (2) `_table` has at least two
+    thirds more places than there are numbers, and no free place between a number's home and its own; (3) `states` is
     `UNKNOWN` in vacant slots, `GROUPED` where the last column of `positions` is the group of the object.
 
-    Costs: about 25 bytes per integer object and coordinate; a lookup is two reads ahead of which memory is asked for.
+    Costs: about 28 bytes per integer object with one coordinate; a lookup is two reads, asked for ahead.
 
     >>> table = ObjectTable(1)
     >>> table.slots(object_column([7, "van", 7])).tolist()
@@ -131,7 +131,7 @@ class ObjectTable:
             assert len(np.unique(slots)) == len(slots), "an object has one slot"
             taken[slots] = True
         assert taken.all(), "every slot is in use or vacant"
-        assert 4 * len(self._table) >= 5 * len(in_table), "the table has free places"
+        assert 3 * len(self._table) >= 5 * len(in_table), "the table has free places"
         assert (self.find(ObjectColumn(self._numbers[in_table], {})) == in_table).all(), "every number is found"
         assert {slot: name for name, slot in self._names.items()} == self._named, "every name is found"
         assert not self.states[self._vacant].any(), "nothing is at a vacant slot"
@@ -143,7 +143,7 @@ class ObjectTable:
         row = 0
         while True:
             live = len(self) - len(self._named)
-            room = min(len(self._numbers) - self._used + len(self._vacant), len(self._table) * 4 // 5 - live)
+            room = min(len(self._numbers) - self._used + len(self._vacant), len(self._table) * 3 // 5 - live)
             fresh = np.concatenate([self._vacant[::-1], np.arange(self._used, len(self._numbers))])[:room]
             row, taken = enter_numbers(self._table, self._numbers, numbers, found, fresh.astype(np.int64), row)
             again = min(taken, len(self._vacant))
@@ -169,9 +169,9 @@ class ObjectTable:
             self.states = np.append(self.states, np.zeros(more, np.uint8))
             self.positions = np.concatenate([self.positions, np.zeros((more, self.positions.shape[1]), np.int64)])
         numbers = size - len(self._named)
-        if 5 * (numbers + 1) > 4 * len(self._table):
+        if 5 * (numbers + 1) > 3 * len(self._table):
             slots = self._table[self._table > 0]
-            self._table = np.zeros(16 + len(self._table) + len(self._table) // 4, np.uint32)
+            self._table = np.zeros(16 + len(self._table) + len(self._table) // 3, np.uint32)
             fill_table(self._table, self._numbers, slots)
 
 
@@ -210,24 +210,29 @@ def object_column(objects: Any) -> ObjectColumn:
 def find_numbers(table: UInt32s, numbers: Int64s, wanted: Int64s, found: Int64s) -> None:
     """The slot of each number, or -1."""
     size = len(table)
-    homes = np.empty(_BLOCK, np.int64)
+    places = np.empty(_BLOCK, np.int64)
+    pending = np.empty(_BLOCK, np.int64)
     for block in range(0, len(wanted), _BLOCK):
         count = min(_BLOCK, len(wanted) - block)
         for i in range(count):
-            homes[i] = spread(wanted[block + i], size)
-            prefetch(table, homes[i])
-        for i in range(count):
-            if table[homes[i]] != 0:
-                prefetch(numbers, i64(table[homes[i]]) - 1)
-        for i in range(count):
-            at = homes[i]
-            slot = i64(-1)
-            while table[at] != 0:
-                if numbers[i64(table[at]) - 1] == wanted[block + i]:
-                    slot = i64(table[at]) - 1
-                    break
-                at = at + 1 if at + 1 < size else 0
-            found[block + i] = slot
+            places[i] = spread(wanted[block + i], size)
+            pending[i] = i
+            prefetch(table, places[i])
+        # All that are still looked for take one step at a time, so that their reads overlap.
+        while count > 0:
+            for j in range(count):
+                prefetch(numbers, max(i64(table[places[pending[j]]]) - 1, 0))
+            left = 0
+            for j in range(count):
+                i = pending[j]
+                at = places[i]
+                slot = i64(table[at]) - 1
+                is_other = slot >= 0 and numbers[slot] != wanted[block + i]
+                found[block + i] = slot
+                places[i] = at + 1 if at + 1 < size else 0
+                pending[left] = i
+                left += is_other
+            count = left
 
 
 @kernel

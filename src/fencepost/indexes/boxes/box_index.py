@@ -93,7 +93,7 @@ class Structure(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """The slots that one build covers, its structures, and its slots in order of id if that is not their own."""
+    """The slots that one build covers, its structures, and its live slots in order of id if that is not their own."""
 
     start: int
     stop: int
@@ -360,10 +360,11 @@ class BoxIndex(BoxesIndex):
     def _built(self, start: int, stop: int) -> _Run:
         slots = np.arange(start, stop, dtype=np.uint32)
         slot_ids = self._translation.slot_ids
+        live = slots[~self._is_gone(slots.astype(np.int64))]
         by_id = _NO_GROUPS
         if len(slot_ids) and not (slot_ids[start + 1 : stop] > slot_ids[start : stop - 1]).all():
-            by_id = slots[np.argsort(slot_ids[start:stop], kind="stable")]
-        live = slots[~self._is_gone(slots.astype(np.int64))]
+            # only the live: an id that was removed and came back has several slots here
+            by_id = live[np.argsort(slot_ids[live], kind="stable")]
         if not len(live):
             return _Run(start, stop, (), by_id)
         return _Run(start, stop, tuple(self._structures_for(live)), by_id)
@@ -558,6 +559,11 @@ class BoxIndex(BoxesIndex):
         """The id of every slot."""
         slot_ids, origin = self._view.translation
         return slot_ids[: self._view.used] if len(slot_ids) else np.arange(origin, origin + self._view.used)
+
+    @property
+    def keyed(self) -> bool:
+        """Whether groups matter: some structure tells boxes apart by group."""
+        return _is_keyed(self._view)
 
     @property
     def structures(self) -> list[Structure]:
