@@ -9,16 +9,12 @@ import numpy.typing as npt
 import shapely
 from rtree.index import Index, Property
 
-from fencepost.indexes import SliceList
-from fencepost.indexes.ordinal import ranges, values_to_ordinals
-from fencepost.indexes.vectors import prefetch
 from fencepost.workloads import BoxWorkload
 
 __all__ = ["PEERS", "Peer", "scan_of_one_attribute"]
 
 Points = npt.NDArray[np.float64]
 Pairs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
-AHEAD = 16
 
 
 class Peer(NamedTuple):
@@ -60,53 +56,78 @@ PEERS: dict[str, Callable[[BoxWorkload], Peer]] = {
 
 
 def scan_of_one_attribute(work: BoxWorkload) -> Peer:
-    """The candidates of the attribute that has fewest, from a SliceList, compared with the exact rows of the others.
+    """The candidates of the attribute that has fewest, compared in all attributes.
 
-    A row is contiguous, at most a cache line, and asked for ahead; the comparison does not branch and is compiled
-    for its number of columns.
+    Boxes without bounds there come first, the others follow by where they start: the candidates of a point are the
+    former and one window of the latter. Exact values lie in a contiguous column per bound and are compared as
+    vectors, without a branch; what passed is collected from a mask, eight boxes at a time.
     """
-    shape = n, dimensions = work.los.shape
-    bounds = ranges(work.los.reshape(-1), work.his.reshape(-1), "[)", "float64")
-    firsts, lasts = bounds.firsts.reshape(shape), bounds.lasts.reshape(shape)
-    asked = values_to_ordinals(work.points[:64].reshape(-1), "float64")[0].reshape(-1, dimensions)
+    lows, highs = work.los, work.his
     candidates = [
-        sum(int(((firsts[:, axis] <= value) & (value <= lasts[:, axis])).sum()) for value in asked[:, axis])
-        for axis in range(dimensions)
+        sum(int(((lows[:, axis] <= value) & (value < highs[:, axis])).sum()) for value in work.points[:64, axis])
+        for axis in range(lows.shape[1])
     ]
     best = int(np.argmin(candidates))
-    others = [axis for axis in range(dimensions) if axis != best]
-    one = SliceList(values="float64")
-    one.insert_ordinals(np.arange(n), firsts[:, best].copy(), lasts[:, best].copy())
-    rows = np.hstack([firsts[:, others], lasts[:, others]])
-    keep = compiled_scan(len(others))
+    order = np.argsort(lows[:, best], kind="stable")
+    starts = lows[order, best]
+    free = int(np.searchsorted(starts, -np.inf, "right"))
+    widest = float((highs[order, best] - starts)[free:].max())
+    axes = [axis for axis in range(lows.shape[1]) if axis != best] + [best]
+    low_columns, high_columns = lows.T[axes][:, order].copy(), highs.T[axes][:, order].copy()
+    mask = np.zeros(len(lows) + 8, np.uint8)
+    found, counts = np.zeros(1 << 20, np.int64), np.zeros(len(work.points), np.int64)
 
-    def ask(points: Points) -> Any:
-        ordinals = values_to_ordinals(points.reshape(-1), "float64")[0].reshape(points.shape)
-        found = one.stab_ordinals(ordinals[:, best].copy(), slots=True)
-        keep(found.offsets, found.ids, rows, ordinals[:, others].copy())
-        return found
+    def ask(points: Points) -> Pairs:
+        firsts = np.maximum(np.searchsorted(starts, points[:, best] - widest * (1 + 1e-9)), free)
+        lasts = np.searchsorted(starts, points[:, best], "right")
+        values = points[:, axes].copy()
+        total = scan_windows(low_columns, high_columns, order, values, free, firsts, lasts, mask, found, counts)
+        return counts[: len(points)], found[:total]
 
-    return Peer(ask, lambda found: (np.repeat(np.arange(len(found)), found.counts), found.ids[: found.offsets[-1]]))
+    return Peer(ask, lambda answer: (np.repeat(np.arange(len(answer[0])), answer[0]), answer[1]))
 
 
-def compiled_scan(columns: int) -> Any:
-    """Keep of each point's candidates those whose further ranges hold it, in place."""
+@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+def scan_windows(
+    lows: Any,
+    highs: Any,
+    order: Any,
+    values: Any,
+    free: Any,
+    firsts: Any,
+    lasts: Any,
+    mask: Any,
+    found: Any,
+    counts: Any,
+) -> Any:
+    """Write the ids of the boxes in both windows of each point that hold it; how many there are."""
+    at = 0
+    for point in range(len(values)):
+        before = at
+        for begin, end in ((0, free), (firsts[point], lasts[point])):
+            size = max(0, end - begin)
+            passed = mask[: size + 8]
+            compare_column(lows[0, begin:end], highs[0, begin:end], values[point, 0], passed[:size], True)
+            for axis in range(1, len(lows)):
+                compare_column(lows[axis, begin:end], highs[axis, begin:end], values[point, axis], passed[:size], False)
+            passed[size:] = 0
+            words = mask[: (size + 7) // 8 * 8].view(np.uint64)
+            for word in range(len(words)):
+                if words[word] != 0:
+                    for i in range(8 * word, 8 * word + 8):
+                        if passed[i]:
+                            found[at] = order[begin + i]
+                            at += 1
+        counts[point] = at - before
+    return at
 
-    @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
-    def keep(offsets: Any, slots: Any, rows: Any, values: Any) -> None:
-        at = begin = 0
-        for point in range(len(values)):
-            end = offsets[point + 1]
-            for i in range(begin, end):
-                prefetch(rows, 2 * columns * np.int64(slots[min(i + AHEAD, end - 1)]))
-                slot = slots[i]
-                inside = True
-                for column in range(columns):
-                    value = values[point, column]
-                    inside &= (rows[slot, column] <= value) & (value <= rows[slot, columns + column])
-                slots[at] = slot
-                at += np.int64(inside)
-            begin = end
-            offsets[point + 1] = at
 
-    return keep
+@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+def compare_column(lows: Any, highs: Any, value: Any, passed: Any, first: Any) -> None:
+    """Mark the ranges that hold a value, or unmark those that do not."""
+    if first:
+        for i in range(len(passed)):
+            passed[i] = (lows[i] <= value) & (value < highs[i])
+    else:
+        for i in range(len(passed)):
+            passed[i] &= (lows[i] <= value) & (value < highs[i])

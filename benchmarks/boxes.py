@@ -42,12 +42,12 @@ def run(full: bool) -> list[Report]:
                 paper = FIGURE_13.get((crowded, widest)) if not dense else None
                 asked = PEER_POINTS // 10 if dense or crowded else PEER_POINTS
                 reports.append(against_everyone(work, structures, asked, grid_goals=True, paper_ratio=paper))
-    n = 1_000_000 if full else 200_000
     for variant, goal in STRTREE_GOALS.items():
         console.print(f"[dim]plane: {variant}[/]")
-        work = workloads.plane(variant, n, points)
+        work = workloads.plane(variant, 1_000_000 if full else 200_000, points)
         reports.append(against_everyone(work, plane_structures(), PEER_POINTS, strtree_goal=goal))
     console.print("[dim]several dimensions, groups, live changes[/]")
+    n = 1_000_000
     reports += [against_a_scan(workloads.partly_bounded(dimensions, n, points)) for dimensions in (3, 5)]
     return [*reports, *(grouped(dimensions, n, points) for dimensions in (1, 2)), live_changes(n, points)]
 
