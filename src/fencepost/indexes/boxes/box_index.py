@@ -68,9 +68,10 @@ __all__ = ["BoxIndex", "Structure"]
 
 _FORMAT = 1
 _ROUND = 4096
-_FIRST_ROUND = 128
+_FIRST_ROUND = 512
 _SHORTEST_ROUND = 16
-_STAGED = 16 * _ROUND
+_STAGED = 1 << 20
+"""Slots of a round: few enough to stay in the cache, many enough for what a round costs by itself."""
 _WORTH_THREADS = 8192
 _MANY_GONE = 1024
 _MOST_RUNS = 6
@@ -720,7 +721,7 @@ def _rounds(asked: _Asked, first: int = 0) -> Iterator[tuple[slice, list[tuple[I
     most = min(_ROUND, total - first)
     points, absent = _scratch(asked, most)
     offsets = [np.zeros(most + 1, np.int64) for _ in view.parts]
-    staged = [aligned_empty(min(16 * most, _STAGED) + 256, np.uint32) for _ in view.parts]
+    staged = [aligned_empty(16 * most + 256, np.uint32) for _ in view.parts]
     begin, size = first, _FIRST_ROUND
     while begin < total:
         rows = slice(begin, min(begin + size, total))
@@ -738,7 +739,7 @@ def _rounds(asked: _Asked, first: int = 0) -> Iterator[tuple[slice, list[tuple[I
                 drop_gone(own, staged[number], view.gone)
         yield rows, [(own[: count + 1], slots) for own, slots in zip(offsets, staged, strict=True)]
         begin = rows.stop
-        size = min(max(_STAGED * count // (2 * matched + 1), _SHORTEST_ROUND), _ROUND)
+        size = min(max(_STAGED * count // (matched + 1), _SHORTEST_ROUND), _ROUND)
 
 
 def _answer(asked: _Asked, dtype: npt.DTypeLike, out: Matches | None) -> Matches:
