@@ -5,14 +5,13 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.box_peers import PEERS
+from benchmarks.box_peers import PEERS, scan_of_one_attribute
 from benchmarks.harness import Report, console, interleaved, once
 from benchmarks.limits import copy_contestants
 from fencepost import workloads
-from fencepost.indexes import VCR, BoxIndex, Matches, RTree, SliceList
-from fencepost.indexes.answers import drop_outside
+from fencepost.indexes import VCR, BoxIndex, Matches, RTree
+from fencepost.indexes.arrays import Int64s
 from fencepost.indexes.boxes.contract import BoxesIndex
-from fencepost.indexes.ordinal import ranges, values_to_ordinals
 from fencepost.indexes.vectors import PADDING
 from fencepost.workloads import BoxWorkload
 
@@ -37,29 +36,32 @@ def run(full: bool) -> list[Report]:
         for widest in (20, 40):
             for crowded in (False, True):
                 console.print(f"[dim]grid: {n:,} rectangles, sides 1..{widest}, crowded: {crowded}[/]")
-                work = workloads.grid(n, widest, crowded, points if n < 100_000 else points // 10)
-                paper = FIGURE_13.get((crowded, widest)) if n == 32_000 else None
-                reports.append(against_everyone(work, grid_structures(widest), paper))
-    for variant in ("equal", "lognormal", "skew", "clusters"):
+                dense = n > 100_000
+                work = workloads.grid(n, widest, crowded, points // 10 if dense else points)
+                structures = grid_structures(widest, whole_catalogue=full or not dense)
+                paper = FIGURE_13.get((crowded, widest)) if not dense else None
+                asked = PEER_POINTS // 10 if dense or crowded else PEER_POINTS
+                reports.append(against_everyone(work, structures, asked, grid_goals=True, paper_ratio=paper))
+    for variant, goal in STRTREE_GOALS.items():
         console.print(f"[dim]plane: {variant}[/]")
         work = workloads.plane(variant, 1_000_000 if full else 200_000, points)
-        reports.append(against_everyone(work, plane_structures(), None, STRTREE_GOALS[variant]))
+        reports.append(against_everyone(work, plane_structures(), PEER_POINTS, strtree_goal=goal))
     console.print("[dim]several dimensions, groups, live changes[/]")
-    n = 1_000_000 if full else 200_000
+    n = 1_000_000
     reports += [against_a_scan(workloads.partly_bounded(dimensions, n, points)) for dimensions in (3, 5)]
     return [*reports, *(grouped(dimensions, n, points) for dimensions in (1, 2)), live_changes(n, points)]
 
 
-def grid_structures(widest: int) -> dict[str, Callable[[], BoxesIndex]]:
-    """What to build for the integer grid."""
+def grid_structures(widest: int, whole_catalogue: bool) -> dict[str, Callable[[], BoxesIndex]]:
+    """What to build for the integer grid; the papers' structures take long to fill."""
     length = LENGTHS[widest]
-    return {
+    papers: dict[str, Callable[[], BoxesIndex]] = {
         "VCR-SD": lambda: VCR((245, 245), length),
         "VCR-OD": lambda: VCR((245, 245), length, overlap=True),
         "RTree": RTree,
         "RTree packed": lambda: RTree(packed=True),
-        "BoxIndex": lambda: BoxIndex(dimensions=2),
     }
+    return {**(papers if whole_catalogue else {}), "BoxIndex": lambda: BoxIndex(dimensions=2)}
 
 
 def plane_structures() -> dict[str, Callable[[], BoxesIndex]]:
@@ -70,30 +72,33 @@ def plane_structures() -> dict[str, Callable[[], BoxesIndex]]:
 def against_everyone(
     work: BoxWorkload,
     structures: dict[str, Callable[[], BoxesIndex]],
-    paper_ratio: float | None,
+    peer_points: int,
+    grid_goals: bool = False,
+    paper_ratio: float | None = None,
     strtree_goal: float = 80,
 ) -> Report:
     """Each structure's stab beside the copy limit and the peers, which answer the first points only."""
     points, n, m = work.points, len(work.los), len(work.points)
-    some = points[:PEER_POINTS]
+    some = points[:peer_points]
     made: dict[str, BoxesIndex] = {}
     for name, make in structures.items():
         made[name] = make()
         made[name].insert_many(work.ids, work.los, work.his)
-    answers = {name: index.stab(points) for name, index in made.items()}
-    counts = next(iter(answers.values())).counts
-    for name, answer in answers.items():
-        assert np.array_equal(answer.counts, counts), f"{name} disagrees"
+    answer = made["BoxIndex"].stab(points)
+    counts = answer.counts
+    for name, index in made.items():
+        assert np.array_equal(index.stab(points).counts, counts), f"{name} disagrees"
     report = Report(f"{work.name}: {n:,} boxes, {counts.mean():.1f} matches per point, int64 ids")
     room = int(counts.sum()) + int(counts.max()) * 8 + 64 * PADDING
     out = Matches(np.empty(m + 1, np.int64), np.zeros(room, np.int64))
     contest: dict[str, Callable[[], object]] = copy_contestants("copy", counts, 8 * n, np.int64)
     for name, index in made.items():
+        agree(name, index.stab(some), (np.repeat(np.arange(len(some)), counts[: len(some)]), answer.ids))
         contest[name] = partial(index.stab, points, out=out)
     for name, prepare in PEERS.items():
-        stab = prepare(work)
-        assert stab(some) == counts[: len(some)].sum(), f"{name} disagrees"
-        contest[name] = partial(stab, some)
+        peer = prepare(work)
+        agree(name, made["BoxIndex"].stab(some), peer.pairs(peer.ask(some)))
+        contest[name] = partial(peer.ask, some)
     taken = interleaved(contest, rounds=3)
     per_point = {name: t / (len(some) if name in PEERS else m) * 1e9 for name, t in taken.items()}
     limit = min(per_point["copy, ordinary"], per_point["copy, streamed"])
@@ -102,7 +107,7 @@ def against_everyone(
         report.note(name, f"{per_point[name]:,.0f} ns per point")
     production = made.pop("BoxIndex")
     taken_by_it, held = per_point["BoxIndex"], production.storage().nbytes / n
-    if "VCR-SD" in made:
+    if grid_goals:
         report.at_most(f"BoxIndex ({taken_by_it:,.0f} ns) / copy limit", taken_by_it / limit, 1.5)
     else:
         report.note(f"BoxIndex ({taken_by_it:,.0f} ns) / copy limit", f"{taken_by_it / limit:.1f}x")
@@ -122,33 +127,27 @@ def against_everyone(
     return report
 
 
+def agree(name: str, answer: Matches, pairs: tuple[Int64s, Int64s]) -> None:
+    """Assert that pairs of (row, id) are an answer, id by id."""
+    rows, ids = pairs[0], pairs[1][: len(pairs[0])]
+    mine = np.lexsort((answer.ids, np.repeat(np.arange(len(answer)), answer.counts)))
+    assert np.array_equal(np.bincount(rows, minlength=len(answer)), answer.counts), f"{name} disagrees"
+    assert np.array_equal(answer.ids[mine], ids[np.lexsort((ids, rows))]), f"{name} disagrees"
+
+
 def against_a_scan(work: BoxWorkload) -> Report:
-    """Several dimensions: beside the candidates of the best single attribute, compared one by one in compiled code."""
+    """Several dimensions: beside the candidates of the best single attribute, compared in compiled code."""
     points, n, dimensions = work.points, len(work.los), work.points.shape[1]
     some = points[:SCANNED_POINTS]
     index = BoxIndex(dimensions)
     build = once(lambda: index.insert_many(work.ids, work.los, work.his))
     index = BoxIndex(dimensions)
     build = once(lambda: index.insert_many(work.ids, work.los, work.his))
-    bounds = ranges(work.los.reshape(-1), work.his.reshape(-1), "[)", "float64")
-    firsts, lasts = bounds.firsts.reshape(n, dimensions), bounds.lasts.reshape(n, dimensions)
-    asked = values_to_ordinals(some.reshape(-1), "float64")[0].reshape(some.shape)
-    best = int(np.argmin([(lasts[:, axis] == lasts[:, axis].max()).sum() for axis in range(dimensions)]))
-    others = [axis for axis in range(dimensions) if axis != best]
-    one = SliceList(values="float64")
-    one.insert_ordinals(work.ids, firsts[:, best].copy(), lasts[:, best].copy())
-    further, valid = asked[:, others].copy(), np.ones((len(some), len(others)), np.bool_)
-    low, high = firsts[:, others].copy(), lasts[:, others].copy()
-
-    def scan() -> Matches:
-        found = one.stab_ordinals(asked[:, best].copy(), slots=True)
-        drop_outside(found.offsets, found.ids, low, high, further, valid)
-        return found
-
+    scan = scan_of_one_attribute(work)
     answer = index.stab(points)
-    assert np.array_equal(scan().counts, answer.counts[: len(some)]), "the scan disagrees"
+    agree("the scan", index.stab(some), scan.pairs(scan.ask(some)))
     out = Matches(np.empty(len(points) + 1, np.int64), np.zeros(len(answer.ids) + PADDING, np.int64))
-    taken = interleaved({"scan": scan, "BoxIndex": lambda: index.stab(points, out=out)}, rounds=3)
+    taken = interleaved({"scan": lambda: scan.ask(some), "BoxIndex": lambda: index.stab(points, out=out)}, rounds=3)
     scanned, ours = taken["scan"] / len(some) * 1e9, taken["BoxIndex"] / len(points) * 1e9
     report = Report(f"{work.name}: {n:,} boxes, {answer.counts.mean():.1f} matches per point")
     report.at_least(

@@ -341,6 +341,24 @@ def test_crowds_that_overflow_the_queue_are_answered_in_smaller_blocks() -> None
     assert index.count(np.full((100, 3), 0.5)).tolist() == [n] * 100
 
 
+@pytest.mark.parametrize("gone", [0, 500])
+def test_rounds_follow_how_many_boxes_hold_a_point(gone: int) -> None:
+    n = 3000
+    index = BoxIndex(2)
+    index.insert_many(np.arange(n), np.zeros((n, 2)), np.full((n, 2), 10.0) + np.arange(n)[:, np.newaxis])
+    index.insert_many(np.arange(n, n + 100), np.full((100, 2), -5.0), np.full((100, 2), 1.0))
+    index.remove_many(np.arange(gone))
+    sparse, dense = np.full((5000, 2), -3.0), np.full((400, 2), 0.5)
+    points = np.concatenate([sparse, dense, sparse, dense])
+    expected = np.repeat([100, n + 100 - gone, 100, n + 100 - gone], [5000, 400, 5000, 400])
+    answer = index.stab(points)
+    assert np.array_equal(answer.counts, expected)
+    assert np.array_equal(index.count(points), expected)
+    for row in (0, 5000, 5399, 5400, 10_400, 10_799):
+        everything = np.arange(gone if expected[row] > 100 else n, n + 100)
+        assert np.array_equal(np.sort(answer[row]), everything)
+
+
 PLAIN = """
 import numpy as np
 from fencepost.indexes import BoxIndex

@@ -26,6 +26,7 @@ CHOICES: dict[str, list[Any]] = {
     "domain": [(DOMAIN, (-3, 20))],
     "length": [1, (8, 4)],
     "overlap": [False, True],
+    "most_pieces": [30],
     "dimensions": [2, 3, 5],
     "packed": [False, True],
     "values": ["float64"],

@@ -104,6 +104,28 @@ def test_only_activated_constructs_take_memory() -> None:
     assert index.storage().constructs == 0
 
 
+@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize("domain", [(10**6, 10**6), (2**50, 4)])
+def test_rectangles_of_very_many_pieces_overflow_instead_of_filling_the_memory(domain: Any, closed: bool) -> None:
+    index = VCR(domain=domain, length=8, closed=closed)
+    n = 5000
+    index.insert(1, (10, 1), (20, 3))
+    index.insert_many(np.arange(2, n), [(None, None)] * (n - 2), [(None, None)] * (n - 2))
+    index.insert(n, (5, 0), (domain[0] - 5, 3.5))
+    index.check()
+    assert index.overflow == n - 1
+    assert index.pieces(n) == []
+    assert index.storage().nbytes < 4_000_000
+    whole = set(range(2, n))
+    asked = [(15, 2), (domain[0] - 6, 3.25), (domain[0] - 6, 3.5), (1, 1), (-9, 2), (9, 10**9), (np.nan, 2)]
+    expected = [whole | {1, n}, whole | {n}, whole | ({n} if closed else set()), whole, whole, whole, set()]
+    assert index.stab(asked).sets() == expected
+    index.remove_many(np.arange(2, n + 1))
+    index.check()
+    assert index.overflow == 0
+    assert index.stab(asked).sets() == [{1}] + [set()] * 6
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -113,6 +135,8 @@ def test_only_activated_constructs_take_memory() -> None:
         ({"domain": (5, 5), "length": 3}, "got length 3; expected a power of two"),
         ({"domain": (5, 5), "length": (4, 4, 4)}, "got 3 lengths; expected one, or one per axis"),
         ({"domain": (5, 5), "length": 256}, "got length=256 and domain=.5, 5.; expected at most 64 sizes"),
+        ({"domain": (5, 5), "length": 4, "most_pieces": 0}, "got most_pieces=0; expected a whole number from 1 to"),
+        ({"domain": (5, 5), "length": 4, "most_pieces": 1.5}, "got most_pieces=1.5; expected a whole number"),
         ({"domain": (2**40, 2**40), "length": 4}, "expected at most 64 sizes of constructs, and ids that fit int64"),
     ],
 )

@@ -68,6 +68,10 @@ __all__ = ["BoxIndex", "Structure"]
 
 _FORMAT = 1
 _ROUND = 4096
+_FIRST_ROUND = 512
+_SHORTEST_ROUND = 16
+_STAGED = 1 << 20
+"""Slots of a round: few enough to stay in the cache, many enough for what a round costs by itself."""
 _WORTH_THREADS = 8192
 _MANY_GONE = 1024
 _MOST_RUNS = 6
@@ -715,15 +719,19 @@ def _scratch(asked: _Asked, size: int) -> tuple[Int64s, Bools]:
 
 
 def _rounds(asked: _Asked, first: int = 0) -> Iterator[tuple[slice, list[tuple[Int64s, UInt32s]]]]:
-    """Per round of points: its rows, and per structure the offsets and slots found; buffers are used again."""
+    """Per round of points: its rows, and per structure the offsets and slots found; buffers are used again.
+
+    A round has as many points as find about what stays in the cache until it is copied.
+    """
     view, total = asked.view, len(asked.words)
-    size = min(_ROUND, total - first)
-    points, absent = _scratch(asked, size)
-    offsets = [np.zeros(size + 1, np.int64) for _ in view.parts]
-    staged = [aligned_empty(16 * size + 256, np.uint32) for _ in view.parts]
-    for begin in range(first, total, _ROUND):
-        rows = slice(begin, min(begin + _ROUND, total))
-        count = rows.stop - begin
+    most = min(_ROUND, total - first)
+    points, absent = _scratch(asked, most)
+    offsets = [np.zeros(most + 1, np.int64) for _ in view.parts]
+    staged = [aligned_empty(16 * most + 256, np.uint32) for _ in view.parts]
+    begin, size = first, _FIRST_ROUND
+    while begin < total:
+        rows = slice(begin, min(begin + size, total))
+        count, matched = rows.stop - begin, 0
         _staged(asked, rows, points[:count], absent[:count])
         for number, part in enumerate(view.parts):
             own, done = offsets[number][: count + 1], 0
@@ -732,9 +740,12 @@ def _rounds(asked: _Asked, first: int = 0) -> Iterator[tuple[slice, list[tuple[I
                 if done == count:
                     break
                 staged[number] = widened(staged[number], int(own[done]), 2 * len(staged[number]), None)
+            matched += int(own[count])
             if len(view.gone):
                 drop_gone(own, staged[number], view.gone)
         yield rows, [(own[: count + 1], slots) for own, slots in zip(offsets, staged, strict=True)]
+        begin = rows.stop
+        size = min(max(_STAGED * count // (matched + 1), _SHORTEST_ROUND), _ROUND)
 
 
 def _answer(asked: _Asked, dtype: npt.DTypeLike, out: Matches | None) -> Matches:

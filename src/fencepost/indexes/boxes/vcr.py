@@ -12,6 +12,7 @@ from fencepost.indexes.arrays import Float64s, Int64s
 from fencepost.indexes.boxes.contract import TableBoxes
 from fencepost.indexes.boxes.vcr_kernels import Grid, Rounds, Shape, answer, decompose, mark, remark
 from fencepost.indexes.construct_lists import SPARSE
+from fencepost.indexes.idmap import ABSENT, place_in
 from fencepost.indexes.listed import ListedConstructs, power_of_two, whole_pair
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
 
@@ -22,6 +23,8 @@ AxisDomain = int | tuple[int, int]
 _POINTS_PER_ROUND = 64
 _MOST_SIZES = 64
 _MOST_KEYS = 2**62
+_MOST_PIECES = 1024
+_MOST_COUNTED = 2**24
 
 
 class VCR(ListedConstructs, TableBoxes):
@@ -37,8 +40,8 @@ class VCR(ListedConstructs, TableBoxes):
     number modulo the number of columns) a word that says which constructs starting there may have a list: row
     1 for exact lists, 0 for checked ones.
 
-    Invariants: those of `Lists`; (1) only constructs in use, the *activated* ones, have lists; (2) a list has its
-    bit set (a set bit may have no list); (3) an exact list holds ids that contain all of their construct
+    Invariants: those of `Lists`; (1) only constructs in use, the *activated* ones, have lists; (2) a construct's
+    list has its bit set (a set bit may have no list); (3) an exact list holds ids that contain all of their construct
     and no point of it twice; a checked list holds slots: part-filled cells, pieces that overlap the one before
     them, and closed right ends. A checked entry counts if its rectangle holds the point and the piece *owns*
     it, i.e. is the first that reaches it: so every id is reported once.
@@ -46,13 +49,15 @@ class VCR(ListedConstructs, TableBoxes):
     Deviations: the difference array is kept as distances between starts and a mask of sizes for each, so that
     one word answers for all constructs of a start. Duplicates are not stamped but excluded by ownership, which
     needs no state per search. Rectangles that reach beyond the domain are clipped, and checked for points outside
-    (one list per axis).
+    (one list per axis). A rectangle unbounded or huge in a large domain would have (r/L)**2 pieces: those of more
+    than `most_pieces` overflow to a list that is checked for every point.
 
     Args:
         domain: per axis the number of cells, or a pair (start, end) of integers.
         length: the longest side of a construct, a power of two: one for both axes, or one per axis.
         overlap: decompose into overlapping constructs of one size (OD) instead of disjoint ones (SD).
         closed: rectangles are ``[lo, hi]`` in both dimensions.
+        most_pieces: a rectangle of more pieces is not cut but kept on one list that every search checks.
 
     Costs: search (2Lx-1)(2Ly-1) lists, for closed rectangles (2Lx+kx)(2Ly+ky); insert and remove one list per piece,
     about ``(w/Lx + kx/2)(h/Ly + ky/2)`` in SD; space per piece and activated construct.
@@ -73,8 +78,14 @@ class VCR(ListedConstructs, TableBoxes):
         length: int | Sequence[int],
         overlap: bool = False,
         closed: bool = False,
+        most_pieces: int = _MOST_PIECES,
     ) -> None:
         super().__init__(2, closed)
+        if not isinstance(most_pieces, int | np.integer) or not 1 <= most_pieces <= _MOST_COUNTED:
+            raise FencepostError(
+                f"most_pieces={most_pieces!r}", f"a whole number from 1 to {_MOST_COUNTED}", "Leave it out."
+            )
+        self.most_pieces = int(most_pieces)
         self.domain = _axes(domain)
         self.length = _lengths(length)
         self.overlap = overlap
@@ -91,8 +102,10 @@ class VCR(ListedConstructs, TableBoxes):
         self._grid_points = columns * rows
         self.lists_per_search = _per_axis(self.length[0], closed) * _per_axis(self.length[1], closed)
         starts = [(dx, dy) for dy in range(self.length[1]) for dx in range(self.length[0])]
+        overflow = sizes * self._grid_points
+        ends = x_start, x_end, y_start, y_end
         self._shape = Shape(
-            grid=Grid(closed, overlap, x_start, x_end, y_start, y_end, bits[0], bits[1], columns, sizes),
+            grid=Grid(closed, overlap, *ends, bits[0], bits[1], columns, sizes, self.most_pieces, overflow),
             distances=np.array([dx + dy * columns for dx, dy in starts]),
             masks=np.array([self._mask(dx, dy, bits) for dx, dy in starts], np.uint64),
             x_backs=np.array(_backs(bits[0])[0]),
@@ -117,9 +130,17 @@ class VCR(ListedConstructs, TableBoxes):
     # -- decomposition ----------------------------------------------------------------------------------
 
     def pieces(self, id: int) -> list[int]:
-        """The constructs that make up one rectangle, the part-filled cells on its border included."""
+        """The constructs that make up one rectangle, part-filled cells on its border included; none if it overflows."""
         next(self._batches(np.array([self._slot(id)])))
-        return [(SPARSE - code) >> 1 for code in self._codes[: self._code_offsets[1]].tolist() if code <= SPARSE]
+        codes = self._codes[: self._code_offsets[1]].tolist()
+        constructs = [(SPARSE - code) >> 1 for code in codes if code <= SPARSE]
+        return [construct for construct in constructs if construct != self._shape.grid.overflow]
+
+    @property
+    def overflow(self) -> int:
+        """How many rectangles have too many pieces, and are checked for every point."""
+        place = place_in(self._lists.sparse.slots, 2 * self._shape.grid.overflow)
+        return 0 if place == ABSENT else int(self._lists.heads[place, 1])
 
     def covering(self, point: Sequence[float]) -> list[int]:
         """The constructs that contain a point's cell, activated or not: the pivot plus the difference array."""
@@ -204,16 +225,16 @@ class VCR(ListedConstructs, TableBoxes):
         """As many ids as the lists found for a round of points can give."""
         checked = rounds.checks[: rounds.check_offsets[points], 0]
         lengths = self._lists.heads[:, 1]
-        outside = points * int(lengths[:2].max())
+        uncut = points * max(int(lengths[:2].max()), self.overflow)
         exact = int(rounds.runs[: rounds.run_offsets[points], 1].sum())
-        return exact + int(lengths[checked[checked >= 0]].sum(dtype=np.int64)) + outside
+        return exact + int(lengths[checked[checked >= 0]].sum(dtype=np.int64)) + uncut
 
     # -- reporting --------------------------------------------------------------------------------------
 
     def storage(self) -> Storage:
         """Activated constructs and their entries, 4 bytes per construct and 8 per entry, real bytes."""
         keys = self._lists.sparse.slots[self._lists.sparse.slots[:, 1] >= 0, 0]
-        constructs = len(np.unique(keys >> 1))
+        constructs = len(np.unique(keys >> 1)) - (self.overflow > 0)
         entries = self._entries()
         return Storage(constructs, entries, 4 * constructs + 8 * entries, self._list_bytes() + self._bits.nbytes)
 

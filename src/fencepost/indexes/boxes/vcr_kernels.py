@@ -30,6 +30,10 @@ class Grid(NamedTuple):
     """Cells along x (Rx)."""
     sizes: int
     """Constructs per grid point."""
+    most_pieces: int
+    """A rectangle of more pieces is on the overflow list instead."""
+    overflow: int
+    """What stands for the construct of that list: one past the last id."""
 
 
 class Shape(NamedTuple):
@@ -104,14 +108,21 @@ def piece_at(cut: Plan, bits: int, overlap: bool, at: int) -> tuple[int, int, bo
 
 
 @kernel
-def piece_count(cut: Plan, bits: int, overlap: bool) -> Any:
-    """How many pieces a range has."""
+def piece_count(cut: Plan, bits: int, overlap: bool, most: int) -> Any:
+    """How many pieces a range has; not counted much beyond `most`, as a range may have 2**53 of them."""
     count = 0
     at, end = first_cell(cut), end_cell(cut)
-    while at < end:
+    while at < end and count <= most:
         at = piece_at(cut, bits, overlap, at)[3]
         count += 1
     return count
+
+
+@kernel
+def box_pieces(grid: Grid, x: Plan, y: Plan) -> Any:
+    """How many pieces a rectangle has, or some number above the most there may be."""
+    across = piece_count(x, grid.x_bits, grid.overlap, grid.most_pieces)
+    return across * piece_count(y, grid.y_bits, grid.overlap, grid.most_pieces)
 
 
 @kernel
@@ -123,7 +134,7 @@ def decompose(
     offsets: Int64s,
     codes: Int64s,
 ) -> Any:
-    """Strip by strip from below, in each strip from the left."""
+    """Strip by strip from below, in each strip from the left; what has too many pieces overflows."""
     rows = min(len(slots), len(offsets) - 1)
     grid = shape.grid
     x_bits, y_bits = grid.x_bits, grid.y_bits
@@ -133,10 +144,14 @@ def decompose(
         slot = slots[row]
         x = plan_range(grid.x_first, grid.x_end, grid.closed, bounds[slot, 0], bounds[slot, 2])
         y = plan_range(grid.y_first, grid.y_end, grid.closed, bounds[slot, 1], bounds[slot, 3])
-        needed = piece_count(x, x_bits, grid.overlap) * piece_count(y, y_bits, grid.overlap)
-        if n + needed + len(BEYOND) > len(codes):
+        needed = box_pieces(grid, x, y)
+        is_cut = needed <= grid.most_pieces
+        if n + (needed if is_cut else 1) + len(BEYOND) > len(codes):
             return row
-        y_at, y_end = first_cell(y), end_cell(y)
+        if not is_cut:
+            codes[n] = SPARSE - 2 * grid.overflow
+            n += 1
+        y_at, y_end = first_cell(y), end_cell(y) if is_cut else 0
         while y_at < y_end:
             y_start, y_level, y_exact, y_at = piece_at(y, y_bits, grid.overlap, y_at)
             x_at, x_end = first_cell(x), end_cell(x)
@@ -160,7 +175,7 @@ def mark(shape: Shape, codes: Int64s, bits: UInt64s) -> Any:
     """Set the bits of these codes' lists; whether one of them is checked."""
     any_checked = False
     for j in range(len(codes)):
-        if codes[j] <= SPARSE:
+        if codes[j] <= SPARSE and (SPARSE - codes[j]) >> 1 != shape.grid.overflow:
             set_bit(SPARSE - codes[j], shape.grid.sizes, bits)
             any_checked |= (SPARSE - codes[j]) & 1 == 0
     return any_checked
@@ -171,7 +186,7 @@ def remark(shape: Shape, slots: Int64s, bits: UInt64s) -> Any:
     """Set the bits of all lists in the hash; whether one of them is checked."""
     any_checked = False
     for at in range(len(slots)):
-        if slots[at, 1] != ABSENT:
+        if slots[at, 1] != ABSENT and slots[at, 0] >> 1 != shape.grid.overflow:
             set_bit(slots[at, 0], shape.grid.sizes, bits)
             any_checked |= slots[at, 0] & 1 == 0
     return any_checked
@@ -376,6 +391,7 @@ def emit(
     run_offsets, runs, check_offsets, checks = rounds.run_offsets, rounds.runs, rounds.check_offsets, rounds.checks
     grid = shape.grid
     room = len(out) - PADDING
+    overflow = place_in(lists.sparse.slots, 2 * grid.overflow)
     at = offsets[first]
     for i in range(first, last):
         x, y = points[i, 0], points[i, 1]
@@ -385,9 +401,11 @@ def emit(
         for check in range(check_offsets[i - first], check_offsets[i - first + 1]):
             if checks[check, 0] != ABSENT:
                 needed += i64(heads[checks[check, 0], 1])
-        outside = side_of(grid, x, y)
-        if outside != ABSENT:
-            needed += i64(heads[outside, 1])
+        uncut = side_of(grid, x, y)
+        if uncut == ABSENT:
+            uncut = overflow
+        if uncut != ABSENT:
+            needed += i64(heads[uncut, 1])
         if at + needed > room:
             return i
         for run in range(run_offsets[i - first], run_offsets[i - first + 1]):
@@ -402,9 +420,9 @@ def emit(
                     if counts_for(grid, bounds, ids[entry], piece, x, y):
                         out[at] = query_ids[ids[entry]]
                         at += 1
-        if outside != ABSENT:
-            begin = i64(heads[outside, 0])
-            for entry in range(begin, begin + i64(heads[outside, 1])):
+        if uncut != ABSENT:
+            begin = i64(heads[uncut, 0])
+            for entry in range(begin, begin + i64(heads[uncut, 1])):
                 slot = ids[entry]
                 if contains(grid, bounds, slot, x, y):
                     out[at] = query_ids[slot]
