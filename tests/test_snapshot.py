@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fencepost.errors import FencepostError
 from fencepost.ordinals import BIGINT, DATE, DOUBLE, AttributeType
-from fencepost.snapshot import NEVER, BoxSet, RuleColumns, Snapshot, Table, detect_flags, structures
+from fencepost.snapshot import NEVER, BoxSet, CompiledColumns, RuleColumns, Snapshot, Table, detect_flags, structures
 
 TYPES: dict[str, AttributeType] = {"price": DOUBLE, "volume": BIGINT, "day": DATE}
 KEYS = ["symbol", "venue"]
@@ -53,7 +53,7 @@ def columns_of(boxes_by_rule: list[list[Box]]) -> tuple[RuleColumns, list[BoxSet
 
 def compiled(boxes_by_rule: list[list[Box]], version: int = 3) -> Snapshot:
     rules, sets = columns_of(boxes_by_rule)
-    return Snapshot.compile(rules, sets, TYPES, version=version)
+    return Snapshot.compile(CompiledColumns(rules, sets, TYPES, None, {}), version=version)
 
 
 ordinals = st.integers(-5, 40)
@@ -146,7 +146,8 @@ def test_layers_give_the_answers_of_the_rules_they_stand_for(
             gone = [id for id in list(there)[number::5] if id not in put]
             added, sets = columns_of(list(put.values()))
             added = added._replace(ids=np.array([id * 10 + 7 for id in put], np.int64))
-            snapshot = snapshot.changed(np.array([id * 10 + 7 for id in gone], np.int64), added, sets, TYPES)
+            removed = np.array([id * 10 + 7 for id in gone], np.int64)
+            snapshot = snapshot.changed(removed, CompiledColumns(added, sets, TYPES, None, {}))
             there = {id: own for id, own in there.items() if id not in gone} | put
             if is_saved:
                 snapshot.save(Path(directory) / f"{number}", shared=True)
@@ -174,7 +175,8 @@ def test_layers_give_the_answers_of_the_rules_they_stand_for(
 def test_a_small_change_leaves_the_large_layer_alone(tmp_path: Path) -> None:
     first = compiled([[({"symbol": "IBM"}, {"volume": (i, i + 3)})] for i in range(1000)])
     added, sets = columns_of([[({"symbol": "a new string"}, {"volume": (0, 5)})]])
-    second = first.changed(np.array([17]), added._replace(ids=np.array([5])), sets, TYPES)
+    added = added._replace(ids=np.array([5]))
+    second = first.changed(np.array([17]), CompiledColumns(added, sets, TYPES, None, {}))
     assert second.layers[0] is first.layers[0]
     assert len(second) == 1000
     assert second.unlike(first).tolist() == [1000]

@@ -31,7 +31,7 @@ from fencepost.rules import Rules
 from fencepost.rules.rule import checked_id
 from fencepost.snapshot import DETECTS, NEVER, Snapshot, Table
 
-__all__ = ["Monitor"]
+__all__ = ["Monitor", "checked_first"]
 
 _NOTHING = np.zeros(0, np.int64)
 
@@ -78,10 +78,7 @@ class Monitor:
         late: Callable[[Any], None] | None = None,
         deleted: str | None = None,
     ) -> None:
-        if first not in ("enter", "silent"):
-            raise FencepostError(
-                f"first={first!r}", "'enter' or 'silent'", "Use 'silent' to start on traffic that already runs."
-            )
+        checked_first(first)
         if not isinstance(rules, (Rules, Snapshot)):
             raise FencepostError(
                 f"{type(rules).__name__} as rules", "Rules or a Snapshot", "Build them with Rules() and add()."
@@ -630,3 +627,11 @@ class Monitor:
             return self._no_events()
         rules = (np.concatenate(ids), np.concatenate(versions))
         return self._written_without_rows(joined(parts), now.positions, now.slots, rules)
+
+
+def checked_first(first: str) -> None:
+    """Refuse a way of starting that there is not."""
+    if first not in ("enter", "silent"):
+        raise FencepostError(
+            f"first={first!r}", "'enter' or 'silent'", "Use 'silent' to start on traffic that already runs."
+        )

@@ -5,12 +5,13 @@ move where that says it all, else by comparing the answers for both.
 """
 
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
 from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.indexes.borders.lines import lines_meet
+from fencepost.indexes.ordinal import LARGEST, SMALLEST, ValueType
 from fencepost.monitor.layers import Box, Layers
 from fencepost.monitor.positions import KeyStrings, Pairs, Positions, batch_of
 from fencepost.ordinals import AttributeType
@@ -206,84 +207,16 @@ def jumped(
     return crossed
 
 
-_CLEAR = 1e-9
-"""How far apart two shares of a line must be, in float64, for their order to be beyond doubt."""
-_EXACT = 2.0**53
-_LARGE = 1e300
-
-
 def _lines_meet(
     ranges: dict[str, tuple[int, int]], before: Positions, after: Positions, types: Mapping[str, AttributeType]
 ) -> Bools:
-    """Which lines meet the half-open box: float64 decides what is clear, exact fractions the rest."""
-    lowest, highest = np.zeros(before.rows), np.ones(before.rows)
-    doubtful, nowhere = np.zeros(before.rows, np.bool_), np.zeros(before.rows, np.bool_)
+    """Which straight lines meet the box."""
+    ends = []
     for name, (first, last) in ranges.items():
-        type_ = types[name]
-        here, there = _floats(type_, before.ordinals[name]), _floats(type_, after.ordinals[name])
-        low, high = _ends(type_, first, last)
-        nowhere |= ~np.isfinite(here) | ~np.isfinite(there)
-        with np.errstate(all="ignore"):
-            step = there - here
-            to_low, to_high = (low - here) / step, (high - here) / step
-        still = here == there
-        lowest = np.where(still, lowest, np.fmax(lowest, np.fmin(to_low, to_high)))
-        highest = np.where(still, highest, np.fmin(highest, np.fmax(to_low, to_high)))
-        # Where differences are not precise: beyond doubles, at both ends of their range, in integers above 2**53.
-        doubtful |= ~(np.abs(step) < _LARGE) | (~still & (np.abs(step) < 1 / _LARGE))
-        if type_.kind != "double":
-            for value in (here, there, np.float64(low), np.float64(high)):
-                doubtful |= np.isfinite(value) & (np.abs(value) >= _EXACT)
-    meets: Bools = highest - lowest > _CLEAR
-    doubtful |= np.abs(highest - lowest) <= _CLEAR
-    for row in np.flatnonzero(doubtful & ~nowhere).tolist():
-        meets[row] = _line_meets(ranges, before, after, types, row)
-    return meets & ~nowhere
-
-
-def _line_meets(
-    ranges: dict[str, tuple[int, int]],
-    before: Positions,
-    after: Positions,
-    types: Mapping[str, AttributeType],
-    row: int,
-) -> bool:
-    """Whether one line meets the box, exactly; shares of the line run from 0 (before) to 1 (after)."""
-    lowest, lowest_open = Fraction(0), False
-    highest, highest_open = Fraction(1), False
-    for name, (first, last) in ranges.items():
-        type_ = types[name]
-        here = _exact(type_, int(before.ordinals[name][row]))
-        step = _exact(type_, int(after.ordinals[name][row])) - here
-        if step == 0:
-            continue  # the shadows meet, so the line runs inside the range all along
-        bounded_below, bounded_above = first > type_.limits[0], last < type_.limits[1]
-        low = (_exact(type_, first) - here) / step if bounded_below and not _infinite(type_, first) else None
-        high = (_exact(type_, last + 1) - here) / step if bounded_above and not _infinite(type_, last + 1) else None
-        # The low end is inside, the high end is not; a falling line meets them in the other order.
-        entry, entry_open, leave, leave_open = (low, False, high, True) if step > 0 else (high, True, low, False)
-        if entry is not None and (entry, entry_open) > (lowest, lowest_open):
-            lowest, lowest_open = entry, entry_open
-        if leave is not None and (leave, not leave_open) < (highest, not highest_open):
-            highest, highest_open = leave, leave_open
-    return lowest < highest or (lowest == highest and not lowest_open and not highest_open)
-
-
-def _infinite(type_: AttributeType, ordinal: int) -> bool:
-    return type_.kind == "double" and ordinal in type_.limits
-
-
-def _floats(type_: AttributeType, ordinals: Int64s) -> Int64s:
-    """Values that are proportional to what the ordinals stand for."""
-    return np.asarray(type_.decode(ordinals)) if type_.kind == "double" else ordinals.astype(np.float64)
-
-
-def _exact(type_: AttributeType, ordinal: int) -> Fraction:
-    return Fraction(type_.decode(np.array([ordinal]))[0].as_py()) if type_.kind == "double" else Fraction(ordinal)
-
-
-def _ends(type_: AttributeType, first: int, last: int) -> tuple[float, float]:
-    """The half-open range [low, high) in the unit of `_floats`; infinite where unbounded."""
-    low = -np.inf if first <= type_.limits[0] else float(_floats(type_, np.array([first]))[0])
-    high = np.inf if last >= type_.limits[1] else float(_floats(type_, np.array([last + 1]))[0])
-    return low, high
+        smallest, largest = types[name].limits
+        ends.append((SMALLEST if first <= smallest else first, LARGEST if last >= largest else last))
+    firsts, lasts = np.array(ends, np.int64).T
+    here, there = (np.stack([each.ordinals[name] for name in ranges], axis=1) for each in (before, after))
+    kinds: list[ValueType] = ["float64" if types[name].kind == "double" else "int64" for name in ranges]
+    shape = here.shape
+    return lines_meet(here, there, np.broadcast_to(firsts, shape), np.broadcast_to(lasts, shape), kinds)

@@ -14,7 +14,6 @@ from fencepost.monitor.band_rules import key_columns
 from fencepost.monitor.positions import KeyStrings, Pairs, Positions, batch_of
 from fencepost.ordinals import AttributeType
 from fencepost.rules import Rules
-from fencepost.rules.compiling import CompiledColumns
 from fencepost.rules.rule import (
     checked_detect,
     checked_expires,
@@ -24,7 +23,7 @@ from fencepost.rules.rule import (
     microseconds_of,
 )
 from fencepost.rules.schemas import read_schema
-from fencepost.snapshot import DETECTS, NEVER, BoxSet, RuleColumns, Snapshot, detect_flags
+from fencepost.snapshot import DETECTS, NEVER, BoxSet, CompiledColumns, RuleColumns, Snapshot, detect_flags
 
 __all__ = ["Box", "Layers", "LiveRule", "matched"]
 
@@ -129,7 +128,7 @@ class Layers:
         """The rules in force, compiled; rows of rules are its rows."""
         if self._waiting or self._gone:
             gone, live = np.array(sorted(self._gone), np.int64), list(self._waiting.values())
-            columns = RuleColumns(
+            rules = RuleColumns(
                 np.array([rule.id for rule in live], np.int64),
                 np.array([rule.version for rule in live], np.int64),
                 np.array([rule.detects for rule in live], np.uint8),
@@ -138,11 +137,8 @@ class Layers:
                 pa.nulls(len(live), pa.large_string()),
                 pa.nulls(len(live), pa.large_string()),
             )
-            self._take(
-                self.compiled.changed(
-                    gone, columns, _box_sets(live), self.types, paused=self.paused, version=self.compiled.version
-                )
-            )
+            columns = CompiledColumns(rules, _box_sets(live), self.types, None, {})
+            self._take(self.compiled.changed(gone, columns, self.paused, self.compiled.version))
         return self.compiled
 
     def changed(self, rules: Rules, remove: Int64s) -> Snapshot:
@@ -164,16 +160,9 @@ class Layers:
         for known in (self.removed, self.paused):
             if known:
                 versions = np.maximum(versions, [known.get(id, 0) + 1 for id in compiled.ids.tolist()])
-        return before.changed(
-            np.concatenate([remove, np.array(list(pausing), np.int64)]),
-            compiled._replace(versions=versions),
-            columns.boxes,
-            columns.types,
-            bands=columns.bands,
-            dropped=columns.dropped,
-            paused=paused,
-            version=before.version,
-        )
+        gone = np.concatenate([remove, np.array(list(pausing), np.int64)])
+        columns = columns._replace(rules=compiled._replace(versions=versions))
+        return before.changed(gone, columns, paused, before.version)
 
     @property
     def version(self) -> int:
@@ -222,7 +211,7 @@ class Layers:
         if not len(columns.rules.ids):
             return None, new
         rules, version = columns.rules, self.next_version(id)
-        boxes = Snapshot.compile(rules, columns.boxes, columns.types, columns.bands).boxes_of(0)
+        boxes = Snapshot.compile(columns).boxes_of(0)
         rule = LiveRule(id, version, int(rules.detects[0]), bool(rules.initial[0]), int(rules.expires[0]), boxes)
         return rule, new
 

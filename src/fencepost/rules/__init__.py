@@ -1,8 +1,8 @@
 """Rules as people write them: one by one as SQL conditions, or a million at a time as a table."""
 
-from fencepost.rules.compiling import CompiledColumns
 from fencepost.rules.faults import RuleFaultsError
 from fencepost.rules.rule import Rule
 from fencepost.rules.ruleset import Rules
+from fencepost.snapshot import CompiledColumns
 
 __all__ = ["CompiledColumns", "Rule", "RuleFaultsError", "Rules"]

@@ -29,9 +29,9 @@ from fencepost.rules.bounds import edges_of
 from fencepost.rules.faults import Faults, one_line
 from fencepost.rules.rule import Rule, labels_text, microseconds_of
 from fencepost.rules.schemas import read_schema
-from fencepost.snapshot.columns import BandColumns, BoxSet, RuleColumns, detect_flags
+from fencepost.snapshot.columns import BandColumns, BoxSet, CompiledColumns, RuleColumns, detect_flags
 
-__all__ = ["CompiledColumns", "TextRule", "compiled_columns"]
+__all__ = ["TextRule", "compiled_columns"]
 
 _REMEDY = "Correct the rules, or bind their columns to other types."
 
@@ -41,21 +41,6 @@ class TextRule(NamedTuple):
 
     rule: Rule
     parsed: Condition | Band
-
-
-class CompiledColumns(NamedTuple):
-    """Enabled rules as a snapshot takes them."""
-
-    rules: RuleColumns
-    boxes: list[BoxSet]
-    """One per combination of columns."""
-    types: dict[str, AttributeType]
-    """The attributes that boxes and bands use, sorted by name."""
-    keys: list[str]
-    """The key columns that they use, sorted."""
-    bands: BandColumns | None
-    dropped: dict[int, tuple[str, ...]]
-    """By rule id, why branches of its condition were left out."""
 
 
 def compiled_columns(blocks: Sequence[TableBlock], texts: Sequence[TextRule], schema: Any) -> CompiledColumns:
@@ -232,12 +217,9 @@ class _Builder:
         """All that was added."""
         boxes = [group.finished(*signature) for signature, group in sorted(self._groups.items())]
         types = {name: type_ for each in boxes for name in each.attributes if (type_ := self._types.types[name]) != KEY}
-        keys = {name for each in boxes for name in each.keys}
         for _, band in self._bands:
             types |= {band.left: band.left_type, band.right: band.right_type}
-        return CompiledColumns(
-            rules, boxes, dict(sorted(types.items())), sorted(keys), _band_columns(self._bands), self._dropped
-        )
+        return CompiledColumns(rules, boxes, dict(sorted(types.items())), _band_columns(self._bands), self._dropped)
 
     def _key_name(self, column: str) -> str:
         name, type_ = self._found(column)

@@ -13,7 +13,7 @@ from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.language import KEY, ConditionError, parse
 from fencepost.rules import files
 from fencepost.rules.blocks import TableBlock
-from fencepost.rules.compiling import CompiledColumns, TextRule, compiled_columns
+from fencepost.rules.compiling import TextRule, compiled_columns
 from fencepost.rules.faults import Faults, one_line
 from fencepost.rules.rule import (
     Rule,
@@ -28,7 +28,7 @@ from fencepost.rules.rule import (
 )
 from fencepost.rules.schemas import read_schema
 from fencepost.rules.tables import Constants, OptionColumns, read_table, table_shape
-from fencepost.snapshot import Snapshot, VersionDirectory
+from fencepost.snapshot import CompiledColumns, Snapshot, VersionDirectory
 from fencepost.snapshot.columns import detect_flags
 
 __all__ = ["Rules"]
@@ -358,16 +358,7 @@ class Rules:
         types = None if schema is None else dict(read_schema(schema).types)
         made = self._compiled_onto_last(schema, types, version)
         if made is None:
-            compiled = self.columns(schema)
-            made = Snapshot.compile(
-                compiled.rules,
-                compiled.boxes,
-                compiled.types,
-                compiled.bands,
-                compiled.dropped,
-                self.paused(),
-                version,
-            )
+            made = Snapshot.compile(self.columns(schema), self.paused(), version)
         self._compiled = _Compiled(made, types, len(self._blocks))
         self._touched.clear()
         return made
@@ -391,9 +382,7 @@ class Rules:
         if schema is None and not _agree(changed, last.snapshot):
             return None
         gone = np.array(sorted(self._touched), np.int64)
-        return last.snapshot.changed(
-            gone, changed.rules, changed.boxes, changed.types, changed.bands, changed.dropped, self.paused(), version
-        )
+        return last.snapshot.changed(gone, changed, self.paused(), version)
 
     def paused(self) -> dict[int, int]:
         """The versions of rules that are not enabled, by id."""

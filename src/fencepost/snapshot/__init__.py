@@ -1,6 +1,15 @@
 """Snapshots: an immutable function from a batch of rows to the rules they concern."""
 
-from fencepost.snapshot.columns import DETECTS, NEVER, BandColumns, BoxSet, RuleColumns, detect_flags, detect_names
+from fencepost.snapshot.columns import (
+    DETECTS,
+    NEVER,
+    BandColumns,
+    BoxSet,
+    CompiledColumns,
+    RuleColumns,
+    detect_flags,
+    detect_names,
+)
 from fencepost.snapshot.directory import Lease, VersionDirectory
 from fencepost.snapshot.groups import Batch
 from fencepost.snapshot.snapshot import Explanation, GroupExplanation, Snapshot
@@ -12,6 +21,7 @@ __all__ = [
     "BandColumns",
     "Batch",
     "BoxSet",
+    "CompiledColumns",
     "Explanation",
     "GroupExplanation",
     "Lease",

@@ -5,8 +5,18 @@ from typing import Any, NamedTuple
 
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt8s
+from fencepost.ordinals import AttributeType
 
-__all__ = ["DETECTS", "NEVER", "BandColumns", "BoxSet", "RuleColumns", "detect_flags", "detect_names"]
+__all__ = [
+    "DETECTS",
+    "NEVER",
+    "BandColumns",
+    "BoxSet",
+    "CompiledColumns",
+    "RuleColumns",
+    "detect_flags",
+    "detect_names",
+]
 
 DETECTS = {"inside": 1, "enter": 2, "exit": 4, "cross": 8}
 """What a rule can ask to be told, as bits."""
@@ -64,6 +74,24 @@ class BandColumns(NamedTuple):
     upper: Float64s
     lower_closed: Bools
     upper_closed: Bools
+
+
+class CompiledColumns(NamedTuple):
+    """Rules as a snapshot takes them."""
+
+    rules: RuleColumns
+    boxes: list[BoxSet]
+    """One per combination of columns."""
+    types: dict[str, AttributeType]
+    """The attributes that boxes and bands use, sorted by name."""
+    bands: BandColumns | None
+    dropped: dict[int, tuple[str, ...]]
+    """By rule id, why branches of its condition were left out."""
+
+    @property
+    def keys(self) -> list[str]:
+        """The key columns that boxes use, sorted."""
+        return sorted({name for each in self.boxes for name in each.keys})
 
 
 def detect_flags(detect: str | Iterable[str]) -> int:

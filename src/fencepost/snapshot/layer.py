@@ -12,11 +12,11 @@ import pyarrow as pa
 from fencepost.indexes.arrays import Int64s
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import store
-from fencepost.snapshot.columns import BandColumns, BoxSet, RuleColumns
+from fencepost.snapshot.columns import BandColumns, BoxSet, CompiledColumns, RuleColumns
 from fencepost.snapshot.groups import Group
 from fencepost.snapshot.keys import KeyColumn
 
-__all__ = ["Home", "Layer", "joined_bands", "joined_boxes", "joined_rules", "taken_bands"]
+__all__ = ["Home", "Layer", "joined_bands", "joined_columns", "joined_rules", "taken_bands"]
 
 
 _REPAID = 4
@@ -68,27 +68,19 @@ class Layer:
         self._moves = 0
 
     @classmethod
-    def build(
-        cls,
-        rules: RuleColumns,
-        boxes: Sequence[BoxSet],
-        types: Mapping[str, AttributeType],
-        below: Mapping[str, KeyColumn],
-        bands: BandColumns | None,
-        dropped: Mapping[int, tuple[str, ...]],
-    ) -> "Layer":
+    def build(cls, given: CompiledColumns, below: Mapping[str, KeyColumn]) -> "Layer":
         """Index bound rules on top of the key columns below."""
         columns, own_keys = dict(below), []
-        for name in sorted({name for each in boxes for name in each.keys}):
-            used = [each.key_values[each.keys.index(name)] for each in boxes if name in each.keys]
+        for name in given.keys:
+            used = [each.key_values[each.keys.index(name)] for each in given.boxes if name in each.keys]
             strings = pa.concat_arrays([array.cast(pa.large_string()) for array in used])
             before = columns.get(name, KeyColumn(name, ()))
             extended = before.extended(strings)
             if len(extended) > len(before) or name not in columns:
                 columns[name] = extended
                 own_keys.append(name)
-        groups = [Group.build(box_set, columns, types) for box_set in boxes if len(box_set.rules)]
-        return cls(rules, groups, columns, own_keys, bands, dropped)
+        groups = [Group.build(boxes, columns, given.types) for boxes in given.boxes if len(boxes.rules)]
+        return cls(given.rules, groups, columns, own_keys, given.bands, given.dropped)
 
     def __len__(self) -> int:
         return len(self.rules.ids)
@@ -123,31 +115,29 @@ class Layer:
         places = np.minimum(np.searchsorted(ordered, ids), len(ordered) - 1)
         return np.where(ordered[places] == ids, order[places], -1)
 
-    def taken(self, rows: Int64s) -> RuleColumns:
-        """The rules in these rows."""
-        chosen = pa.array(rows)
-        return RuleColumns(*(each[rows] if isinstance(each, np.ndarray) else each.take(chosen) for each in self.rules))
+    def taken(self, rows: Int64s, types: Mapping[str, AttributeType]) -> CompiledColumns:
+        """The rules in these ascending rows as they were before they were indexed.
 
-    def boxes(self, rows: Int64s) -> list[BoxSet]:
-        """The boxes of the rules in these ascending rows, which are numbered 0, 1, ... in them."""
+        Args:
+            rows: of the rules; they are numbered 0, 1, ... in the answer.
+            types: of all attributes.
+        """
+        chosen = pa.array(rows)
+        rules = RuleColumns(*(each[rows] if isinstance(each, np.ndarray) else each.take(chosen) for each in self.rules))
         numbers = np.full(len(self), -1, np.int64)
         numbers[rows] = np.arange(len(rows))
-        found = []
+        sets = []
         for group in self.groups:
             boxes = np.flatnonzero(numbers[group.rules] >= 0)
             if len(boxes):
                 taken = group.taken(boxes, self.columns)
-                found.append(taken._replace(rules=numbers[taken.rules]))
-        return found
-
-    def bands_of(self, rows: Int64s) -> BandColumns | None:
-        """The bands of the rules in these ascending rows, likewise."""
-        if self.bands is None:
-            return None
-        numbers = np.full(len(self), -1, np.int64)
-        numbers[rows] = np.arange(len(rows))
-        taken = taken_bands(self.bands, np.flatnonzero(numbers[self.bands.rules] >= 0))
-        return None if taken is None else taken._replace(rules=numbers[taken.rules])
+                sets.append(taken._replace(rules=numbers[taken.rules]))
+        bands = None
+        if self.bands is not None:
+            bands = taken_bands(self.bands, np.flatnonzero(numbers[self.bands.rules] >= 0))
+            bands = None if bands is None else bands._replace(rules=numbers[bands.rules])
+        here = set(self.dropped).intersection(rules.ids.tolist()) if self.dropped else ()
+        return CompiledColumns(rules, sets, dict(types), bands, {id: self.dropped[id] for id in here})
 
     # -- keeping it -------------------------------------------------------------------------------------
 
@@ -213,7 +203,19 @@ def joined_rules(parts: Sequence[RuleColumns]) -> RuleColumns:
     )
 
 
-def joined_boxes(parts: Sequence[tuple[int, Sequence[BoxSet]]]) -> list[BoxSet]:
+def joined_columns(parts: Sequence[CompiledColumns], types: Mapping[str, AttributeType]) -> CompiledColumns:
+    """The rules of all parts, in their order."""
+    starts = np.cumsum([0, *(len(part.rules.ids) for part in parts)]).tolist()
+    rules = joined_rules([part.rules for part in parts])
+    if len(parts) > 1:
+        rules = rules._replace(conditions=rules.conditions.combine_chunks(), labels=rules.labels.combine_chunks())
+    boxes = _joined_boxes([(start, part.boxes) for start, part in zip(starts, parts, strict=False)])
+    bands = joined_bands([(start, part.bands) for start, part in zip(starts, parts, strict=False)])
+    dropped = {id: reasons for part in parts for id, reasons in part.dropped.items()}
+    return CompiledColumns(rules, boxes, dict(types), bands, dropped)
+
+
+def _joined_boxes(parts: Sequence[tuple[int, Sequence[BoxSet]]]) -> list[BoxSet]:
     """The boxes of several sets of rules, each with the row that its own rows are counted from."""
     together: dict[tuple[tuple[str, ...], tuple[str, ...]], list[BoxSet]] = {}
     for start, sets in parts:

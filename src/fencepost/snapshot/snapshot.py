@@ -14,15 +14,14 @@ from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.matches import Matches
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import store
-from fencepost.snapshot.columns import BandColumns, BoxSet, RuleColumns, detect_names
+from fencepost.snapshot.columns import BandColumns, CompiledColumns, RuleColumns
 from fencepost.snapshot.groups import Batch
 from fencepost.snapshot.keys import KeyColumn
-from fencepost.snapshot.layer import Home, Layer, joined_bands, joined_boxes, joined_rules, taken_bands
+from fencepost.snapshot.layer import Home, Layer, joined_bands, joined_columns, joined_rules, taken_bands
 from fencepost.snapshot.tables import Table
 
 __all__ = ["Explanation", "GroupExplanation", "Snapshot"]
 
-_Part = tuple[RuleColumns, Sequence[BoxSet], BandColumns | None, Mapping[int, tuple[str, ...]]]
 _LARGER = 4
 """A layer stays as it is while it is this many times larger than all that lies above it."""
 
@@ -115,71 +114,47 @@ class Snapshot:
         self.keys = tuple(sorted({name for _, group in self._live for name in group.keys}))
 
     @classmethod
-    def compile(
-        cls,
-        rules: RuleColumns,
-        boxes: Sequence[BoxSet],
-        types: Mapping[str, AttributeType],
-        bands: BandColumns | None = None,
-        dropped: Mapping[int, tuple[str, ...]] | None = None,
-        paused: Mapping[int, int] | None = None,
-        version: int = 0,
-    ) -> "Snapshot":
+    def compile(cls, columns: CompiledColumns, paused: Mapping[int, int] | None = None, version: int = 0) -> "Snapshot":
         """Index bound rules; see `Rules.compile` for the usual way.
 
         Args:
-            rules: a row per rule.
-            boxes: their boxes, a set per combination of columns.
-            types: the type of every attribute.
-            bands: band rules.
-            dropped: by rule id, branches that can never hold.
+            columns: the rules.
             paused: versions of rules that are known but not in force, by id.
             version: of the snapshot.
         """
-        layer = Layer.build(rules, boxes, types, {}, bands, dropped or {})
-        return cls([layer], [None], types, paused or {}, version)
+        return cls([Layer.build(columns, {})], [None], columns.types, paused or {}, version)
 
     def changed(
         self,
         gone: Int64s,
-        rules: RuleColumns,
-        boxes: Sequence[BoxSet],
-        types: Mapping[str, AttributeType],
-        bands: BandColumns | None = None,
-        dropped: Mapping[int, tuple[str, ...]] | None = None,
+        columns: CompiledColumns,
         paused: Mapping[int, int] | None = None,
         version: int = 0,
     ) -> "Snapshot":
         """The snapshot after a change, which shares every layer that the change leaves alone.
 
         Args:
-            gone: ids of rules to leave out; those of `rules` go without saying.
-            rules: new ones, and ones to take the place of those with their ids.
-            boxes: of those rules; likewise the rest, as for `compile`.
-            types: of the attributes of their boxes.
-            bands: as for `compile`.
-            dropped: as for `compile`.
+            gone: ids of rules to leave out.
+            columns: new rules, and ones to take the place of those with their ids.
             paused: as for `compile`.
             version: of the new snapshot.
         """
-        hidden = self._hiding(np.concatenate([gone, rules.ids]))
-        layers = list(self.layers)
-        parts: list[_Part] = [(rules, boxes, bands, dropped or {})]
-        size, kept = len(rules.ids), [len(layer) - _count(gone) for layer, gone in zip(layers, hidden, strict=True)]
+        hidden = self._hiding(np.concatenate([gone, columns.rules.ids]))
+        layers, types = list(self.layers), {**self.types, **columns.types}
+        parts, size = [columns], len(columns.rules.ids)
+        kept = [len(layer) - _count(mask) for layer, mask in zip(layers, hidden, strict=True)]
         while layers and (
             kept[-1] < _LARGER * size or 2 * kept[-1] < len(layers[-1]) or (len(layers) == 1 and not kept[0])
         ):
             layer, mask = layers.pop(), hidden.pop()
             rows = np.arange(len(layer)) if mask is None else np.flatnonzero(~mask)
-            reasons = {id: layer.dropped[id] for id in set(layer.dropped).intersection(layer.rules.ids[rows].tolist())}
-            parts.append((layer.taken(rows), layer.boxes(rows), layer.bands_of(rows), reasons))
+            parts.append(layer.taken(rows, types))
             size += kept.pop()
-        parts.reverse()
-        all_types = {**self.types, **types}
         if size or not layers:
-            layers.append(_built(parts, all_types, layers[-1].columns if layers else {}))
+            together = joined_columns(parts[::-1], types)
+            layers.append(Layer.build(together, layers[-1].columns if layers else {}))
             hidden.append(None)
-        return Snapshot(layers, hidden, all_types, paused or {}, version)
+        return Snapshot(layers, hidden, types, paused or {}, version)
 
     def _hiding(self, ids: Int64s) -> list[Bools | None]:
         """Which rules of each layer are hidden once those with these ids are, too."""
@@ -195,11 +170,11 @@ class Snapshot:
 
     def only(self, rows: Int64s) -> "Snapshot":
         """A snapshot of the rules in these ascending rows alone; its rows are 0, 1, ... in that order."""
-        parts: list[_Part] = []
+        parts = []
         for layer, start in zip(self.layers, self._starts, strict=False):
             own = rows[(rows >= start) & (rows < start + len(layer))] - start
-            parts.append((layer.taken(own), layer.boxes(own), layer.bands_of(own), {}))
-        return Snapshot([_built(parts, self.types, {})], [None], self.types, {}, self.version)
+            parts.append(layer.taken(own, self.types))
+        return Snapshot.compile(joined_columns(parts, self.types), version=self.version)
 
     def with_version(self, version: int) -> "Snapshot":
         """The same rules under another number."""
@@ -436,10 +411,6 @@ class Snapshot:
     def __repr__(self) -> str:
         return f"Snapshot(version {self.version}, {len(self):,} rules)"
 
-    def detects(self, row: int) -> str:
-        """What one rule asks to be told."""
-        return detect_names(int(self.rules.detects[row]))
-
     # -- keeping it -------------------------------------------------------------------------------------
 
     def save(self, path: str | Path, shared: bool = False) -> None:
@@ -512,19 +483,6 @@ class Snapshot:
         types = {name: AttributeType.parse(kind) for name, kind in stored.header["types"].items()}
         paused = dict(stored.arrays["paused"].tolist())
         return cls(layers, hidden, types, paused, stored.header["version"])
-
-
-def _built(parts: Sequence[_Part], types: Mapping[str, AttributeType], below: Mapping[str, KeyColumn]) -> Layer:
-    """One layer of the rules of all parts, in their order."""
-    starts = np.cumsum([0, *(len(rules.ids) for rules, *_ in parts)]).tolist()
-    together = joined_rules([rules for rules, *_ in parts])
-    if len(parts) > 1:
-        texts = {"conditions": together.conditions.combine_chunks(), "labels": together.labels.combine_chunks()}
-        together = together._replace(**texts)
-    boxes = joined_boxes([(start, sets) for start, (_, sets, _, _) in zip(starts, parts, strict=False)])
-    bands = joined_bands([(start, own) for start, (_, _, own, _) in zip(starts, parts, strict=False)])
-    dropped = {id: reasons for *_, own in parts for id, reasons in own.items()}
-    return Layer.build(together, boxes, types, below, bands, dropped)
 
 
 def _count(mask: Bools | None) -> int:

@@ -1,16 +1,18 @@
 """Which columns of a frame the rules need: found and checked before a query starts."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 
 from fencepost.errors import FencepostError
 from fencepost.ordinals import AttributeType
 from fencepost.rules.schemas import read_schema
 from fencepost.snapshot import Snapshot, Table
 
-__all__ = ["KEY", "Column", "arrow_type", "bound_columns", "needed_columns"]
+__all__ = ["KEY", "Column", "arrow_type", "bound_columns", "needed_columns", "own_name", "quoted"]
 
 KEY = "key"
 _INTEGER_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10}
@@ -72,13 +74,7 @@ def bound_columns(frame_schema: Any, needed: Mapping[str, str], snapshot: Snapsh
     names = Table(dict.fromkeys(fields, ()))
     bound = []
     for name, kind in needed.items():
-        own = names.find(name)
-        if own is None:
-            raise FencepostError(
-                f"a frame without the column {name}",
-                f"that column, since {_user(snapshot, name)}",
-                f"Add it; the frame has {', '.join(fields) or 'no columns'}.",
-            )
+        own = own_name(names, name, partial(_need, snapshot, name))
         if [field.name for field in frame_schema.fields].count(own) > 1:
             raise FencepostError(
                 f"a frame with two columns named {own}", "one, since rules need it", "Rename one of the two."
@@ -87,17 +83,40 @@ def bound_columns(frame_schema: Any, needed: Mapping[str, str], snapshot: Snapsh
             wanted = "string" if kind == KEY else kind
             raise FencepostError(
                 f"a frame whose column {own} is {fields[own]}",
-                f"{wanted} or a type that converts to it exactly, since {_user(snapshot, name)}",
+                f"{wanted} or a type that converts to it exactly, {_need(snapshot, name)}",
                 f"Cast the column to {wanted}, or compile or publish the rules with the frame's schema.",
             )
         bound.append(Column(name, own))
     return bound
 
 
-def _user(snapshot: Snapshot, column: str) -> str:
-    """Says who needs a column: a rule of this version, or the schema of the directory."""
+def own_name(names: Table, wanted: str, reason: Callable[[], str]) -> str:
+    """The frame's own name of a column, which it must have.
+
+    Args:
+        names: of the frame.
+        wanted: the column, without regard to case where that is clear.
+        reason: says why it is wanted.
+    """
+    own = names.find(wanted)
+    if own is None:
+        raise FencepostError(
+            f"a frame without the column {wanted}",
+            f"that column, {reason()}",
+            f"Add it; the frame has {', '.join(names.names) or 'no columns'}.",
+        )
+    return own
+
+
+def quoted(name: str) -> Any:
+    """A column of a frame, whatever characters its name has."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _need(snapshot: Snapshot, column: str) -> str:
+    """Says why a column is needed: for a rule of this version, or for the schema of the directory."""
     user = snapshot.user_of(column)
-    return "the schema of the published rules has it" if user is None else f"rule {user} needs it"
+    return "since the schema of the published rules has it" if user is None else f"since rule {user} needs it"
 
 
 def _converts(offered: str, wanted: str) -> bool:

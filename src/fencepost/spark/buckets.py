@@ -7,7 +7,6 @@ bucket and partition instead of one per event, and the state of a bucket is one 
 import json
 import os
 import time
-import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -25,7 +24,7 @@ from fencepost.monitor.state_file import state_of, table_of
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import DETECTS
 from fencepost.spark.versions import Claim, Claims, current_micro_batch
-from fencepost.spark.worker import Published, Source, snapshot_at
+from fencepost.spark.worker import Published, Source, newest_usable, snapshot_at
 
 __all__ = [
     "CLOCK",
@@ -70,10 +69,8 @@ class WatchTask(NamedTuple):
     source: Source
     planned: int
     follow: bool
-    names: tuple[str, ...]
-    """The columns that arrive, in order; `OBJECT` and `TIME` are among them, and those that rules use."""
     twice: tuple[tuple[str, str], ...]
-    """Columns that are the same as one of those under another name."""
+    """Columns that are the same as one that arrives under another name."""
     attributes: tuple[tuple[str, str], ...]
     """Every attribute of the schema with its type."""
     keys: tuple[str, ...]
@@ -203,33 +200,9 @@ def _version_in_force(task: WatchTask, before: "_State | None", newest: int | No
     elif batch is None:
         claim = Claim(newest, 0)
     else:
-        claim = Claims(source.versions).claim(batch, lambda: _newest_usable(source, newest, held))
+        claim = Claims(source.versions).claim(batch, lambda: newest_usable(source, newest, held))
     _renew_lease(source, claim.version)
     return claim
-
-
-def _newest_usable(source: Published, newest: int, held: int | None) -> Claim:
-    """The newest version that loads, not beyond `newest`; the one in force if none newer does."""
-    rejected = 0
-    for version in reversed(source.versions.versions()):
-        if version > newest:
-            continue
-        if held is not None and version <= held:
-            break
-        try:
-            snapshot_at(source, version)
-        except (FencepostError, OSError) as error:
-            rejected += 1
-            warnings.warn(f"version {version} of {source.directory} is not used: {error}", stacklevel=2)
-        else:
-            return Claim(version, rejected)
-    if held is None:
-        raise FencepostError(
-            f"{source.directory} with no usable version up to {newest}",
-            "a published version",
-            "Publish the rules again.",
-        )
-    return Claim(held, rejected)
 
 
 _renewed: dict[tuple[str, int], float] = {}

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 from pyspark.sql.types import StructField, StructType
 
 from fencepost.errors import FencepostError
-from fencepost.spark.binding import Column, bound_columns
+from fencepost.spark.binding import Column, bound_columns, quoted
 from fencepost.spark.matching import METER, METER_TYPE, MatchTask, match_arrays, match_batches
 from fencepost.spark.metrics import observed
 from fencepost.spark.session import warn_untuned
@@ -54,7 +54,7 @@ def match(events: Any, rules: Any, explode: bool = False, *, observe: str | None
         matched = observed(matched, observe).drop(METER)
     if not explode:
         return matched
-    return matched.select(*map(_column, events.columns), F.explode("rule_ids").alias("rule_id"))
+    return matched.select(*map(quoted, events.columns), F.explode("rule_ids").alias("rule_id"))
 
 
 def arrow_function(plan: Plan, columns: Sequence[Column], *, follow: bool, metered: bool = False) -> Any:
@@ -81,7 +81,7 @@ def _answer_fields(task: MatchTask) -> list[StructField]:
 
 def _beside(events: Any, task: MatchTask, columns: Sequence[Column]) -> Any:
     """Only the needed columns go to Python; the rest of the row waits in the JVM."""
-    answer = _udf(task)(*([_column(column.own) for column in columns] or [F.lit(True)]))
+    answer = _udf(task)(*([quoted(column.own) for column in columns] or [F.lit(True)]))
     if not task.metered:
         return events.withColumn("rule_ids", answer)
     both = events.withColumn("rule_ids", answer)
@@ -108,7 +108,3 @@ def _survives(field: Any) -> bool:
     type_ = field.dataType.simpleString()
     plain = type_ in _PLAIN or type_.startswith("decimal(")
     return plain and not field.metadata and not set(".`") & set(field.name)
-
-
-def _column(name: str) -> Any:
-    return F.col("`" + name.replace("`", "``") + "`")

@@ -1,7 +1,7 @@
 """watch: what enters, leaves, crosses and is inside, on batch and streaming DataFrames."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -14,9 +14,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 from fencepost.errors import FencepostError
 from fencepost.events import event_schema
 from fencepost.monitor.clock import Clock
+from fencepost.monitor.core import checked_first
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import NEVER, Table, VersionDirectory
-from fencepost.spark.binding import KEY, arrow_type, bound_columns
+from fencepost.spark.binding import KEY, arrow_type, bound_columns, own_name, quoted
 from fencepost.spark.buckets import (
     CLOCK,
     OBJECT,
@@ -78,33 +79,32 @@ def watch(
     """
     spark = events.sparkSession
     warn_untuned(spark)
-    if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= _MOST_BUCKETS:
-        raise FencepostError(f"buckets={buckets!r}", f"1 to {_MOST_BUCKETS}", "Eight for every core do well.")
-    if first not in ("enter", "silent"):
-        raise FencepostError(
-            f"first={first!r}", "'enter' or 'silent'", "Use 'silent' to start on traffic that already runs."
-        )
-    plan = plan_rules(spark, rules, events.schema)
-    sent = _sent_columns(
-        events, plan, object, time, (sequence,) if isinstance(sequence, str) else tuple(sequence or ())
-    )
-    task = _task(events, plan, sent, buckets, first, timeout, late, seed)
-    chosen = events.select(*(_column(own).alias(name) for name, own in sent.columns))
-    declared = StructType(_event_fields(events, sent, plan))
+    given = watched_frame(events, rules, object, time, sequence, buckets, first, timeout, late, seed)
     if not events.isStreaming:
-        spread = chosen.repartition(buckets, _column(OBJECT)).sortWithinPartitions(_column(OBJECT))
-        return spread.mapInArrow(partial(watch_sorted, task=task), declared)
-    packed = chosen.withColumn("fencepost bucket", _bucket(buckets)).mapInArrow(pack, PACKED)
-    if task.follow:
-        packed = packed.unionByName(_markers(spark, plan.source, buckets))
-
-    def fencepost_step(key: tuple[Any, ...], frames: Iterable[Any], state: Any) -> Iterator[Any]:
-        return step(key, frames, state, task)
-
-    stepped = packed.groupBy("bucket").applyInPandasWithState(fencepost_step, STEPPED, STATE, "append", "NoTimeout")
+        spread = given.rows.repartition(buckets, quoted(OBJECT)).sortWithinPartitions(quoted(OBJECT))
+        return spread.mapInArrow(partial(watch_sorted, task=given.task), given.declared)
+    stepped = stepped_buckets(given, step)
     if observe is not None:
         stepped = observed_watch(stepped, observe)
-    return stepped.where("payload IS NOT NULL").select("payload").mapInArrow(unpack, declared)
+    return stepped.where("payload IS NOT NULL").select("payload").mapInArrow(unpack, given.declared)
+
+
+def stepped_buckets(given: "WatchedFrame", kernel: Callable[..., Iterator[Any]]) -> Any:
+    """The packed events of a stream and their meters, a row per bucket.
+
+    Args:
+        given: the stream.
+        kernel: what a bucket does with its rows; see `fencepost.spark.buckets.step`.
+    """
+    task = given.task
+    packed = given.rows.withColumn("fencepost bucket", _bucket(task.buckets)).mapInArrow(pack, PACKED)
+    if task.follow:
+        packed = packed.unionByName(_markers(given.rows.sparkSession, task.source, task.buckets))
+
+    def fencepost_step(key: tuple[Any, ...], frames: Iterable[Any], state: Any) -> Iterator[Any]:
+        return kernel(key, frames, state, task)
+
+    return packed.groupBy("bucket").applyInPandasWithState(fencepost_step, STEPPED, STATE, "append", "NoTimeout")
 
 
 def save_state(
@@ -128,17 +128,14 @@ def save_state(
         sequence: as for `watch`.
         buckets: the number that the stream will have.
     """
-    plan = plan_rules(rows.sparkSession, rules, rows.schema)
-    sent = _sent_columns(rows, plan, object, time, (sequence,) if isinstance(sequence, str) else tuple(sequence or ()))
-    task = _task(rows, plan, sent, buckets, "silent", None, None, None)
+    given = watched_frame(rows, rules, object, time, sequence, buckets, "silent")
     folder = Path(path).absolute()
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
         raise FencepostError(f"{folder}, which exists", "a new directory", "Save under another name.") from None
-    chosen = rows.select(*(_column(own).alias(name) for name, own in sent.columns))
-    spread = chosen.withColumn("fencepost bucket", _bucket(buckets)).repartition(buckets, "`fencepost bucket`")
-    spread.mapInArrow(partial(save_buckets, task=task, folder=str(folder)), "bucket int").count()
+    spread = given.rows.withColumn("fencepost bucket", _bucket(buckets)).repartition(buckets, "`fencepost bucket`")
+    spread.mapInArrow(partial(save_buckets, task=given.task, folder=str(folder)), "bucket int").count()
 
 
 def read_state(spark: Any, checkpoint: str | os.PathLike[str]) -> Any:
@@ -158,15 +155,46 @@ def read_state(spark: Any, checkpoint: str | os.PathLike[str]) -> Any:
     header = state_header(bytes(first["blob"]))
     types = {"object": header["object"], "time": header["clock"]["type"], "snapshot_version": "bigint"}
     types |= header["attributes"] | dict.fromkeys(header["keys"], "string")
-    declared = StructType(
-        [StructField(name, StructType.fromDDL(f"c {kind}")[0].dataType) for name, kind in types.items()]
-    )
+    declared = StructType([StructField(name, _spark_type(kind)) for name, kind in types.items()])
     schema = pa.schema([(field.name, arrow_type(field)) for field in declared.fields])
     return blobs.mapInArrow(partial(state_rows, header=header, schema=schema), declared)
 
 
 def _bucket(buckets: int) -> Any:
-    return F.pmod(F.xxhash64(_column(OBJECT)), F.lit(buckets)).cast("int")
+    return F.pmod(F.xxhash64(quoted(OBJECT)), F.lit(buckets)).cast("int")
+
+
+class WatchedFrame(NamedTuple):
+    """What an operator was given, checked and made ready."""
+
+    rows: Any
+    """The columns that go to Python."""
+    task: WatchTask
+    declared: Any
+    """The schema of events."""
+
+
+def watched_frame(
+    events: Any,
+    rules: Any,
+    object: str,
+    time: str,
+    sequence: str | Sequence[str] | None,
+    buckets: int,
+    first: str,
+    timeout: timedelta | int | None = None,
+    late: str | os.PathLike[str] | None = None,
+    seed: str | os.PathLike[str] | None = None,
+) -> WatchedFrame:
+    if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= _MOST_BUCKETS:
+        raise FencepostError(f"buckets={buckets!r}", f"1 to {_MOST_BUCKETS}", "Eight for every core do well.")
+    checked_first(first)
+    plan = plan_rules(events.sparkSession, rules, events.schema)
+    order = (sequence,) if isinstance(sequence, str) else tuple(sequence or ())
+    sent = _sent_columns(events, plan, object, time, order)
+    task = _task(events, plan, sent, buckets, first, timeout, late, seed)
+    rows = events.select(*(quoted(own).alias(name) for name, own in sent.columns))
+    return WatchedFrame(rows, task, StructType(_event_fields(events, sent, plan)))
 
 
 class _Sent(NamedTuple):
@@ -189,14 +217,8 @@ def _sent_columns(events: Any, plan: Plan, object: str, time: str, sequence: Seq
         (TIME, time),
         *((f"fencepost sequence {n}", c) for n, c in enumerate(sequence)),
     ):
-        own = names.find(wanted)
-        if own is None:
-            raise FencepostError(
-                f"a frame without the column {wanted}",
-                f"that column, which was named as {role.removeprefix('fencepost ')}",
-                f"Add it; the frame has {', '.join(events.columns) or 'no columns'}.",
-            )
-        _send(role, own, columns, twice)
+        reason = partial("which was named as {}".format, role.removeprefix("fencepost "))
+        _send(role, own_name(names, wanted, reason), columns, twice)
     for column in bound_columns(events.schema, plan.needed, plan.snapshot):
         _send(column.name, column.own, columns, twice)
     sent = [(name, own) for own, name in columns.items()]
@@ -228,7 +250,6 @@ def _task(
         plan.source,
         plan.snapshot.version,
         events.isStreaming and isinstance(plan.source, Published),
-        tuple(name for name, _ in sent.columns),
         sent.twice,
         tuple(sorted(_attributes(plan.needed).items())),
         tuple(sorted(name for name, type_ in plan.needed.items() if type_ == KEY)),
@@ -290,7 +311,3 @@ def _markers(spark: Any, source: Any, buckets: int) -> Any:
     told = files.select(kind.cast("int").alias("kind"), number.cast("bigint").alias("number")).where("kind IS NOT NULL")
     everywhere = F.explode(F.sequence(F.lit(0), F.lit(buckets - 1))).alias("bucket")
     return told.select(everywhere, "kind", "number", F.lit(None).cast("binary").alias("payload"))
-
-
-def _column(name: str) -> Any:
-    return F.col("`" + name.replace("`", "``") + "`")

@@ -19,7 +19,16 @@ from fencepost.errors import FencepostError
 from fencepost.snapshot import Snapshot, VersionDirectory
 from fencepost.spark.versions import Claim, Claims, current_micro_batch
 
-__all__ = ["SHIPPED_PARTS", "InForce", "Published", "Shipped", "Source", "rules_in_force", "snapshot_at"]
+__all__ = [
+    "SHIPPED_PARTS",
+    "InForce",
+    "Published",
+    "Shipped",
+    "Source",
+    "newest_usable",
+    "rules_in_force",
+    "snapshot_at",
+]
 
 SHIPPED_PARTS = ("header.json", "arrays.bin")
 _HELD = 4
@@ -96,14 +105,24 @@ def rules_in_force(source: Source, planned: int, follow: bool) -> InForce:
     batch = current_micro_batch() if follow else None
     if batch is None or not isinstance(source, Published):
         return InForce(snapshot_at(source, planned), 0)
-    claim = Claims(source.versions).claim(batch, lambda: _newest_usable(source))
+    claim = Claims(source.versions).claim(batch, lambda: newest_usable(source))
     return InForce(snapshot_at(source, claim.version), claim.rejected)
 
 
-def _newest_usable(source: Published) -> Claim:
-    """The newest version that loads; each newer one that does not is warned of."""
+def newest_usable(source: Published, most: int | None = None, held: int | None = None) -> Claim:
+    """The newest version that loads; each newer one that does not is warned of.
+
+    Args:
+        source: the directory.
+        most: the newest version to look at.
+        held: the version in force, which stays if no newer one loads.
+    """
     rejected = 0
     for version in reversed(source.versions.versions()):
+        if most is not None and version > most:
+            continue
+        if held is not None and version <= held:
+            break
         try:
             snapshot_at(source, version)
         except (FencepostError, OSError) as error:
@@ -111,6 +130,8 @@ def _newest_usable(source: Published) -> Claim:
             warnings.warn(f"version {version} of {source.directory} is not used: {error}", stacklevel=2)
         else:
             return Claim(version, rejected)
+    if held is not None:
+        return Claim(held, rejected)
     raise FencepostError(
         f"{source.directory} with no usable version ({rejected} were rejected)",
         "a published version",

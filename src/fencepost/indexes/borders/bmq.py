@@ -262,7 +262,7 @@ class BMQ(FloatBorders):
         before, after = (floats_to_ordinals(np.ascontiguousarray(ends[at])) for ends in (rows.before, rows.after))
         firsts, highs = (floats_to_ordinals(np.ascontiguousarray(bounds[:, :, side])) for side in (0, 1))
         lasts = np.where(np.isposinf(bounds[:, :, 1]), LARGEST, highs - 1)
-        return only(candidates, lines_meet(before, after, firsts, lasts, "float64"))
+        return only(candidates, lines_meet(before, after, firsts, lasts, ["float64"] * self.dimensions))
 
     # -- objects and reporting --------------------------------------------------------------------------
 

@@ -277,7 +277,8 @@ class BoxRules:
         if cross:
             at = np.repeat(np.arange(rows), neither.counts)
             firsts, lasts = self._boxes.firsts[neither.ids], self._boxes.lasts[neither.ids]
-            neither = only(neither, lines_meet(moves.before[at], moves.after[at], firsts, lasts, self._kind))
+            kinds = [self._kind] * self.dimensions
+            neither = only(neither, lines_meet(moves.before[at], moves.after[at], firsts, lasts, kinds))
         return enter, exit, neither
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
