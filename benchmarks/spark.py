@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
@@ -23,6 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from benchmarks.harness import Report, console, interleaved
 from fencepost.rules import Rules
 from fencepost.spark import match, tune, watch
+from fencepost.spark.bucket_state import BucketStore
 from fencepost.spark.buckets import METERS
 from fencepost.spark.watch import stepped_buckets, watched_frame
 
@@ -337,12 +337,17 @@ def small_triggers(spark: Any, scratch: Path, objects: int = 100_000, triggers: 
     return report
 
 
-def idle_step(key: tuple[Any, ...], frames: Any, state: Any, task: Any) -> Iterator[Any]:
+def idle_step(bucket: int, packed: Any, store: BucketStore, task: Any) -> dict[str, Any]:
     """A kernel that does nothing: reads its rows, keeps its state, has no event."""
-    del key, task
-    list(frames)
-    state.update(state.get)
-    yield pd.DataFrame({"payload": [None], **{name: [int(name == "late")] for name in METERS}})
+    del bucket, task
+    list(packed)
+    head = store.head()
+    assert head is not None, "the state was made by watch"
+    if store.appends:
+        store.append(head, 0, b"")
+    else:
+        store.rewrite(head, store.base())
+    return {"payload": None, **{name: int(name == "late") for name in METERS}}
 
 
 def run(full: bool) -> list[Report]:

@@ -13,7 +13,7 @@ import pytest
 
 import fencepost as fp
 from fencepost.spark import match, tune
-from fencepost.spark.session import SETTINGS
+from fencepost.spark.session import SETTINGS, STATE_SETTINGS
 from tests.spark import programs
 
 EXPECTED = {
@@ -40,8 +40,9 @@ def test_tune_sets_and_prints_and_operators_warn_once_without_it(
     rows = fresh.createDataFrame([(5.0,)], "price double")
     assert match(rows, rules).first()["rule_ids"] == [1], "a second session of the process gets the rules too"
     tune(fresh)
-    assert {key: fresh.conf.get(key) for key in SETTINGS} == SETTINGS
-    assert capsys.readouterr().out.splitlines() == [f"{key} = {value} (was unset)" for key, value in SETTINGS.items()]
+    wanted = {**SETTINGS, **STATE_SETTINGS}
+    assert {key: fresh.conf.get(key) for key in wanted} == wanted
+    assert capsys.readouterr().out.splitlines() == [f"{key} = {value} (was unset)" for key, value in wanted.items()]
 
 
 def test_a_value_that_the_user_chose_is_respected(spark: Any) -> None:

@@ -20,6 +20,7 @@ import fencepost as fp
 from fencepost.errors import FencepostError
 from fencepost.snapshot import VersionDirectory
 from fencepost.spark import match, prometheus_text, read_state, save_state, watch
+from fencepost.spark.session import PROVIDER, SETTINGS, STATE_SETTINGS
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 SCHEMA = "vehicle string, ts timestamp, seq bigint, x double, y double, zone string, note string"
@@ -147,7 +148,15 @@ class Stream:
         return self.spark.read.parquet(f"{self.path}/out")
 
 
-def test_a_stream_tells_what_a_batch_tells_also_after_a_restart(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("store", ["RocksDB", "HDFSBacked"])
+def test_a_stream_tells_what_a_batch_tells_also_after_a_restart(spark: Any, tmp_path: Path, store: str) -> None:
+    spark = spark.newSession()
+    for key, value in {
+        **SETTINGS,
+        **STATE_SETTINGS,
+        PROVIDER: STATE_SETTINGS[PROVIDER].replace("RocksDB", store),
+    }.items():
+        spark.conf.set(key, value)
     rules = rules_of(3)
     stream = Stream(spark, tmp_path, rules, timeout=timedelta(seconds=30), buckets=4, observe="watch")
     parts = [traffic(400, seed, start=seed * 200) for seed in range(3)]
@@ -167,6 +176,7 @@ def test_a_stream_tells_what_a_batch_tells_also_after_a_restart(spark: Any, tmp_
     assert 'fencepost_rows_total{query="' in text
     assert "fencepost_rules{" in text
     assert 'detect="enter"} ' in text
+    assert read_state(spark, tmp_path / "checkpoint").count() == 12
 
 
 def test_late_rows_are_counted_and_kept(spark: Any, tmp_path: Path) -> None:

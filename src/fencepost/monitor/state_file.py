@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Int64s
 from fencepost.monitor.band_rules import SIDES
 from fencepost.monitor.bands import Bands
 from fencepost.monitor.layers import Layers
@@ -18,7 +19,7 @@ from fencepost.monitor.positions import NO_KEY, Positions
 from fencepost.monitor.state import State
 from fencepost.ordinals import AttributeType
 
-__all__ = ["read", "state_of", "table_of", "write"]
+__all__ = ["Columns", "fill", "read", "table_of", "write"]
 
 _FORMAT = 1
 _METADATA = b"fencepost.monitor"
@@ -122,14 +123,14 @@ def read(
         chosen = [column for column in table.column_names if column.startswith(f"{name} ")]
         own = table.select(chosen).rename_columns([column[len(name) + 1 :] for column in chosen]).slice(0, count)
         types = {column: bands.types[column] for column in sorted(bands.used[side])}
-        sides.append(state_of(own, _SideColumns(types, sorted(bands.states[side].strings))))
+        sides.append(_state_of(own, _SideColumns(types, sorted(bands.states[side].strings))))
     kinds = header.get("key_kinds", ({}, {}))
-    return state_of(table.slice(0, objects), rules), header["kept"], (sides, (kinds[0], kinds[1]))
+    return _state_of(table.slice(0, objects), rules), header["kept"], (sides, (kinds[0], kinds[1]))
 
 
-def table_of(state: State) -> Any:
-    """The objects that are present, a row each: times and values as ordinals, keys as strings."""
-    slots = state.here()
+def table_of(state: State, slots: Int64s | None = None) -> Any:
+    """Objects, by default all that are present, a row each: times and values as ordinals, keys as strings."""
+    slots = state.here() if slots is None else slots
     positions = state.positions(slots)
     columns = {"object": state.objects.values(slots), "time": pa.array(state.times[slots])}
     for name, ordinals in positions.ordinals.items():
@@ -139,15 +140,20 @@ def table_of(state: State) -> Any:
     return pa.table(columns)
 
 
-def state_of(table: Any, rules: Columns) -> State:
-    """The state that `table_of` wrote, for rules that may use other columns by now."""
-    state = State()
+def fill(state: State, table: Any, rules: Columns) -> Int64s:
+    """Put what `table_of` wrote into a state, for rules that may use other columns by now; the slots of its rows."""
     state.track(rules.types, tuple(sorted(rules.keys)))
-    if len(table):
-        objects = table["object"].combine_chunks()
-        slots = state.objects.slots(objects, add=True)
-        state.make_room()
-        state.store(slots, np.asarray(table["time"]), _positions(table, state, rules))
+    if not len(table):
+        return np.zeros(0, np.int64)
+    slots = state.objects.slots(table["object"].combine_chunks(), add=True)
+    state.make_room()
+    state.store(slots, np.asarray(table["time"]), _positions(table, state, rules))
+    return slots
+
+
+def _state_of(table: Any, rules: Columns) -> State:
+    state = State()
+    fill(state, table, rules)
     return state
 
 

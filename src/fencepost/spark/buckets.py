@@ -1,91 +1,61 @@
 """The part of watch that runs in Python workers: rows packed by bucket, a step of one bucket, events unpacked.
 
 Objects are spread over a fixed number of buckets by a hash. The shuffle and the state operator see one packed row per
-bucket and partition instead of one per event, and the state of a bucket is one blob: an Arrow table of its objects.
+bucket and partition instead of one per event.
 """
 
-import json
 import os
 import time
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor
 
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Int64s
 from fencepost.monitor import Monitor
-from fencepost.monitor.layers import Layers
-from fencepost.monitor.state_file import state_of, table_of
-from fencepost.ordinals import AttributeType
 from fencepost.snapshot import DETECTS
+from fencepost.spark.bucket_state import BlobStore, BucketStore, LoggedStore, keep, new_bucket, open_bucket, seed_bytes
 from fencepost.spark.versions import Claim, Claims, current_micro_batch
-from fencepost.spark.worker import Published, Source, newest_usable, snapshot_at
+from fencepost.spark.watch_task import OBJECT, WatchTask, from_bytes, layers_at, monitor_at, to_bytes
+from fencepost.spark.worker import Published, newest_usable
 
 __all__ = [
     "CLOCK",
     "METERS",
-    "OBJECT",
     "PACKED",
     "ROWS",
-    "STATE",
     "STEPPED",
-    "TIME",
     "VERSION",
-    "WatchTask",
+    "Kernel",
+    "Processor",
     "pack",
     "save_buckets",
-    "state_header",
-    "state_rows",
     "step",
+    "step_in_pandas",
     "unpack",
     "watch_sorted",
 ]
 
-OBJECT, TIME = "fencepost object", "fencepost time"
 ROWS, VERSION, CLOCK = range(3)
 """What a packed row holds: rows of a bucket, the number of a version, or a time that has come."""
 PACKED = "bucket int, kind int, number bigint, payload binary"
-STATE = "version bigint, blob binary"
 METERS = ("rows", "late", "null_rows", *DETECTS, "nanoseconds", "version", "rules", "rejected")
 STEPPED = ", ".join(["payload binary", *(f"{name} bigint" for name in METERS)])
 
-_FORMAT = 1
-_HASH = "xxhash64"
-_METADATA = b"fencepost.bucket"
 _MOST_ROWS = 1_000_000
 _EVENTS_AT_ONCE = 65_536
-_HELD = 4
 _RENEWED_EVERY = timedelta(minutes=5)
 
-
-class WatchTask(NamedTuple):
-    """What a task must know; small, and without anything that Python would have to pickle by value."""
-
-    source: Source
-    planned: int
-    follow: bool
-    twice: tuple[tuple[str, str], ...]
-    """Columns that are the same as one that arrives under another name."""
-    attributes: tuple[tuple[str, str], ...]
-    """Every attribute of the schema with its type."""
-    keys: tuple[str, ...]
-    """Every key column of the schema."""
-    sequence: tuple[str, ...]
-    object_type: str
-    """As Spark calls it; likewise the next."""
-    time_type: str
-    buckets: int
-    first: str
-    timeout: timedelta | int | None
-    late: str | None
-    seed: str | None
-    event_schema: Any
-    """The Arrow schema of events, as Spark has it."""
+Packed = Iterable[tuple[int, int, bytes]]
+"""Kind, number and payload of the packed rows of one bucket."""
+Kernel = Callable[[int, Packed, BucketStore, WatchTask], dict[str, Any]]
+"""What a bucket does with its packed rows: one row of `STEPPED`."""
 
 
 # -- before the shuffle ------------------------------------------------------------------------------------
@@ -109,7 +79,9 @@ def _packed(batches: list[Any]) -> Any:
     rows = table.drop_columns(table.column_names[-1:]).take(pa.array(np.argsort(buckets, kind="stable")))
     present, counts = np.unique(buckets, return_counts=True)
     starts = np.cumsum(counts) - counts
-    payloads = [_bytes(rows.slice(start, count)) for start, count in zip(starts.tolist(), counts.tolist(), strict=True)]
+    payloads = [
+        to_bytes(rows.slice(start, count)) for start, count in zip(starts.tolist(), counts.tolist(), strict=True)
+    ]
     return pa.RecordBatch.from_arrays(
         [
             pa.array(present, pa.int32()),
@@ -121,74 +93,83 @@ def _packed(batches: list[Any]) -> Any:
     )
 
 
-def _bytes(table: Any) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(memoryview(sink.getvalue()))
-
-
-def _table(payload: bytes) -> Any:
-    with pa.ipc.open_stream(payload) as reader:
-        return reader.read_all()
-
-
 # -- one step of one bucket --------------------------------------------------------------------------------
 
 
-def step(key: tuple[Any, ...], frames: Iterable[Any], state: Any, task: WatchTask) -> Iterator[Any]:
-    """For applyInPandasWithState: markers first, then the rows; the events of both, packed, with their meter.
+class Processor(StatefulProcessor):  # type: ignore[misc]
+    """For transformWithState: a state store that can append to what it has."""
 
-    Args:
-        key: the bucket.
-        frames: its packed rows, pandas frames.
-        state: Spark's state of the bucket.
-        task: everything else.
-    """
+    def __init__(self, kernel: Kernel, task: WatchTask) -> None:
+        self._kernel, self._task = kernel, task
+
+    def init(self, handle: Any) -> None:
+        """Name the parts of the state."""
+        self._store = LoggedStore(handle)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: ARG002, N802, N803
+        """Take the packed rows of one bucket."""
+        packed = ((row["kind"], row["number"], row["payload"]) for row in rows)
+        yield Row(**self._kernel(int(key[0]), packed, self._store, self._task))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def step_in_pandas(
+    key: tuple[Any, ...], frames: Iterable[Any], state: Any, kernel: Kernel, task: WatchTask
+) -> Iterator[Any]:
+    """For applyInPandasWithState: any other state store."""
     import pandas as pd
 
+    packed = (row for frame in frames for row in zip(frame["kind"], frame["number"], frame["payload"], strict=True))
+    yield pd.DataFrame([kernel(int(key[0]), packed, BlobStore(state), task)])
+
+
+def step(bucket: int, packed: Packed, store: BucketStore, task: WatchTask) -> dict[str, Any]:
+    """Markers first, then the rows; the events of both, packed, with their meter.
+
+    Args:
+        bucket: its number.
+        packed: its packed rows.
+        store: Spark's state of the bucket.
+        task: everything else.
+    """
     begin = time.perf_counter_ns()
-    bucket = int(key[0])
     markers: dict[int, list[int]] = {VERSION: [], CLOCK: []}
     tables = []
-    for frame in frames:
-        for kind, number, payload in zip(frame["kind"], frame["number"], frame["payload"], strict=True):
-            if kind == ROWS:
-                tables.append(_table(payload))
-            else:
-                markers[kind].append(int(number))
-    before = _State(*state.get) if state.exists else _seeded(task, bucket)
-    claim = _version_in_force(task, before, max(markers[VERSION], default=None))
-    monitor = _monitor(task, _layers_at(task, claim.version if before is None else before.version), bucket)
-    if before is not None:
-        _take_state(monitor, before.blob, task)
+    for kind, number, payload in packed:
+        if kind == ROWS:
+            tables.append(from_bytes(payload))
+        else:
+            markers[kind].append(int(number))
+    before = open_bucket(store, task, bucket)
+    claim = _version_in_force(task, None if before is None else before.version, max(markers[VERSION], default=None))
+    monitor = new_bucket(task, claim.version, bucket) if before is None else before.monitor
+    counted = _counts(monitor)
     found = []
     if before is not None and claim.version != before.version:
-        found.append(monitor._follow(_layers_at(task, claim.version)))
+        found.append(monitor._follow(layers_at(task, claim.version)))
     if markers[CLOCK]:
         found.append(_advanced(monitor, max(markers[CLOCK])))
     if tables:
         found.append(monitor.update(_columns(pa.concat_tables(tables), task)))
-    state.update((claim.version, _blob(monitor, task)))
+    keep(monitor, before, store, task, bucket)
     events = pa.concat_tables([_as_declared(each, task) for each in found if each.num_rows] or [_no_events(task)])
-    counters = monitor.counters
-    meter = [counters["rows"], counters["late"], counters["null"], *(counters["events"][kind] for kind in DETECTS)]
+    meter = [now - then for now, then in zip(_counts(monitor), counted, strict=True)]
     meter += [time.perf_counter_ns() - begin, claim.version, len(monitor._layers), claim.rejected]
-    payload = _bytes(events) if events.num_rows else None
-    yield pd.DataFrame({"payload": [payload], **{name: [figure] for name, figure in zip(METERS, meter, strict=True)}})
+    return {"payload": to_bytes(events) if events.num_rows else None, **dict(zip(METERS, meter, strict=True))}
 
 
-class _State(NamedTuple):
-    version: int
-    blob: bytes
+def _counts(monitor: Monitor) -> list[int]:
+    counters = monitor.counters
+    return [counters["rows"], counters["late"], counters["null"], *(counters["events"][kind] for kind in DETECTS)]
 
 
-def _version_in_force(task: WatchTask, before: "_State | None", newest: int | None) -> Claim:
+def _version_in_force(task: WatchTask, held: int | None, newest: int | None) -> Claim:
     """The version from this step on: the same in all buckets, and again when the micro-batch is repeated."""
     if not task.follow or not isinstance(task.source, Published):
         return Claim(task.planned, 0)
     source, batch = task.source, current_micro_batch()
-    held = None if before is None else before.version
     if newest is None:
         if held is None:
             raise FencepostError(
@@ -217,41 +198,6 @@ def _renew_lease(source: Published, version: int) -> None:
         source.versions.lease(version, f"watch {batch.query}")
 
 
-_layers: "OrderedDict[tuple[Source, int, tuple[tuple[str, str], ...]], Layers]" = OrderedDict()
-
-
-def _layers_at(task: WatchTask, version: int) -> Layers:
-    """The rules of one version, as a monitor has them; the last few stay with the process."""
-    place = (task.source, version, task.attributes)
-    found = _layers.pop(place, None)
-    if found is None:
-        try:
-            snapshot = snapshot_at(task.source, version)
-        except FencepostError as error:
-            raise FencepostError(
-                f"objects whose last rules were version {version}, which cannot be loaded ({error.got})",
-                "that version, to tell which rules they leave",
-                "Put the version back from a copy, or start with a new checkpoint.",
-            ) from None
-        types = {name: AttributeType.parse(kind) for name, kind in task.attributes}
-        found = Layers(snapshot, None, types, task.keys)
-    _layers[place] = found
-    while len(_layers) > _HELD:
-        _layers.popitem(last=False)
-    return found
-
-
-def _monitor(task: WatchTask, layers: Layers, bucket: int) -> Monitor:
-    def keep(late: Any) -> None:
-        _keep_late(late, task, bucket)
-
-    monitor = Monitor.__new__(Monitor)
-    late = None if task.late is None else keep
-    monitor._begin(layers, OBJECT, TIME, task.sequence, task.first, task.timeout, late)
-    monitor._clock.start(AttributeType.parse(task.time_type), layers)
-    return monitor
-
-
 def _columns(table: Any, task: WatchTask) -> Any:
     """The rows under the names that rules have for their columns."""
     for name, same in task.twice:
@@ -270,79 +216,6 @@ def _advanced(monitor: Monitor, ordinal: int) -> Any:
     return monitor.advance(given.get(kind.kind, instant))
 
 
-# -- state -------------------------------------------------------------------------------------------------
-
-
-def _blob(monitor: Monitor, task: WatchTask) -> bytes:
-    header = {
-        "format": _FORMAT,
-        "buckets": task.buckets,
-        "hash": _HASH,
-        "rules": _fixed_rules(task),
-        "version": monitor._layers.version,
-        "clock": monitor._clock.saved(),
-        "object": task.object_type,
-        "attributes": dict(task.attributes),
-        "keys": list(task.keys),
-    }
-    table = table_of(monitor._state)
-    return _bytes(table.replace_schema_metadata({_METADATA: json.dumps(header)}))
-
-
-def _fixed_rules(task: WatchTask) -> str | None:
-    """What tells one set of fixed rules from another; a directory has versions instead."""
-    return None if isinstance(task.source, Published) else task.source.digest
-
-
-def state_header(blob: bytes) -> dict[str, Any]:
-    """What a blob says about itself."""
-    header: dict[str, Any] = json.loads(_table(blob).schema.metadata[_METADATA])
-    return header
-
-
-def _take_state(monitor: Monitor, blob: bytes, task: WatchTask) -> None:
-    table = _table(blob)
-    header = json.loads(table.schema.metadata[_METADATA])
-    if header["format"] != _FORMAT:
-        raise FencepostError(
-            f"state in format {header['format']}",
-            f"format {_FORMAT}",
-            "Run the query with the version of fencepost that wrote its checkpoint.",
-        )
-    for name, own in (("buckets", task.buckets), ("hash", _HASH)):
-        if header[name] != own:
-            raise FencepostError(
-                f"watch with {name}={own}",
-                f"{name}={header[name]}, with which the checkpoint was made",
-                f"Pass {name}={header[name]}, or start with a new checkpoint.",
-            )
-    if header["rules"] is not None and header["rules"] != _fixed_rules(task):
-        raise FencepostError(
-            "other rules than those that the checkpoint was made with",
-            "the same ones, so that nobody stays inside a rule that is gone",
-            "Publish the rules to a directory and watch that: then they may change.",
-        )
-    if header["clock"]["type"] != task.time_type:
-        raise FencepostError(
-            f"a time column of type {task.time_type}",
-            f"{header['clock']['type']}, with which the checkpoint was made",
-            "Cast the column, or start with a new checkpoint.",
-        )
-    monitor._state = state_of(table, monitor._layers)
-    monitor._clock.restore(header["clock"])
-
-
-def _seeded(task: WatchTask, bucket: int) -> _State | None:
-    """The state that a bucket starts with, where a seed was given."""
-    if task.seed is None:
-        return None
-    file = Path(task.seed, f"{bucket:05}.arrow")
-    if not file.exists():
-        return None
-    blob = file.read_bytes()
-    return _State(int(state_header(blob)["version"]), blob)
-
-
 def save_buckets(batches: Iterable[Any], task: WatchTask, folder: str) -> Iterator[Any]:
     """For mapInArrow on rows whose partitions hold whole buckets: a file of state per bucket, for `seed`."""
     waiting = list(batches)
@@ -351,52 +224,14 @@ def save_buckets(batches: Iterable[Any], task: WatchTask, folder: str) -> Iterat
     table = pa.Table.from_batches(waiting)
     buckets = table.column(table.num_columns - 1).to_numpy()
     for bucket in np.unique(buckets).tolist():
-        monitor = _monitor(task, _layers_at(task, task.planned), bucket)
+        monitor = monitor_at(task, task.planned, bucket)
         rows = table.drop_columns(table.column_names[-1:]).take(pa.array(np.flatnonzero(buckets == bucket)))
         monitor.update(_columns(rows, task))
         file = Path(folder, f"{bucket:05}.arrow")
         partial = file.with_name(f".{file.name}.{os.getpid()}")
-        partial.write_bytes(_blob(monitor, task))
+        partial.write_bytes(seed_bytes(monitor, task))
         partial.replace(file)
         yield pa.RecordBatch.from_pydict({"bucket": pa.array([bucket], pa.int32())})
-
-
-def state_rows(batches: Iterable[Any], header: Mapping[str, Any], schema: Any) -> Iterator[Any]:
-    """For mapInArrow over versions and blobs of state: one row per object, with its last time and values."""
-    for batch in batches:
-        for version, blob in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-            table = _table(blob)
-            columns = {"object": table["object"], "time": _decoded(table["time"], header["clock"]["type"])}
-            columns["snapshot_version"] = pa.array(np.full(len(table), version))
-            for name, kind in header["attributes"].items():
-                columns[name] = _decoded(table[f"attribute {name}"], kind)
-            for name in header["keys"]:
-                columns[name] = table[f"key {name}"]
-            yield from pa.table(columns).select(schema.names).cast(schema).to_batches()
-
-
-def _decoded(column: Any, kind: str) -> Any:
-    array = column.combine_chunks()
-    return AttributeType.parse(kind).decode(np.asarray(array.fill_null(0)), np.asarray(array.is_valid()))
-
-
-# -- late rows ---------------------------------------------------------------------------------------------
-
-
-def _keep_late(late: Any, task: WatchTask, bucket: int) -> None:
-    """Write late rows to a file that a repeated micro-batch replaces by the same."""
-    import pyarrow.parquet as pq
-
-    batch = current_micro_batch()
-    folder = Path(str(task.late))
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{0 if batch is None else batch.number:08}-{bucket:05}.parquet"
-    names = {OBJECT: "object", TIME: "time"}
-    table = late.drop_columns([name for name, _ in task.twice])
-    table = table.rename_columns([names.get(name, name) for name in table.column_names])
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
-    pq.write_table(table, partial)
-    partial.replace(file)
 
 
 # -- after the state operator ------------------------------------------------------------------------------
@@ -407,7 +242,7 @@ def unpack(batches: Iterable[Any]) -> Iterator[Any]:
     waiting: list[Any] = []
     for batch in batches:
         for payload in batch.column(0).to_pylist():
-            waiting.append(_table(payload))
+            waiting.append(from_bytes(payload))
             if sum(table.num_rows for table in waiting) >= _EVENTS_AT_ONCE:
                 yield from _together(waiting)
                 waiting = []
@@ -433,7 +268,7 @@ def _no_events(task: WatchTask) -> Any:
 
 def watch_sorted(batches: Iterable[Any], task: WatchTask) -> Iterator[Any]:
     """For mapInArrow on a batch frame whose partitions are sorted by object: the events of whole objects at a time."""
-    monitor = _monitor(task, _layers_at(task, task.planned), 0)
+    monitor = monitor_at(task, task.planned, 0)
     waiting: list[Any] = []
     for batch in batches:
         waiting.append(batch)

@@ -2,10 +2,13 @@
 
 import warnings
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 from weakref import WeakSet
 
-__all__ = ["SETTINGS", "tune", "warn_untuned"]
+from fencepost.errors import FencepostError
+
+__all__ = ["PROVIDER", "SETTINGS", "STATE_SETTINGS", "appends_state", "tune", "warn_untuned"]
 
 SETTINGS: Mapping[str, str] = {
     # Below the largest value Spark computes the size of the batch again for every row.
@@ -13,6 +16,14 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }
 """Settings that may be changed on a running session, classic or Connect."""
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+STATE_SETTINGS: Mapping[str, str] = {
+    PROVIDER: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    # Without it a commit uploads whole files of the store instead of what has changed.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+"""Likewise, for streams that keep state: a checkpoint stays with the store it was made with."""
 
 _warned: "WeakSet[Any]" = WeakSet()
 
@@ -23,21 +34,45 @@ def tune(spark: Any) -> None:
     Args:
         spark: a session of your own, classic or Spark Connect; only queries that start afterwards are concerned.
     """
-    for key, value in SETTINGS.items():
+    for key, value in {**SETTINGS, **STATE_SETTINGS}.items():
         before = spark.conf.get(key, None)
         spark.conf.set(key, value)
         print(f"{key} = {value} (was {'unset' if before is None else before})")
 
 
-def warn_untuned(spark: Any) -> None:
-    """Warn, once per session, of settings that nobody has chosen; a value that the user set is left in peace."""
+def appends_state(spark: Any) -> bool:
+    """Whether the session's state store can append to what it has, as RocksDB does."""
+    provider = spark.conf.get(PROVIDER)
+    if not provider.endswith("RocksDBStateStoreProvider"):
+        return False
+    if find_spec("google.protobuf") is None:
+        raise FencepostError(
+            "a session with RocksDB as its state store, without the Python package protobuf",
+            "that package, which Spark needs to reach the store from Python",
+            "pip install protobuf, here and where executors run.",
+        )
+    return True
+
+
+def warn_untuned(spark: Any, *, stateful: bool = False) -> None:
+    """Warn, once per session, of settings that nobody has chosen; a value that the user set is left in peace.
+
+    Args:
+        spark: the session.
+        stateful: whether the query keeps state.
+    """
     if spark in _warned:
         return
+    costs = dict.fromkeys(SETTINGS, "Python operators up to three times slower")
+    if stateful:
+        costs[PROVIDER] = "every trigger write the whole state of the objects it touches"
+    unset = [key for key in costs if spark.conf.get(key, None) is None]
+    if not unset:
+        return
     _warned.add(spark)
-    unset = [key for key in SETTINGS if spark.conf.get(key, None) is None]
-    if unset:
-        warnings.warn(
-            f"{' and '.join(unset)} {'is' if len(unset) == 1 else 'are'} unset, which makes Python operators up to "
-            "three times slower; call fencepost.spark.tune(spark) once, or set your own values",
-            stacklevel=3,
-        )
+    made = " and ".join(dict.fromkeys(costs[key] for key in unset))
+    warnings.warn(
+        f"{' and '.join(unset)} {'is' if len(unset) == 1 else 'are'} unset, which makes {made}; "
+        "call fencepost.spark.tune(spark) once, or set your own values",
+        stacklevel=3,
+    )

@@ -1,7 +1,8 @@
 """watch: what enters, leaves, crosses and is inside, on batch and streaming DataFrames."""
 
+import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -18,26 +19,25 @@ from fencepost.monitor.core import checked_first
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import NEVER, Table, VersionDirectory
 from fencepost.spark.binding import KEY, arrow_type, bound_columns, own_name, quoted
+from fencepost.spark.bucket_state import BLOB, state_rows
 from fencepost.spark.buckets import (
     CLOCK,
-    OBJECT,
     PACKED,
-    STATE,
     STEPPED,
-    TIME,
     VERSION,
-    WatchTask,
+    Kernel,
+    Processor,
     pack,
     save_buckets,
-    state_header,
-    state_rows,
     step,
+    step_in_pandas,
     unpack,
     watch_sorted,
 )
 from fencepost.spark.metrics import observed_watch
-from fencepost.spark.session import warn_untuned
+from fencepost.spark.session import appends_state, warn_untuned
 from fencepost.spark.sources import Plan, plan_rules
+from fencepost.spark.watch_task import OBJECT, TIME, WatchTask
 from fencepost.spark.worker import Published
 
 __all__ = ["read_state", "save_state", "watch"]
@@ -78,7 +78,7 @@ def watch(
         observe: a name under which Spark's query progress reports what was watched; see `prometheus_text`.
     """
     spark = events.sparkSession
-    warn_untuned(spark)
+    warn_untuned(spark, stateful=events.isStreaming)
     given = watched_frame(events, rules, object, time, sequence, buckets, first, timeout, late, seed)
     if not events.isStreaming:
         spread = given.rows.repartition(buckets, quoted(OBJECT)).sortWithinPartitions(quoted(OBJECT))
@@ -89,7 +89,7 @@ def watch(
     return stepped.where("payload IS NOT NULL").select("payload").mapInArrow(unpack, given.declared)
 
 
-def stepped_buckets(given: "WatchedFrame", kernel: Callable[..., Iterator[Any]]) -> Any:
+def stepped_buckets(given: "WatchedFrame", kernel: Kernel) -> Any:
     """The packed events of a stream and their meters, a row per bucket.
 
     Args:
@@ -101,10 +101,14 @@ def stepped_buckets(given: "WatchedFrame", kernel: Callable[..., Iterator[Any]])
     if task.follow:
         packed = packed.unionByName(_markers(given.rows.sparkSession, task.source, task.buckets))
 
-    def fencepost_step(key: tuple[Any, ...], frames: Iterable[Any], state: Any) -> Iterator[Any]:
-        return kernel(key, frames, state, task)
+    grouped = packed.groupBy("bucket")
+    if appends_state(given.rows.sparkSession):
+        return grouped.transformWithState(Processor(kernel, task), STEPPED, "append", "None")
 
-    return packed.groupBy("bucket").applyInPandasWithState(fencepost_step, STEPPED, STATE, "append", "NoTimeout")
+    def fencepost_step(key: tuple[Any, ...], frames: Iterable[Any], state: Any) -> Iterator[Any]:
+        return step_in_pandas(key, frames, state, kernel, task)
+
+    return grouped.applyInPandasWithState(fencepost_step, STEPPED, BLOB, "append", "NoTimeout")
 
 
 def save_state(
@@ -147,17 +151,37 @@ def read_state(spark: Any, checkpoint: str | os.PathLike[str]) -> Any:
         spark: a session.
         checkpoint: the checkpoint location of the query.
     """
-    stored = spark.read.format("statestore").load(os.fspath(checkpoint))
-    blobs = stored.select("value.groupState.version", "value.groupState.blob")
-    first = blobs.first()
+    parts = _state_parts(spark, os.fspath(checkpoint))
+    first = parts.where("number = -2").first()
     if first is None:
         raise FencepostError(f"no state in {checkpoint}", "the checkpoint of a query that has run", "Check the path.")
-    header = state_header(bytes(first["blob"]))
-    types = {"object": header["object"], "time": header["clock"]["type"], "snapshot_version": "bigint"}
-    types |= header["attributes"] | dict.fromkeys(header["keys"], "string")
+    head = json.loads(bytes(first["part"]))
+    types = {"object": head["object"], "time": head["clock"]["type"], "snapshot_version": "bigint"}
+    types |= head["attributes"] | dict.fromkeys(head["keys"], "string")
     declared = StructType([StructField(name, _spark_type(kind)) for name, kind in types.items()])
     schema = pa.schema([(field.name, arrow_type(field)) for field in declared.fields])
-    return blobs.mapInArrow(partial(state_rows, header=header, schema=schema), declared)
+
+    def fencepost_state(parts: pa.Table) -> pa.Table:
+        return state_rows(parts, schema)
+
+    return parts.groupBy("bucket").applyInArrow(fencepost_state, declared)
+
+
+def _state_parts(spark: Any, checkpoint: str) -> Any:
+    """All that a checkpoint has of every bucket, numbered as `state_rows` wants it."""
+
+    def part(frame: Any, number: str, column: str) -> Any:
+        return frame.selectExpr("key.bucket", f"{number} AS number", f"cast({column} AS binary) AS part")
+
+    store = spark.read.format("statestore")
+    operator = spark.read.format("state-metadata").load(checkpoint).select("operatorName").first()
+    if operator is not None and "transformWithState" in operator[0]:
+        head, base = (store.option("stateVarName", name).load(checkpoint) for name in ("head", "base"))
+        log = store.option("stateVarName", "log").load(checkpoint)
+        entries = part(log, "list_element.number", "list_element.entry")
+        return part(head, "-2", "value.head").union(part(base, "-1", "value.base")).union(entries)
+    blobs = store.load(checkpoint)
+    return part(blobs, "-2", "value.groupState.head").union(part(blobs, "-1", "value.groupState.base"))
 
 
 def _bucket(buckets: int) -> Any:

@@ -1,0 +1,132 @@
+"""Steps of one bucket, with a monitor at hand or one read from the store, against one monitor that never stops."""
+
+import copy
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import fencepost as fp
+from fencepost.errors import FencepostError
+from fencepost.events import event_schema
+from fencepost.ordinals import AttributeType
+from fencepost.snapshot import VersionDirectory
+from fencepost.spark import bucket_state
+from fencepost.spark.buckets import CLOCK, ROWS, VERSION, step
+from fencepost.spark.watch_task import OBJECT, TIME, WatchTask, from_bytes, to_bytes
+from fencepost.spark.worker import Published
+
+DOUBLE = AttributeType.parse("double")
+
+
+class Kept:
+    """A store in memory, which counts what is written."""
+
+    def __init__(self, appends: bool) -> None:
+        self.appends = appends
+        self.parts: dict[str, Any] = {"head": None, "base": b"", "log": []}
+        self.appended = self.rewritten = 0
+
+    def head(self) -> str | None:
+        return self.parts["head"]  # type: ignore[no-any-return]
+
+    def base(self) -> bytes:
+        return self.parts["base"]  # type: ignore[no-any-return]
+
+    def log(self) -> list[bytes]:
+        return [entry for _, entry in self.parts["log"]]
+
+    def rewrite(self, head: str, base: bytes) -> None:
+        self.parts = {"head": head, "base": base, "log": []}
+        self.rewritten += 1
+
+    def append(self, head: str, number: int, entry: bytes) -> None:
+        assert self.appends
+        assert number == len(self.parts["log"])
+        self.parts = {**self.parts, "head": head, "log": [*self.parts["log"], (number, entry)]}
+        self.appended += 1
+
+
+def task_of(directory: Path, objects: Any) -> WatchTask:
+    schema = event_schema(objects, pa.int64(), {"x": DOUBLE})
+    spark_type = "bigint" if objects == pa.int64() else "string"
+    return WatchTask(
+        Published(str(directory)), 1, True, (), (("x", "double"),), ("zone",), (), spark_type, "bigint", 4, "enter",
+        50, None, None, schema,
+    )  # fmt: skip
+
+
+def rules_of(rng: random.Random) -> fp.Rules:
+    rules = fp.Rules()
+    for id in range(20):
+        low = rng.randrange(10)
+        condition = f"x >= {low} AND x < {low + rng.randrange(1, 5)}"
+        rules.add(id, condition + rng.choice(["", " AND zone = 'a'"]), detect="enter,exit,cross")
+    return rules
+
+
+def rows_of(rng: random.Random, objects: Any, at: int) -> pa.Table:
+    names = [rng.randrange(300) for _ in range(rng.choice([3, 300]))]
+    given = names if objects == pa.int64() else [f"o{name}" for name in names]
+    columns = {
+        OBJECT: pa.array(given, objects),
+        TIME: pa.array([at + i % 5 for i in range(len(names))], pa.int64()),
+        "x": pa.array([rng.choice([None, rng.randrange(12) / 1.0]) for _ in names], pa.float64()),
+        "zone": pa.array([rng.choice([None, "a", "b"]) for _ in names]),
+    }
+    return pa.table(columns)
+
+
+@pytest.mark.parametrize("appends", [True, False])
+@pytest.mark.parametrize("objects", [pa.int64(), pa.string()], ids=str)
+def test_a_bucket_goes_on_as_if_it_had_never_been_put_away(tmp_path: Path, appends: bool, objects: Any) -> None:
+    rng = random.Random(f"{appends} {objects}")  # noqa: S311
+    rules = rules_of(rng)
+    schema = {"x": "double", "zone": "string"}
+    rules.publish(tmp_path, schema)
+    directory = VersionDirectory(tmp_path)
+    task, store = task_of(tmp_path, objects), Kept(appends)
+    never_stops = fp.Monitor(directory.load(), object=OBJECT, time=TIME, timeout=50)
+    told = expected = 0
+    marker = 1
+    for at in range(0, 600, 10):
+        packed: list[tuple[int, int, bytes]] = [(VERSION, marker, b"")] if marker else []
+        tables = []
+        if rng.random() < 0.3 and at:
+            id = rng.randrange(20)
+            rules.replace(id, f"x > {rng.randrange(12)}", detect="enter,exit", enabled=rng.random() < 0.7)
+            packed.append((VERSION, rules.publish(tmp_path), b""))
+            tables.append(never_stops.follow(directory.load()))
+        if rng.random() < 0.3 and at:
+            packed.append((CLOCK, at, b""))
+            tables.append(never_stops.advance(at))
+        rows = rows_of(rng, objects, at)
+        packed.append((ROWS, 0, to_bytes(rows)))
+        tables.append(never_stops.update(rows))
+        if rng.random() < 0.4:
+            bucket_state._warm.clear()
+        if rng.random() < 0.2:
+            before = copy.copy(store.parts)
+            step(0, packed, store, task)  # a task whose commit is lost
+            store.parts = before
+        told_now = step(0, packed, store, task)
+        events = [] if told_now["payload"] is None else from_bytes(told_now["payload"])["event_id"].to_pylist()
+        wanted = [id for table in tables for id in table["event_id"].to_pylist()]
+        assert sorted(events) == sorted(wanted)
+        assert told_now["rows"] == len(rows)
+        told, expected, marker = told + len(events), expected + len(wanted), 0
+    assert told == expected > 500
+    assert (store.appended > 10) == appends
+    assert store.rewritten > 1, "a log does not grow for ever"
+
+
+def test_state_of_another_format_is_refused(tmp_path: Path) -> None:
+    rules_of(random.Random(1)).publish(tmp_path, {"x": "double", "zone": "string"})  # noqa: S311
+    task, store = task_of(tmp_path, pa.int64()), Kept(appends=True)
+    step(0, [(VERSION, 1, b"")], store, task)
+    store.parts["head"] = store.parts["head"].replace('"format": 2', '"format": 99')
+    bucket_state._warm.clear()
+    with pytest.raises(FencepostError, match="got state in format 99; expected format 2"):
+        step(0, [(CLOCK, 5, b"")], store, task)
