@@ -39,8 +39,8 @@ bench: $(VENV)/bench ## peers side by side, as ratios (BENCH="--full" for the la
 bench-spark: $(VENV)/dev ## match on Spark against a plan that does nothing and the joins one would write instead
 	$(BIN)/python -m benchmarks.spark $(BENCH)
 
-demo: $(VENV)/dev ## the catalogue at work on a seeded workload
-	@$(BIN)/python -m fencepost.demo
+demo: $(VENV)/dev ## a market and a city under a million rules, live on local Spark (DEMO="--once" ends by itself)
+	@$(BIN)/python -m fencepost.demo $(DEMO)
 
 clean: ## remove the virtual environment and everything generated
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

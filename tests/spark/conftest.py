@@ -14,6 +14,7 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 # Workers import fencepost from where these tests do.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(fencepost.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+ENVIRONMENT = dict(os.environ)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,5 @@
+"""A simulated market and a simulated city under a million rules, live on local Spark: `fencepost demo`."""
+
+from fencepost.demo.command import demo
+
+__all__ = ["demo"]

@@ -1,0 +1,58 @@
+"""The demo as a person starts it: a real shell, a small world, Ctrl-C."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from fencepost.demo.world import World
+from tests.spark.conftest import ENVIRONMENT
+
+COMMAND = [sys.executable, "-m", "fencepost.demo", "--rules", "20000", "--objects", "400"]
+
+
+def test_once_ends_by_itself_with_a_summary_that_was_checked(tmp_path: Path) -> None:
+    done = subprocess.run(  # noqa: S603
+        [*COMMAND, "--once", "--seconds", "6"],
+        capture_output=True, text=True, timeout=400, check=False, cwd=tmp_path, env={**ENVIRONMENT, "COLUMNS": "200"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "rows against 20,000 rules gave" in done.stdout
+    assert "Spot check: 200 objects were compared with every rule; all are where the events told" in done.stdout
+    assert done.stderr == "", "Spark's own words are not for the user"
+
+
+def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
+    running = subprocess.Popen(  # noqa: S603
+        COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=tmp_path,
+        env={**ENVIRONMENT, "COLUMNS": "200"},
+    )  # fmt: skip
+    try:
+        assert running.stdout is not None
+        assert "rules published" in running.stdout.readline()
+        time.sleep(2)
+        os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to everything that runs in it
+        told, errors = running.communicate(timeout=300)
+    finally:
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
+    assert running.returncode == 0, told + errors
+    assert "Ending: what is under way is told first." in told
+    assert "Spot check" in told
+    assert errors == ""
+
+
+def test_a_wrong_answer_would_be_noticed() -> None:
+    world = World(rules=2_000, objects=100)
+    rules = world.rules()
+    snapshot = rules.compile({"symbol": "string", "price": "double", "x": "double", "y": "double"})
+    world.change(rules, 500)
+    changed = rules.compile({"symbol": "string", "price": "double", "x": "double", "y": "double"})
+    rows = {"symbol": world.symbols, "price": world.prices, "x": np.full(50, np.nan), "y": np.full(50, np.nan)}
+    expected = [world.rules_around(str(symbol)) for symbol in world.symbols]
+    assert changed.match(rows).sets() == expected
+    assert snapshot.match(rows).sets() != expected, "rules that were removed are noticed"
