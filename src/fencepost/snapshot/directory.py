@@ -72,6 +72,10 @@ class VersionDirectory:
             )
         return Snapshot.load(self.path / f"{number:0{_DIGITS}}", verify)
 
+    def digest(self, version: int) -> str:
+        """What tells this version's snapshot from every other one, wherever the directory is."""
+        return read_header(self.path / f"{version:0{_DIGITS}}")[1]
+
     def schema(self) -> dict[str, str] | None:
         """Columns and types that every version has, "key" for a column of strings; None before the first."""
         try:
