@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlalchemy import URL, Connection, create_engine, event, inspect, make_url, select, text, update
@@ -86,13 +87,15 @@ class Database:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        with self._in_plain_words(), self._engine.connect().execution_options(**{_WRITES: True}) as connection:
-            with connection.begin():
-                if not self._is_sqlite:
-                    connection.execute(
-                        text("SELECT set_config('lock_timeout', :wait, true)"), {"wait": f"{int(self._wait * 1000)}ms"}
-                    )
-                yield connection
+        with (
+            self._in_plain_words(),
+            self._engine.connect().execution_options(**{_WRITES: True}) as connection,
+            connection.begin(),
+        ):
+            if not self._is_sqlite:
+                wait = {"wait": f"{int(self._wait * 1000)}ms"}
+                connection.execute(text("SELECT set_config('lock_timeout', :wait, true)"), wait)
+            yield connection
 
     def _open(self, create: bool) -> None:
         with self.reading() as connection:
@@ -137,8 +140,6 @@ class Database:
             )
 
     def _refuse_missing_file(self) -> None:
-        from pathlib import Path
-
         file = str(self._url.database)
         if not file.startswith("file:") and not Path(file).exists():
             raise self._no_book()

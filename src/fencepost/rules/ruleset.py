@@ -422,8 +422,7 @@ class Rules:
             if self._compiled is not None and self._compiled.types is None:  # the first version fixed them
                 self._compiled = self._compiled._replace(types=dict(read_schema(versions.schema()).types))
             return number
-        fixed = {name: str(type_) for name, type_ in read_schema(schema).types.items()}
-        return versions.publish(lambda version: self.compile(schema, version), fixed)
+        return versions.publish(lambda version: self.compile(schema, version), read_schema(schema).as_texts())
 
     def to_jsonl(self, path: str | PathLike[str]) -> None:
         """Writes one JSON object per rule; rules of tables are written as the SQL condition that says the same.
@@ -432,7 +431,7 @@ class Rules:
             path: the file to write.
 
         """
-        files.write_jsonl(path, self._with_text())
+        files.write_jsonl(path, self.with_text())
 
     def to_parquet(self, path: str | PathLike[str]) -> None:
         """Writes all rules to one Parquet file; rules of tables stay columns in their own types.
@@ -503,7 +502,8 @@ class Rules:
         if id in self:
             raise FencepostError(f"rule {id} a second time", "an id of its own", "Use replace to edit a rule.")
 
-    def _with_text(self) -> Iterator[tuple[Rule, str]]:
+    def with_text(self) -> Iterator[tuple[Rule, str]]:
+        """Every rule with its condition; one of a table with the SQL condition that says the same."""
         for block in self._blocks:
             yield from block.rules_as_text()
         for rule, parsed in self._texts.values():

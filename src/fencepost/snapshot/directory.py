@@ -19,7 +19,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Self
@@ -55,7 +55,11 @@ class VersionDirectory:
 
     def latest(self) -> int | None:
         """The newest complete version, or None."""
-        return next((number for number in reversed(self._announced()) if self._complete(number)), None)
+        return next(self.newest_first(), None)
+
+    def newest_first(self) -> Iterator[int]:
+        """The numbers of all complete versions, descending; looked at as they are asked for."""
+        return (number for number in reversed(self._announced()) if self._complete(number))
 
     def _announced(self) -> list[int]:
         return sorted(int(file.stem) for file in self.path.glob(f"{'[0-9]' * _DIGITS}.published"))
