@@ -28,6 +28,7 @@ DEFAULT_URL = "sqlite:///fencepost.db"
 
 _KEPT = timedelta(days=7)
 _ROWS_AT_ONCE = 10_000
+_STREAMED = {"yield_per": _ROWS_AT_ONCE}
 _Detect = str | Iterable[str]
 
 
@@ -277,8 +278,8 @@ class RuleBook:
             asked = asked.order_by(changes.c.revision, changes.c.id)
         else:
             asked = asked.order_by(changes.c.revision.desc(), changes.c.id.desc()).limit(last)
-        with self._database.reading() as connection:
-            rows = _streamed(connection, asked)
+        with self._database.reading() as connection, connection.execute(asked, execution_options=_STREAMED) as answer:
+            rows = answer.mappings()
             yield from map(_change_of, rows if last is None else reversed(list(rows)))
 
     def rules(self, *, progress: Progress = _untold) -> Rules:
@@ -428,15 +429,12 @@ def _count(connection: Connection) -> int:
 
 
 def _all(connection: Connection) -> Iterator[Rule]:
-    for row in _streamed(connection, select(RULES).where(UNREMOVED).order_by(RULES.c.id)):
-        rule = rule_of(row)
-        assert rule is not None
-        yield rule
-
-
-def _streamed(connection: Connection, asked: Any) -> Iterator[RowMapping]:
-    """The rows of an answer, some at a time."""
-    yield from connection.execute(asked, execution_options={"yield_per": _ROWS_AT_ONCE}).mappings()
+    there = select(RULES).where(UNREMOVED).order_by(RULES.c.id)
+    with connection.execute(there, execution_options=_STREAMED) as answer:
+        for row in answer.mappings():
+            rule = rule_of(row)
+            assert rule is not None
+            yield rule
 
 
 def _change_of(row: RowMapping) -> Change:
