@@ -10,7 +10,7 @@ import numpy as np
 
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
-from fencepost.language import KEY
+from fencepost.language import KEY, ColumnKind, Condition
 from fencepost.rules import files
 from fencepost.rules.blocks import TableBlock
 from fencepost.rules.checked import checked_rule, rule_of_mapping
@@ -339,6 +339,23 @@ class Rules:
         self._blocks.append(block)
         for number in [each for each in self._last_versions if block.find(each) is not None]:
             del self._last_versions[number]
+
+    def column_kinds(self) -> dict[str, ColumnKind]:
+        """Every column that the rules use, with the kind of value it is compared with; bands aside.
+
+        >>> rules = Rules()
+        >>> rules.add(1, "symbol = 'IBM' AND price > 40")
+        >>> rules.column_kinds()
+        {'symbol': 'key', 'price': 'number'}
+
+        """
+        kinds: dict[str, ColumnKind] = {}
+        for block in self._blocks:
+            kinds |= block.columns
+        for _, parsed in self._texts.values():
+            if isinstance(parsed, Condition):
+                kinds |= parsed.columns
+        return kinds
 
     def columns(self, schema: Any = None) -> CompiledColumns:
         """The enabled rules bound to types, as the arrays that a snapshot is compiled from.

@@ -1,5 +1,6 @@
 """Snapshots: an immutable function from a batch of rows to the rules they concern."""
 
+from fencepost.snapshot.brute_force import BruteForce
 from fencepost.snapshot.columns import (
     DETECTS,
     NEVER,
@@ -21,6 +22,7 @@ __all__ = [
     "BandColumns",
     "Batch",
     "BoxSet",
+    "BruteForce",
     "CompiledColumns",
     "Explanation",
     "GroupExplanation",
