@@ -1,7 +1,8 @@
 """fencepost evaluates millions of standing range rules against live data."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fencepost.lazily import lazily
 
 if TYPE_CHECKING:
     from fencepost.book import RuleBook
@@ -12,25 +13,15 @@ if TYPE_CHECKING:
 
 __all__ = ["FencepostError", "Monitor", "Rule", "RuleBook", "RuleFaultsError", "Rules", "Snapshot"]
 
-# Loaded when first asked for: compiled code takes longer to load than a short command takes to run.
-_HOMES = {
-    "FencepostError": "errors",
-    "Monitor": "monitor",
-    "Rule": "rules",
-    "RuleBook": "book",
-    "RuleFaultsError": "rules",
-    "Rules": "rules",
-    "Snapshot": "snapshot",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"fencepost.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__ = lazily(
+    __name__,
+    {
+        "FencepostError": "fencepost.errors",
+        "Monitor": "fencepost.monitor",
+        "Rule": "fencepost.rules.rule",
+        "RuleBook": "fencepost.book",
+        "RuleFaultsError": "fencepost.rules",
+        "Rules": "fencepost.rules",
+        "Snapshot": "fencepost.snapshot",
+    },
+)

@@ -6,21 +6,22 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self, SupportsIndex, get_args
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 from sqlalchemy import Connection, RowMapping, and_, func, select, union_all
 
 from fencepost.book.changes import Change, change_row, checked_texts, rule_of, stamped_now, storable
 from fencepost.book.database import Database, Writing
-from fencepost.book.files import read_rules, write_rules
-from fencepost.book.publishing import Publisher, rules_from
-from fencepost.book.storing import Existing, Imported, Progress, checked_rows, chunks, put, stored_rows, take_in
+from fencepost.book.storing import Existing, Imported, Progress, chunks, put, stored_rows
 from fencepost.book.tables import BOOK, PAST, RULES, UNREMOVED
 from fencepost.errors import FencepostError
-from fencepost.rules import Rule, Rules
-from fencepost.rules.checked import checked_rule
-from fencepost.rules.faults import Faults
-from fencepost.rules.rule import checked_expires, checked_id, instant_of, microseconds_of
+from fencepost.rules.rule import Rule, checked_expires, checked_id, instant_of, microseconds_of
+
+if TYPE_CHECKING:
+    from fencepost.book.publishing import Publisher
+    from fencepost.rules import Rules
+
+# What parses or compiles is imported where it is used: looking at a book needs none of it.
 
 __all__ = ["DEFAULT_URL", "RuleBook"]
 
@@ -65,7 +66,7 @@ class RuleBook:
     ) -> None:
         self.author = _user() if author is None else author
         self._database = Database(str(url), create, wait)
-        self._publisher = Publisher(self._database)
+        self._publisher: Publisher | None = None
 
     # -- changing ------------------------------------------------------------------------------------------
 
@@ -94,11 +95,7 @@ class RuleBook:
             author: who adds it, if not the author of the book.
 
         """
-        rule = storable(
-            checked_rule(
-                id, condition, detect=detect, initial=initial, labels=labels, expires=expires, enabled=enabled
-            ).rule
-        )
+        rule = _checked(id, condition, detect=detect, initial=initial, labels=labels, expires=expires, enabled=enabled)
         with self._database.writing() as writing:
             last = stored_rows(writing.connection, [rule.id]).get(rule.id)
             if last is not None:
@@ -137,11 +134,7 @@ class RuleBook:
             author: as in add.
 
         """
-        rule = storable(
-            checked_rule(
-                id, condition, detect=detect, initial=initial, labels=labels, expires=expires, enabled=enabled
-            ).rule
-        )
+        rule = _checked(id, condition, detect=detect, initial=initial, labels=labels, expires=expires, enabled=enabled)
         return self._edit(rule.id, "replaced", lambda _: rule, expect, author)
 
     def remove(self, id: SupportsIndex, *, expect: int | None = None, author: str | None = None) -> None:
@@ -216,24 +209,9 @@ class RuleBook:
             progress: called with what is being done, how many rules are done, and how many there are.
 
         """
-        if existing not in get_args(Existing):
-            raise FencepostError(
-                f"existing={existing!r}", f"one of {', '.join(get_args(Existing))}", "Write for example 'replace'."
-            )
-        file = read_rules(Path(path))
-        rules, places = checked_rows(file, str(path), progress)
-        faults = Faults(file.unit)
-        with self._database.writing() as writing:
-            imported = take_in(
-                writing.connection,
-                stamped_now(writing.revision, "added", self._author(author)),
-                rules,
-                existing,
-                lambda number, rule: faults.add(places[number], f"got rule {rule.id}, which the book has"),
-                progress,
-            )
-            faults.raise_if_any(len(rules), "Import them with existing='replace' or 'skip'; no rule was taken.")
-        return imported
+        from fencepost.book.importing import import_file
+
+        return import_file(self._database, Path(path), existing, self._author(author), progress)
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -245,6 +223,8 @@ class RuleBook:
             progress: as in import_file.
 
         """
+        from fencepost.book.files import write_rules
+
         total, done = len(self), 0
 
         def counted() -> Iterator[Rule]:
@@ -282,7 +262,7 @@ class RuleBook:
             rows = answer.mappings()
             yield from map(_change_of, rows if last is None else reversed(list(rows)))
 
-    def rules(self, *, progress: Progress = _untold) -> Rules:
+    def rules(self, *, progress: Progress = _untold) -> "Rules":
         """All rules, parsed, with their versions.
 
         Args:
@@ -311,6 +291,10 @@ class RuleBook:
             progress: as in import_file; called where everything is parsed.
 
         """
+        from fencepost.book.publishing import Publisher
+
+        if self._publisher is None:
+            self._publisher = Publisher(self._database)
         return self._publisher.publish(
             Path(directory), schema, keep, lambda connection: self._all_rules(connection, progress)
         )
@@ -404,7 +388,9 @@ class RuleBook:
         for some in chunks(rows):
             put(writing.connection, some)
 
-    def _all_rules(self, connection: Connection, progress: Progress) -> Rules:
+    def _all_rules(self, connection: Connection, progress: Progress) -> "Rules":
+        from fencepost.book.publishing import rules_from
+
         total = _count(connection)
 
         def counted() -> Iterator[Rule]:
@@ -414,6 +400,13 @@ class RuleBook:
                     progress("parsing", number, total)
 
         return rules_from(counted())
+
+
+def _checked(id: SupportsIndex, condition: str, **options: Any) -> Rule:
+    """A rule that parses and can be stored."""
+    from fencepost.rules.checked import checked_rule
+
+    return storable(checked_rule(id, condition, **options).rule)
 
 
 def _user() -> str:

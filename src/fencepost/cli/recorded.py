@@ -99,9 +99,7 @@ def _of_these_rules(recorded: Any, asked: Asked) -> tuple[Any, int]:
     versions = dict(zip(rules.ids.tolist(), rules.versions.tolist(), strict=True))
     ids, held = (recorded[name].to_pylist() for name in ("rule_id", "rule_version"))
     is_known = np.array([versions.get(id) == version for id, version in zip(ids, held, strict=True)], np.bool_)
-    is_changed = np.asarray(
-        pc.is_in(recorded["reason"], pa.array(["removed", "paused", "edited", "initial", "timeout"]))
-    )
+    is_changed = np.asarray(pc.is_in(recorded["reason"], pa.array(_CHANGES)))
     fixed = recorded.filter(pa.array(is_known & ~is_changed))
     return fixed, len(recorded) - len(fixed)
 

@@ -12,6 +12,7 @@ from fencepost.errors import FencepostError
 
 if TYPE_CHECKING:
     from fencepost.book import Progress, RuleBook
+    from fencepost.rules import Rules
     from fencepost.snapshot import Snapshot
 
 __all__ = ["why"]
@@ -34,7 +35,7 @@ def why(
         else:
             with opened(book) as opened_book:
                 rule = _as_it_was(opened_book, event)
-            monitor = Monitor(rule, object="object", schema=schema)
+            monitor = Monitor(rule, object="object", schema=_with_keys(schema, rule))
         reason = monitor.why(event)
     if as_json:
         print_json({"event": event, "reason": asdict(reason)})
@@ -65,7 +66,16 @@ def _found(path: Path, event_id: str, report: "Progress") -> tuple[dict[str, Any
     raise FencepostError(f"no event {event_id} in {path}", "an event_id that is there", "Correct the id or the path.")
 
 
-def _as_it_was(book: "RuleBook", event: dict[str, Any]) -> Any:
+def _with_keys(schema: Any, rule: "Rules") -> Any:
+    """Events carry attributes; keys are strings. A band is bound by its text alone."""
+    import pyarrow as pa
+
+    kinds = rule.column_kinds()
+    keys = [(name.strip('"'), pa.string()) for name, kind in kinds.items() if kind == "key"]
+    return pa.schema([*schema, *(pa.field(*key) for key in keys)]) if kinds else None
+
+
+def _as_it_was(book: "RuleBook", event: dict[str, Any]) -> "Rules":
     """The one rule of the event, in the version that it had."""
     from fencepost.rules import Rules
     from fencepost.rules.checked import FIELDS
