@@ -143,7 +143,7 @@ def _read_parquet(path: Path) -> RuleFile:
         raise FencepostError(
             f"{path}, which Parquet cannot read ({told})", "a Parquet file", "Write it again."
         ) from None
-    if files.has_tables(file.schema_arrow):
+    if files.has_tables(path, file.schema_arrow):
         file.close()
         texts = Rules.from_parquet(path).with_text()
         return RuleFile("row", 0, ((row, partial(_as_mapping, *pair)) for row, pair in enumerate(texts)))

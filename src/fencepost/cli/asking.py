@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Asked", "arrow_type", "ask", "published", "rules_of_book"]
 
-_KINDS = {"key": pa.string(), "date": pa.date32(), "timestamp": pa.timestamp("us", "UTC"), "boolean": pa.bool_()}
+_KINDS = {
+    "key": pa.string(),
+    "number": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "boolean": pa.bool_(),
+}
 
 
 class Asked(NamedTuple):
@@ -32,13 +38,23 @@ class Asked(NamedTuple):
     schema: Any
     """What the rules of the book were bound to."""
     data: DataFile
-    types: dict[str, pa.DataType]
+    types: dict[str, Any]
+    """By the file's own names."""
 
     def batches(self, report: "Progress", step: str) -> Iterator[Any]:
         """The rows of the file, some at a time."""
-        for table, done in self.data.batches(self.types):
+        without_zone = {name: type_ for name, type_ in self.types.items() if self._lacks_zone(name, type_)}
+        read_as = {**self.types, **{name: pa.timestamp("us") for name in without_zone}}
+        for table, done in self.data.batches(read_as):
+            for name, type_ in without_zone.items():  # as in a condition: without a zone it is UTC
+                table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(type_))
             yield table
             report(step, done, self.data.bytes)
+
+    def _lacks_zone(self, name: str, wanted: Any) -> bool:
+        looks = self.data.schema.field(name).type
+        has_zone = pa.types.is_timestamp(looks) and looks.tz is not None
+        return self.data.is_text and pa.types.is_timestamp(wanted) and wanted.tz is not None and not has_zone
 
 
 def published(directory: str) -> Snapshot:
@@ -63,6 +79,7 @@ def ask(
     report: "Progress",
     only: Sequence[int] = (),
     tried: Rules | None = None,
+    time: str | None = None,
 ) -> Asked:
     """The rules of a book or a directory, ready for the rows of a file.
 
@@ -74,6 +91,7 @@ def ask(
         report: told how far it is.
         only: ids of the rules that are asked; all of them without any.
         tried: rules that are in no book, in place of it.
+        time: the column of event time, where there is one.
 
     """
     named = {}
@@ -89,12 +107,11 @@ def ask(
         wanted = {name: type_.arrow for name, type_ in snapshot.types.items()} | dict.fromkeys(
             snapshot.keys, pa.string()
         )
-        return Asked(snapshot, None, None, data, {**_of_file(data, wanted), **named})
+        return Asked(snapshot, None, None, data, {**_looks(data, time), **_of_file(data, wanted), **named})
     rules = rules_of_book(url, report, only) if tried is None else tried
     types = named
     if data.is_text:
-        kinds = {name: _KINDS[kind] for name, kind in rules.column_kinds().items() if kind in _KINDS}
-        types = {**_of_file(data, kinds), **_numbers(data, rules), **named}
+        types = {**_looks(data, time), **_read_as(data, rules), **named}
     schema = pa.schema([(field.name, types.get(field.name, field.type)) for field in data.schema])
     return Asked(rules.compile(schema), rules, schema, data, types)
 
@@ -115,11 +132,30 @@ def _of_file(data: DataFile, wanted: dict[str, Any]) -> dict[str, Any]:
     return {own: wanted[name] for name, own in found.items() if own is not None}
 
 
-def _numbers(data: DataFile, rules: Rules) -> dict[str, Any]:
-    """Columns of numbers that are empty in the first rows of a text."""
-    kinds = rules.column_kinds()
-    names = [data.find(name.strip('"')) for name, kind in kinds.items() if kind == "number"]
-    return {name: pa.float64() for name in names if name and pa.types.is_null(data.schema.field(name).type)}
+def _looks(data: DataFile, time: str | None) -> dict[str, Any]:
+    """Times of a text in microseconds, whatever the first of them show."""
+    if not data.is_text:
+        return {}
+    found = {
+        field.name: pa.timestamp("us", field.type.tz) for field in data.schema if pa.types.is_timestamp(field.type)
+    }
+    own = None if time is None else data.find(time)
+    if own is not None and pa.types.is_string(data.schema.field(own).type):
+        found[own] = pa.timestamp("us")
+    return found
+
+
+def _read_as(data: DataFile, rules: Rules) -> dict[str, Any]:
+    """Types for columns of a text, where what rules compare them with says more than the first rows do."""
+    found: dict[str, Any] = {}
+    for name, kind in rules.column_kinds().items():
+        own = data.find(name.strip('"'))
+        looks = None if own is None else data.schema.field(own).type
+        if own is None or (kind in ("date", "timestamp") and pa.types.is_temporal(looks)):
+            continue
+        if kind != "number" or pa.types.is_null(looks):
+            found[own] = _KINDS[kind]
+    return found
 
 
 def arrow_type(text: str) -> Any:

@@ -57,7 +57,7 @@ def backtest(
         tried.add(0, condition, detect=detect)
     tally = Tally()
     with progress() as report:
-        asked = ask(book, rules, open_data(file), type, report, rule or (), tried)
+        asked = ask(book, rules, open_data(file), type, report, rule or (), tried, time)
         monitor = watcher(asked, object, time, sequence)
         with nullcontext(None) if events is None else RowsOut(events) as written:
             for found in watch_file(monitor, asked, report):

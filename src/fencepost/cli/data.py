@@ -110,9 +110,12 @@ def _parquet(file: Path, types: Types) -> Iterator[tuple[pa.Table, int]]:  # noq
 def _csv(file: Path, types: Types) -> Iterator[tuple[pa.Table, int]]:
     reading = pc_csv.ReadOptions(block_size=_BYTES_AT_ONCE)
     converting = pc_csv.ConvertOptions(column_types=dict(types), strings_can_be_null=True)
-    with file.open("rb") as source, pc_csv.open_csv(source, reading, convert_options=converting) as reader:
+    size, done = file.stat().st_size, 0
+    # By its path: a thread of Arrow that reads a file of Python aborts the process when that ends meanwhile.
+    with pc_csv.open_csv(str(file), reading, convert_options=converting) as reader:
         for batch in reader:
-            yield pa.Table.from_batches([batch]), source.tell()
+            done = min(size, done + batch.nbytes)
+            yield pa.Table.from_batches([batch]), done
 
 
 def _json(file: Path, types: Types) -> Iterator[tuple[pa.Table, int]]:

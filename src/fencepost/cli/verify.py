@@ -43,7 +43,7 @@ def verify(
     if events is not None and (object is None or time is None):
         raise typer.BadParameter("--events needs --object and --time, as the run had them")
     with progress() as report:
-        asked = ask(book, None, open_data(file), type, report)
+        asked = ask(book, None, open_data(file), type, report, time=time)
         if events is None or object is None or time is None:
             told = _check_rows(asked, sample, seed, report)
         else:

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, SupportsIndex
+from typing import Any, NamedTuple, SupportsIndex
 
 from fencepost.errors import FencepostError
-from fencepost.language import ConditionError, parse
-from fencepost.rules.compiling import TextRule
+from fencepost.language import Band, Condition, ConditionError, parse
 from fencepost.rules.rule import (
     Rule,
     checked_detect,
@@ -16,10 +15,17 @@ from fencepost.rules.rule import (
     checked_labels,
 )
 
-__all__ = ["FIELDS", "checked_rule", "rule_of_mapping"]
+__all__ = ["FIELDS", "TextRule", "checked_rule", "rule_of_mapping"]
 
 FIELDS = ("id", "condition", "detect", "initial", "labels", "expires", "enabled", "version")
 """What a rule in a file or a mapping may have; the first two are needed."""
+
+
+class TextRule(NamedTuple):
+    """A rule written as text, and what it was parsed to."""
+
+    rule: Rule
+    parsed: Condition | Band
 
 
 def checked_rule(

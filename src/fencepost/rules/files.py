@@ -145,10 +145,21 @@ def _metadata(described: Sequence[Mapping[str, Any]]) -> dict[bytes, str]:
     return {_METADATA: json.dumps({"format": _FORMAT, "tables": described})}
 
 
-def has_tables(schema: Any) -> bool:
-    """Whether a Parquet schema is of a file with rules of tables, which have no condition of their own."""
+def has_tables(path: str | PathLike[str], schema: Any) -> bool:
+    """Whether a Parquet file has rules of tables, which have no condition of their own."""
+    header = _header(path, schema)
+    return header is not None and bool(header["tables"])
+
+
+def _header(path: str | PathLike[str], schema: Any) -> Any:
+    """What write_parquet says of a file; None if it did not write it."""
     metadata = (schema.metadata or {}).get(_METADATA)
-    return metadata is not None and bool(json.loads(metadata)["tables"])
+    if metadata is None:
+        return None
+    header = json.loads(metadata)
+    if header["format"] != _FORMAT:
+        raise FencepostError(f"{path} in format {header['format']}", f"format {_FORMAT}", "Install a newer fencepost.")
+    return header
 
 
 def _block_table(block: TableBlock, number: int) -> tuple[Any, dict[str, Any]]:
@@ -197,15 +208,12 @@ def read_parquet(path: str | PathLike[str]) -> StoredRules:
         raise FencepostError(
             f"{path}, which Parquet cannot read ({str(error).splitlines()[0]})", _OWN, "Write it again."
         ) from None
-    metadata = (table.schema.metadata or {}).get(_METADATA)
-    if metadata is None:
+    header = _header(path, table.schema)
+    if header is None:
         raise FencepostError(
             f"{path} without rules of fencepost", _OWN, "Read it as a table, and use Rules.from_table."
         )
-    header = json.loads(metadata)
     missing = [name for name in _FIELDS if name not in table.column_names]
-    if header["format"] != _FORMAT:
-        raise FencepostError(f"{path} in format {header['format']}", f"format {_FORMAT}", "Install a newer fencepost.")
     if missing:
         raise FencepostError(f"{path} without the column {missing[0]}", _OWN, "Write it again.")
     tables = []

@@ -13,8 +13,8 @@ from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.language import KEY, ColumnKind, Condition
 from fencepost.rules import files
 from fencepost.rules.blocks import TableBlock
-from fencepost.rules.checked import checked_rule, rule_of_mapping
-from fencepost.rules.compiling import TextRule, compiled_columns
+from fencepost.rules.checked import TextRule, checked_rule, rule_of_mapping
+from fencepost.rules.compiling import compiled_columns
 from fencepost.rules.faults import Faults, one_line
 from fencepost.rules.rule import (
     Rule,
