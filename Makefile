@@ -30,8 +30,11 @@ format: $(VENV)/dev ## format the code and apply safe fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: $(VENV)/dev ## all tests, doctests and the README's code
-	$(BIN)/pytest -n 2
+test: $(VENV)/dev ## tests, doctests and the README's code
+	$(BIN)/pytest -n 2 -m "not system"
+
+test-system: $(VENV)/dev ## tests that need servers, such as PostgreSQL (tools/system-packages installs them)
+	$(BIN)/pytest -m system tests
 
 bench: $(VENV)/bench ## peers side by side, as ratios (BENCH="--full" for the large sizes)
 	$(BIN)/python -m benchmarks $(BENCH)
@@ -46,4 +49,4 @@ clean: ## remove the virtual environment and everything generated
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup check format test bench bench-spark demo clean
+.PHONY: help setup check format test test-system bench bench-spark demo clean

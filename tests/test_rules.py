@@ -1030,7 +1030,7 @@ def test_compiling_again_and_again_gives_what_compiling_once_gives(script: list[
         elif action == "compile":
             fresh = Rules.from_dicts(
                 {"id": rule.id, "condition": text, "version": rule.version, "enabled": rule.enabled}
-                for rule, text in rules._with_text()
+                for rule, text in rules.with_text()
             )
             again, once = rules.compile(schema), fresh.compile(schema)
             assert (again.types, again.keys, len(again), again.paused) == (

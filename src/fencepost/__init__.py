@@ -1,8 +1,27 @@
 """fencepost evaluates millions of standing range rules against live data."""
 
-from fencepost.errors import FencepostError
-from fencepost.monitor import Monitor
-from fencepost.rules import Rule, RuleFaultsError, Rules
-from fencepost.snapshot import Snapshot
+from typing import TYPE_CHECKING
 
-__all__ = ["FencepostError", "Monitor", "Rule", "RuleFaultsError", "Rules", "Snapshot"]
+from fencepost.lazily import lazily
+
+if TYPE_CHECKING:
+    from fencepost.book import RuleBook
+    from fencepost.errors import FencepostError
+    from fencepost.monitor import Monitor
+    from fencepost.rules import Rule, RuleFaultsError, Rules
+    from fencepost.snapshot import Snapshot
+
+__all__ = ["FencepostError", "Monitor", "Rule", "RuleBook", "RuleFaultsError", "Rules", "Snapshot"]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "FencepostError": "fencepost.errors",
+        "Monitor": "fencepost.monitor",
+        "Rule": "fencepost.rules.rule",
+        "RuleBook": "fencepost.book",
+        "RuleFaultsError": "fencepost.rules",
+        "Rules": "fencepost.rules",
+        "Snapshot": "fencepost.snapshot",
+    },
+)

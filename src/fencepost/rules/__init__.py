@@ -1,8 +1,23 @@
 """Rules as people write them: one by one as SQL conditions, or a million at a time as a table."""
 
-from fencepost.rules.faults import RuleFaultsError
-from fencepost.rules.rule import Rule
-from fencepost.rules.ruleset import Rules
-from fencepost.snapshot import CompiledColumns
+from typing import TYPE_CHECKING
+
+from fencepost.lazily import lazily
+
+if TYPE_CHECKING:
+    from fencepost.rules.faults import RuleFaultsError
+    from fencepost.rules.rule import Rule
+    from fencepost.rules.ruleset import Rules
+    from fencepost.snapshot import CompiledColumns
 
 __all__ = ["CompiledColumns", "Rule", "RuleFaultsError", "Rules"]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "CompiledColumns": "fencepost.snapshot",
+        "Rule": "fencepost.rules.rule",
+        "RuleFaultsError": "fencepost.rules.faults",
+        "Rules": "fencepost.rules.ruleset",
+    },
+)

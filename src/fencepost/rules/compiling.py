@@ -26,21 +26,15 @@ from fencepost.language import (
 from fencepost.ordinals import AttributeType
 from fencepost.rules.blocks import RuleFields, TableBlock, TableRange
 from fencepost.rules.bounds import edges_of
+from fencepost.rules.checked import TextRule
 from fencepost.rules.faults import Faults, one_line
 from fencepost.rules.rule import Rule, labels_text, microseconds_of
 from fencepost.rules.schemas import read_schema
 from fencepost.snapshot.columns import BandColumns, BoxSet, CompiledColumns, RuleColumns, detect_flags
 
-__all__ = ["TextRule", "compiled_columns"]
+__all__ = ["compiled_columns", "text_fields"]
 
 _REMEDY = "Correct the rules, or bind their columns to other types."
-
-
-class TextRule(NamedTuple):
-    """A rule written as text, and what it was parsed to."""
-
-    rule: Rule
-    parsed: Condition | Band
 
 
 def compiled_columns(blocks: Sequence[TableBlock], texts: Sequence[TextRule], schema: Any) -> CompiledColumns:

@@ -9,6 +9,7 @@ their own, in the types that the table had. The schema's metadata `fencepost.rul
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,11 +31,13 @@ __all__ = [
     "OPTIONS",
     "StoredRules",
     "StoredTable",
+    "has_tables",
     "json_lines",
     "json_object",
     "read_parquet",
     "write_jsonl",
     "write_parquet",
+    "write_text_parquet",
 ]
 
 _FORMAT = 1
@@ -42,6 +45,7 @@ _METADATA = b"fencepost.rules"
 _INSTANT = pa.timestamp("us", tz="UTC")
 _FIELDS = ("id", "version", "detect", "initial", "enabled", "expires", "labels", "condition", "table")
 _LINES_AT_ONCE = 10_000
+_ROWS_AT_ONCE = 100_000
 _OWN = "a Parquet file that Rules.to_parquet wrote"
 
 NO_CONSTANTS = Constants(DETECTS["inside"], False, None, NEVER, True)
@@ -118,11 +122,44 @@ def write_parquet(path: str | PathLike[str], blocks: Sequence[TableBlock], rules
             table, description = _block_table(block, len(described))
             parts.append(table)
             described.append(description)
-    texts = _field_columns(text_fields(rules))
-    texts["condition"] = pa.array([rule.condition for rule in rules], pa.large_string())
-    whole = pa.concat_tables([*parts, pa.table(texts)], promote_options="default")
-    metadata = {_METADATA: json.dumps({"format": _FORMAT, "tables": described})}
-    pq.write_table(whole.replace_schema_metadata(metadata), str(path))
+    whole = pa.concat_tables([*parts, _text_table(rules)], promote_options="default")
+    pq.write_table(whole.replace_schema_metadata(_metadata(described)), str(path))
+
+
+def write_text_parquet(path: str | PathLike[str], rules: Iterable[Rule]) -> None:
+    """Writes rules that all have a condition, some at a time, to a file as write_parquet writes it."""
+    remaining = iter(rules)
+    schema = _text_table([]).schema.with_metadata(_metadata([]))
+    with pq.ParquetWriter(str(path), schema) as writer:
+        while some := list(islice(remaining, _ROWS_AT_ONCE)):
+            writer.write_table(_text_table(some).cast(schema))
+
+
+def _text_table(rules: Sequence[Rule]) -> Any:
+    columns = _field_columns(text_fields(rules))
+    columns["condition"] = pa.array([rule.condition for rule in rules], pa.large_string())
+    return pa.table(columns)
+
+
+def _metadata(described: Sequence[Mapping[str, Any]]) -> dict[bytes, str]:
+    return {_METADATA: json.dumps({"format": _FORMAT, "tables": described})}
+
+
+def has_tables(path: str | PathLike[str], schema: Any) -> bool:
+    """Whether a Parquet file has rules of tables, which have no condition of their own."""
+    header = _header(path, schema)
+    return header is not None and bool(header["tables"])
+
+
+def _header(path: str | PathLike[str], schema: Any) -> Any:
+    """What write_parquet says of a file; None if it did not write it."""
+    metadata = (schema.metadata or {}).get(_METADATA)
+    if metadata is None:
+        return None
+    header = json.loads(metadata)
+    if header["format"] != _FORMAT:
+        raise FencepostError(f"{path} in format {header['format']}", f"format {_FORMAT}", "Install a newer fencepost.")
+    return header
 
 
 def _block_table(block: TableBlock, number: int) -> tuple[Any, dict[str, Any]]:
@@ -171,15 +208,12 @@ def read_parquet(path: str | PathLike[str]) -> StoredRules:
         raise FencepostError(
             f"{path}, which Parquet cannot read ({str(error).splitlines()[0]})", _OWN, "Write it again."
         ) from None
-    metadata = (table.schema.metadata or {}).get(_METADATA)
-    if metadata is None:
+    header = _header(path, table.schema)
+    if header is None:
         raise FencepostError(
             f"{path} without rules of fencepost", _OWN, "Read it as a table, and use Rules.from_table."
         )
-    header = json.loads(metadata)
     missing = [name for name in _FIELDS if name not in table.column_names]
-    if header["format"] != _FORMAT:
-        raise FencepostError(f"{path} in format {header['format']}", f"format {_FORMAT}", "Install a newer fencepost.")
     if missing:
         raise FencepostError(f"{path} without the column {missing[0]}", _OWN, "Write it again.")
     tables = []

@@ -10,10 +10,11 @@ import numpy as np
 
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
-from fencepost.language import KEY, ConditionError, parse
+from fencepost.language import KEY, ColumnKind, Condition
 from fencepost.rules import files
 from fencepost.rules.blocks import TableBlock
-from fencepost.rules.compiling import TextRule, compiled_columns
+from fencepost.rules.checked import TextRule, checked_rule, rule_of_mapping
+from fencepost.rules.compiling import compiled_columns
 from fencepost.rules.faults import Faults, one_line
 from fencepost.rules.rule import (
     Rule,
@@ -33,7 +34,6 @@ from fencepost.snapshot.columns import detect_flags
 
 __all__ = ["Rules"]
 
-_FIELDS = ("id", "condition", "detect", "initial", "labels", "expires", "enabled", "version")
 _Detect = str | Iterable[str]
 
 
@@ -204,10 +204,17 @@ class Rules:
 
         """
         number = checked_id(id)
-        if number in self:
-            raise FencepostError(f"rule {number} a second time", "an id of its own", "Use replace to edit a rule.")
-        version = self._last_versions.get(number, 0) + 1
-        self._texts[number] = _made(number, condition, detect, initial, labels, expires, enabled, version)
+        self._refuse_known(number)
+        self._texts[number] = checked_rule(
+            number,
+            condition,
+            detect=detect,
+            initial=initial,
+            labels=labels,
+            expires=expires,
+            enabled=enabled,
+            version=self._last_versions.get(number, 0) + 1,
+        )
         self._last_versions.pop(number, None)
         self._touched.add(number)
 
@@ -241,7 +248,16 @@ class Rules:
 
         """
         old = self[id]
-        made = _made(old.id, condition, detect, initial, labels, expires, enabled, old.version + 1)
+        made = checked_rule(
+            old.id,
+            condition,
+            detect=detect,
+            initial=initial,
+            labels=labels,
+            expires=expires,
+            enabled=enabled,
+            version=old.version + 1,
+        )
         self._end_row(old.id)
         self._texts[old.id] = made
         self._touched.add(old.id)
@@ -323,6 +339,23 @@ class Rules:
         self._blocks.append(block)
         for number in [each for each in self._last_versions if block.find(each) is not None]:
             del self._last_versions[number]
+
+    def column_kinds(self) -> dict[str, ColumnKind]:
+        """Every column that the rules use, with the kind of value it is compared with; bands aside.
+
+        >>> rules = Rules()
+        >>> rules.add(1, "symbol = 'IBM' AND price > 40")
+        >>> rules.column_kinds()
+        {'symbol': 'key', 'price': 'number'}
+
+        """
+        kinds: dict[str, ColumnKind] = {}
+        for block in self._blocks:
+            kinds |= block.columns
+        for _, parsed in self._texts.values():
+            if isinstance(parsed, Condition):
+                kinds |= parsed.columns
+        return kinds
 
     def columns(self, schema: Any = None) -> CompiledColumns:
         """The enabled rules bound to types, as the arrays that a snapshot is compiled from.
@@ -406,8 +439,7 @@ class Rules:
             if self._compiled is not None and self._compiled.types is None:  # the first version fixed them
                 self._compiled = self._compiled._replace(types=dict(read_schema(versions.schema()).types))
             return number
-        fixed = {name: str(type_) for name, type_ in read_schema(schema).types.items()}
-        return versions.publish(lambda version: self.compile(schema, version), fixed)
+        return versions.publish(lambda version: self.compile(schema, version), read_schema(schema).as_texts())
 
     def to_jsonl(self, path: str | PathLike[str]) -> None:
         """Writes one JSON object per rule; rules of tables are written as the SQL condition that says the same.
@@ -416,7 +448,7 @@ class Rules:
             path: the file to write.
 
         """
-        files.write_jsonl(path, self._with_text())
+        files.write_jsonl(path, self.with_text())
 
     def to_parquet(self, path: str | PathLike[str]) -> None:
         """Writes all rules to one Parquet file; rules of tables stay columns in their own types.
@@ -478,23 +510,17 @@ class Rules:
         return np.array([self._last_versions.get(id, 0) + 1 for id in ids.tolist()], np.int64)
 
     def _add_mapping(self, mapping: Mapping[str, Any]) -> None:
-        if not isinstance(mapping, Mapping):
-            raise FencepostError(f"{mapping!r}", "an object with id and condition", "Write one object per rule.")
-        unknown = [name for name in mapping if name not in _FIELDS]
-        missing = [name for name in ("id", "condition") if mapping.get(name) is None]
-        if unknown or missing:
-            got = f"the field {unknown[0]!r}" if unknown else f"a rule without {missing[0]}"
-            raise FencepostError(got, f"the fields {', '.join(_FIELDS)}", "Id and condition are needed.")
-        given = {name: value for name, value in mapping.items() if value is not None}
-        version = given.pop("version", 1)
-        if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version < 2**63:
-            raise FencepostError(f"version={version!r}", "1, 2, ...", "Leave it out for a new rule.")
-        self.add(**given)
-        if version > 1:
-            rule, parsed = self._texts[int(given["id"])]
-            self._texts[rule.id] = TextRule(_with_version(rule, version), parsed)
+        made = rule_of_mapping(mapping)
+        self._refuse_known(made.rule.id)
+        self._texts[made.rule.id] = made
+        self._touched.add(made.rule.id)
 
-    def _with_text(self) -> Iterator[tuple[Rule, str]]:
+    def _refuse_known(self, id: int) -> None:
+        if id in self:
+            raise FencepostError(f"rule {id} a second time", "an id of its own", "Use replace to edit a rule.")
+
+    def with_text(self) -> Iterator[tuple[Rule, str]]:
+        """Every rule with its condition; one of a table with the SQL condition that says the same."""
         for block in self._blocks:
             yield from block.rules_as_text()
         for rule, parsed in self._texts.values():
@@ -509,38 +535,3 @@ def _agree(changed: CompiledColumns, last: Snapshot) -> bool:
     return all(
         spelled.get(name.lower(), name) == name and before.get(name, type_) == type_ for name, type_ in now.items()
     )
-
-
-def _with_version(rule: Rule, version: int) -> Rule:
-    return Rule(rule.id, rule.condition, rule.detect, rule.initial, rule.labels, rule.expires, rule.enabled, version)
-
-
-def _made(
-    id: int,
-    condition: str,
-    detect: _Detect,
-    initial: bool,
-    labels: Mapping[str, str] | None,
-    expires: datetime | None,
-    enabled: bool,
-    version: int,
-) -> TextRule:
-    """A parsed rule; every refusal names its id."""
-    try:
-        parsed = parse(condition)
-        rule = Rule(
-            id,
-            condition,
-            checked_detect(detect),
-            checked_flag(initial, "initial"),
-            checked_labels(labels),
-            checked_expires(expires),
-            checked_flag(enabled, "enabled"),
-            version,
-        )
-    except ConditionError as error:
-        got = f"rule {id}: {error.got}"
-        raise ConditionError(got, error.expected, error.remedy, error.text, error.spans) from None
-    except FencepostError as error:
-        raise FencepostError(f"rule {id}: {error.got}", error.expected, error.remedy) from None
-    return TextRule(rule, parsed)

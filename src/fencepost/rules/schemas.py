@@ -25,6 +25,10 @@ class Schema(NamedTuple):
     types: dict[str, ColumnType]
     unusable: dict[str, FencepostError]
 
+    def as_texts(self) -> dict[str, str]:
+        """Every column with the name of its type."""
+        return {name: str(type_) for name, type_ in self.types.items()}
+
 
 def read_schema(schema: Any) -> Schema:
     """The column types of an Arrow schema, a mapping of column to type, or a Spark StructType.

@@ -1,11 +1,16 @@
 """Rules as a snapshot takes them: columns of arrays, bound to types, nothing left to parse."""
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencepost.errors import FencepostError
-from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt8s
-from fencepost.ordinals import AttributeType
+
+if TYPE_CHECKING:  # whoever only stores rules needs no compiled code
+    from collections.abc import Iterable
+
+    from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt8s
+    from fencepost.ordinals import AttributeType
 
 __all__ = [
     "DETECTS",

@@ -19,7 +19,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Self
@@ -55,7 +55,11 @@ class VersionDirectory:
 
     def latest(self) -> int | None:
         """The newest complete version, or None."""
-        return next((number for number in reversed(self._announced()) if self._complete(number)), None)
+        return next(self.newest_first(), None)
+
+    def newest_first(self) -> Iterator[int]:
+        """The numbers of all complete versions, descending; looked at as they are asked for."""
+        return (number for number in reversed(self._announced()) if self._complete(number))
 
     def _announced(self) -> list[int]:
         return sorted(int(file.stem) for file in self.path.glob(f"{'[0-9]' * _DIGITS}.published"))
@@ -71,6 +75,10 @@ class VersionDirectory:
                 "Publish rules to the directory, or name a version that is there.",
             )
         return Snapshot.load(self.path / f"{number:0{_DIGITS}}", verify)
+
+    def digest(self, version: int) -> str:
+        """What tells this version's snapshot from every other one, wherever the directory is."""
+        return read_header(self.path / f"{version:0{_DIGITS}}")[1]
 
     def schema(self) -> dict[str, str] | None:
         """Columns and types that every version has, "key" for a column of strings; None before the first."""

@@ -1,0 +1,113 @@
+"""Changes of rules as rows of the book: who, when, what, and the rule before and after."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from fencepost.book.tables import REMOVED
+from fencepost.errors import FencepostError
+from fencepost.rules.rule import Rule, instant_of, labels_of, labels_text, microseconds_of
+
+__all__ = ["Change", "Stamp", "change_row", "checked_texts", "rule_of", "stamped_now", "storable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of one rule.
+
+    Args:
+        revision: the number of the change in its book; rules changed together share it.
+        id: of the rule.
+        action: added, replaced, paused, resumed, removed or expired.
+        author: who made it.
+        at: when, in UTC.
+        before: the rule until then; None where there was none.
+        after: the rule from then on; None where there is none.
+
+    """
+
+    revision: int
+    id: int
+    action: str
+    author: str
+    at: datetime
+    before: Rule | None
+    after: Rule | None
+
+
+class Stamp(NamedTuple):
+    """Who changes something, when and how."""
+
+    revision: int
+    action: str
+    author: str
+    at: int
+
+
+def stamped_now(revision: int, action: str, author: str) -> Stamp:
+    """The stamp of a change that is made now."""
+    return Stamp(revision, action, author, microseconds_of(datetime.now(UTC)))
+
+
+def change_row(rule: Rule, stamp: Stamp, previous: int | None) -> dict[str, Any]:
+    """The row of a rule that was changed.
+
+    Args:
+        rule: as it is after the change; as it was before, where it is removed.
+        stamp: of the change.
+        previous: the revision of the rule's change before this one.
+
+    """
+    return {
+        "id": rule.id,
+        "previous": previous,
+        **stamp._asdict(),
+        "version": rule.version,
+        "condition": rule.condition,
+        "detect": rule.detect,
+        "initial": rule.initial,
+        "labels": labels_text(rule.labels),
+        "expires": None if rule.expires is None else microseconds_of(rule.expires),
+        "enabled": rule.enabled,
+    }
+
+
+def rule_of(row: Mapping[Any, Any]) -> Rule | None:
+    """The rule that a change left; None where it was removed."""
+    if row["action"] in REMOVED:
+        return None
+    return Rule(
+        row["id"],
+        row["condition"],
+        row["detect"],
+        row["initial"],
+        labels_of(row["labels"]),
+        None if row["expires"] is None else instant_of(row["expires"]),
+        row["enabled"],
+        row["version"],
+    )
+
+
+def storable(rule: Rule) -> Rule:
+    """Refuses text that not every database keeps as it is."""
+    texts = [str(rule.condition), *(text for pair in (rule.labels or {}).items() for text in pair)]
+    checked_texts(f"rule {rule.id}", texts)
+    return rule
+
+
+def checked_texts(owner: str, texts: list[str]) -> None:
+    """Refuses the character zero and halves of surrogate pairs."""
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise _unstorable(owner, text) from None
+        if "\0" in text:
+            raise _unstorable(owner, text)
+
+
+def _unstorable(owner: str, text: str) -> FencepostError:
+    return FencepostError(
+        f"{owner} with the text {text[:40]!a}", "characters that can be stored", "Leave out the character zero."
+    )

@@ -1,0 +1,233 @@
+"""The database of a rule book: opened or made, read in one view, written by one at a time, refusals in plain words."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sqlalchemy import URL, Connection, create_engine, event, inspect, make_url, select, text, update
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from fencepost.book.tables import BOOK, FORMAT, TABLES
+from fencepost.errors import FencepostError
+
+__all__ = ["Database", "Writing"]
+
+_WRITES = "fencepost_writes"
+_MAKING = 7_305_809_123
+"""The advisory lock of those who make the tables in PostgreSQL."""
+
+
+class Writing(NamedTuple):
+    """A change under way."""
+
+    connection: Connection
+    revision: int
+    """The number of this change."""
+
+
+class Database:
+    """Where a rule book is kept.
+
+    Args:
+        url: `sqlite:///FILE` or `postgresql://USER@HOST/DATABASE`.
+        create: whether to make a book where there is none.
+        wait: how many seconds to wait for other writers.
+
+    """
+
+    def __init__(self, url: str, create: bool, wait: float) -> None:
+        self._url = _checked_url(url)
+        self._wait = wait
+        self.name = self._url.render_as_string(hide_password=True)
+        self._is_sqlite = self._url.get_backend_name() == "sqlite"
+        if self._is_sqlite and not create:
+            self._refuse_missing_file()
+        try:
+            arguments = {"timeout": wait} if self._is_sqlite and "timeout" not in self._url.query else {}
+            self._engine = create_engine(self._url, connect_args=arguments)
+        except (ModuleNotFoundError, NoSuchModuleError) as error:
+            raise FencepostError(
+                f"{self.name} without its driver ({error})", "psycopg", "Install it: pip install 'fencepost[postgres]'."
+            ) from None
+        if self._is_sqlite:
+            event.listen(self._engine, "connect", _leave_begin_to_us)
+            event.listen(self._engine, "begin", _begin)
+        try:
+            self._open(create)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Gives the connections back."""
+        self._engine.dispose()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """One view of the book: whatever others commit meanwhile is not seen."""
+        options: dict[str, Any] = {} if self._is_sqlite else {"isolation_level": "REPEATABLE READ"}
+        with self._in_plain_words(), self._engine.connect().execution_options(**options) as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Writing]:
+        """One change, whole or not at all; others wait until it is done."""
+        with self._transaction() as connection:
+            connection.execute(update(BOOK).values(revision=BOOK.c.revision + 1))
+            revision = connection.execute(select(BOOK.c.revision)).scalar_one()
+            yield Writing(connection, revision)
+
+    @contextmanager
+    def recording(self) -> Iterator[Connection]:
+        """A transaction that changes no rule."""
+        with self._transaction() as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        with (
+            self._in_plain_words(),
+            self._engine.connect().execution_options(**{_WRITES: True}) as connection,
+            connection.begin(),
+        ):
+            if not self._is_sqlite:
+                wait = {"wait": f"{int(self._wait * 1000)}ms"}
+                connection.execute(text("SELECT set_config('lock_timeout', :wait, true)"), wait)
+            yield connection
+
+    def _open(self, create: bool) -> None:
+        with self.reading() as connection:
+            there = inspect(connection).get_table_names()
+            if BOOK.name in there:
+                found = connection.execute(select(BOOK.c.format)).scalar()
+                if found is not None:
+                    self._check_format(found)
+                    return
+        if self._is_sqlite and there and BOOK.name not in there:
+            raise FencepostError(
+                f"{self.name}, a database with the table {there[0]} and no rules",
+                "a rule book, or a file that does not exist yet",
+                "Name another file.",
+            )
+        if not create:
+            raise self._no_book()
+        self._make()
+
+    def _make(self) -> None:
+        if self._is_sqlite:
+            with self._in_plain_words():
+                # Readers then never wait for a writer. It holds for the file, and cannot be set in a transaction.
+                raw = self._engine.raw_connection()
+                try:
+                    raw.cursor().execute("PRAGMA journal_mode=WAL").close()
+                finally:
+                    raw.close()
+        with self._transaction() as connection:
+            if not self._is_sqlite:
+                connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _MAKING})
+            TABLES.create_all(connection)
+            if connection.execute(select(BOOK.c.format)).scalar() is None:
+                connection.execute(BOOK.insert().values(one=1, format=FORMAT, revision=0))
+
+    def _check_format(self, found: int) -> None:
+        if found != FORMAT:
+            raise FencepostError(
+                f"{self.name}, a rule book of format {found}",
+                f"format {FORMAT}",
+                "Upgrade fencepost." if found > FORMAT else "Export it with the fencepost that made it, and import it.",
+            )
+
+    def _refuse_missing_file(self) -> None:
+        file = str(self._url.database)
+        if not file.startswith("file:") and not Path(file).exists():
+            raise self._no_book()
+
+    def _no_book(self) -> FencepostError:
+        return FencepostError(
+            f"no rule book at {self.name}",
+            "one that exists",
+            "Add or import a rule, which makes it, or name the right one with --book or FENCEPOST_BOOK.",
+        )
+
+    @contextmanager
+    def _in_plain_words(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            raise _refusal(error.orig, self.name) from None
+        except (sqlite3.Error, SQLAlchemyError) as error:
+            raise _refusal(error, self.name) from None
+
+
+def _checked_url(url: str) -> URL:
+    try:
+        made = make_url(url)
+    except (ArgumentError, ValueError, TypeError):
+        raise _no_url(repr(url)) from None
+    backend = made.get_backend_name() if made.drivername != "postgres" else "postgresql"
+    if backend == "postgresql" and made.drivername in ("postgres", "postgresql"):
+        return made.set(drivername="postgresql+psycopg")
+    if backend not in ("sqlite", "postgresql"):
+        raise _no_url(made.render_as_string(hide_password=True))
+    if backend == "sqlite" and made.database in (None, "", ":memory:"):
+        raise FencepostError(f"{url}, a rule book in memory", "one in a file or on a server", "Use Rules instead.")
+    return made
+
+
+def _no_url(shown: str) -> FencepostError:
+    return FencepostError(
+        f"{shown} as the address of a rule book",
+        "sqlite:///FILE or postgresql://USER@HOST/DATABASE",
+        "Write for example sqlite:///fencepost.db.",
+    )
+
+
+def _leave_begin_to_us(connection: Any, _: Any) -> None:
+    connection.isolation_level = None  # sqlite3 would begin only before a write, and so read outside of it
+
+
+def _begin(connection: Connection) -> None:
+    # A writer takes the lock at once: one that read first could find that another has written since.
+    writes = connection.get_execution_options().get(_WRITES)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+_LOCKED = ("that no other writer holds for so long", "Wait for the other writer to finish, and try again.")
+_READ_ONLY = ("one that may be written", "Ask for the right to write to it, or work on a copy.")
+_NO_BOOK = ("a rule book", "Name another file; a book that was damaged comes back from its last export or backup.")
+_SQLITE = {
+    "SQLITE_BUSY": ("a locked rule book", *_LOCKED),
+    "SQLITE_LOCKED": ("a locked rule book", *_LOCKED),
+    "SQLITE_READONLY": ("a read-only rule book", *_READ_ONLY),
+    "SQLITE_CANTOPEN": (
+        "a rule book that cannot be opened",
+        "a file in a directory that exists and may be written",
+        "Make the directory, or name another file.",
+    ),
+    "SQLITE_NOTADB": ("a file that is no rule book", *_NO_BOOK),
+    "SQLITE_CORRUPT": ("a damaged file", *_NO_BOOK),
+    "SQLITE_FULL": ("a full disk", "room for the change", "Make room; nothing was changed."),
+}
+_POSTGRES = {
+    "55P03": ("a locked rule book", *_LOCKED),
+    "25006": ("a read-only rule book", *_READ_ONLY),
+    "42501": ("a rule book without the right to use it", *_READ_ONLY),
+    "28": ("a server that refuses the login", "the right user and password", "Correct them in the address."),
+    "3D": ("a server without that database", "one that exists", "Create it, or correct its name in the address."),
+}
+
+
+def _refusal(error: Any, name: str) -> FencepostError:
+    """An error of the database as a refusal; the codes tell more reliably than the texts."""
+    code = getattr(error, "sqlite_errorname", None) or getattr(error, "sqlstate", None) or ""
+    for known, (got, expected, remedy) in {**_SQLITE, **_POSTGRES}.items():
+        if code.startswith(known):
+            return FencepostError(f"{got}: {name}", expected, remedy)
+    told = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if not code and type(error).__name__ == "OperationalError":
+        return FencepostError(
+            f"no connection to {name} ({told})", "a server that answers", "Start it, or correct the address."
+        )
+    return FencepostError(f"an error of {name}: {told}", "an answer", "Correct what it names, and try again.")

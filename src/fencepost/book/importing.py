@@ -1,0 +1,126 @@
+"""Taking in a file of rules: all of them are checked before the book is locked, then all are written or none."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+from sqlalchemy import Connection
+
+from fencepost.book.changes import Stamp, change_row, rule_of, stamped_now, storable
+from fencepost.book.database import Database
+from fencepost.book.files import RuleFile, read_rules
+from fencepost.book.storing import Existing, Imported, Progress, chunks, put, stored_rows
+from fencepost.errors import FencepostError
+from fencepost.rules import Rule
+from fencepost.rules.checked import rule_of_mapping
+from fencepost.rules.faults import Faults, one_line
+
+__all__ = ["import_file"]
+
+_ROWS_AT_ONCE = 10_000
+
+
+def import_file(database: Database, path: Path, existing: Existing, author: str, progress: Progress) -> Imported:
+    """See RuleBook.import_file.
+
+    Args:
+        database: of the book.
+        path: the file.
+        existing: what to do with ids that the book has.
+        author: who imports.
+        progress: told how far it is.
+
+    """
+    if existing not in get_args(Existing):
+        raise FencepostError(
+            f"existing={existing!r}", f"one of {', '.join(get_args(Existing))}", "Write for example 'replace'."
+        )
+    file = read_rules(path)
+    rules, places = _checked_rows(file, str(path), progress)
+    faults = Faults(file.unit)
+    with database.writing() as writing:
+        imported = _take_in(
+            writing.connection,
+            stamped_now(writing.revision, "added", author),
+            rules,
+            existing,
+            lambda number, rule: faults.add(places[number], f"got rule {rule.id}, which the book has"),
+            progress,
+        )
+        faults.raise_if_any(len(rules), "Import them with existing='replace' or 'skip'; no rule was taken.")
+    return imported
+
+
+def _checked_rows(file: RuleFile, name: str, progress: Progress) -> tuple[list[Rule], list[int]]:
+    """The rules of a file with their places, all checked; every fault is reported at once."""
+    rules: list[Rule] = []
+    places: list[int] = []
+    faults, first, count = Faults(file.unit), dict[int, int](), 0
+    for count, (place, read) in enumerate(file.rows, start=1):
+        try:
+            rule = storable(rule_of_mapping(read()).rule)
+            if first.setdefault(rule.id, place) != place:
+                raise FencepostError(
+                    f"rule {rule.id}, which {file.unit} {first[rule.id]} has", "every id once", "Leave one of them out."
+                )
+            rules.append(rule)
+            places.append(place)
+        except FencepostError as error:
+            faults.add(place, one_line(error))
+        if count % _ROWS_AT_ONCE == 0:
+            progress("checking", count, file.about or None)
+    faults.raise_if_any(count, f"Correct {name} and import it again; no rule was taken.")
+    progress("checking", count, count)
+    return rules, places
+
+
+def _take_in(
+    connection: Connection,
+    stamp: Stamp,
+    rules: Sequence[Rule],
+    existing: Existing,
+    refuse: Callable[[int, Rule], None],
+    progress: Progress,
+) -> Imported:
+    """Writes many rules.
+
+    Args:
+        connection: that writes.
+        stamp: of the change.
+        rules: checked, every id once.
+        existing: what to do with those that the book has.
+        refuse: called with the number of each rule that is refused.
+        progress: told of every chunk.
+
+    """
+    counts = {"added": 0, "replaced": 0, "unchanged": 0, "skipped": 0}
+    done = 0
+    for some in chunks(rules):
+        known = stored_rows(connection, [rule.id for rule in some])
+        rows = []
+        for number, rule in enumerate(some, start=done):
+            last = known.get(rule.id)
+            now = None if last is None else rule_of(last)
+            if now is not None and existing == "refuse":
+                refuse(number, rule)
+                continue
+            fate = _fate(rule, now, existing)
+            counts[fate] += 1
+            if fate in ("added", "replaced"):
+                at_least = 1 if last is None else last["version"] + 1
+                versioned = replace(rule, version=max(rule.version, at_least))
+                previous = None if last is None else last["revision"]
+                rows.append(change_row(versioned, stamp._replace(action=fate), previous))
+        put(connection, rows)
+        done += len(some)
+        progress("storing", done, len(rules))
+    return Imported(**counts)
+
+
+def _fate(rule: Rule, now: Rule | None, existing: Existing) -> str:
+    if now is None:
+        return "added"
+    if replace(rule, version=now.version) == now:
+        return "unchanged"
+    return "skipped" if existing == "skip" else "replaced"

@@ -1,0 +1,38 @@
+"""The `fencepost` command: its subcommands, and the one place where a refusal becomes a message."""
+
+import sys
+
+import typer
+
+from fencepost.cli import backtest, catalogue, explain, match, publish, rules, verify, version, why
+from fencepost.errors import FencepostError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="fencepost",
+    help="Standing range rules: keep, try and publish them. Exit code 0 is done, 1 refused, 2 wrong usage.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.add_typer(rules.app, name="rules")
+app.command("match")(match.match)
+app.command("backtest")(backtest.backtest)
+app.command("explain")(explain.explain)
+app.command("why")(why.why)
+app.command("verify")(verify.verify)
+app.command("publish")(publish.publish)
+app.command("catalogue")(catalogue.catalogue)
+app.command("version")(version.version)
+
+
+def main() -> None:
+    """Runs the command line; a refusal is told in plain words, anything else is a fault of fencepost."""
+    try:
+        app()
+    except FencepostError as error:
+        sys.exit(f"fencepost: {error}")
+    except OSError as error:
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        sys.exit(f"fencepost: got {what}; expected a file that can be used. Correct its path or its permissions.")

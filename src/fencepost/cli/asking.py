@@ -1,0 +1,169 @@
+"""Rules ready to be asked about a file: from the book, bound to the file's columns, or from a published directory."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from fencepost.book.publishing import rules_from
+from fencepost.cli.data import DataFile
+from fencepost.cli.options import named_values, opened
+from fencepost.errors import FencepostError
+from fencepost.ordinals import AttributeType
+from fencepost.rules import Rules
+from fencepost.snapshot import Snapshot, VersionDirectory
+
+if TYPE_CHECKING:
+    from fencepost.book import Progress
+
+__all__ = ["Asked", "arrow_type", "ask", "published", "rules_of_book"]
+
+_KINDS = {
+    "key": pa.string(),
+    "number": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "boolean": pa.bool_(),
+}
+
+
+class Asked(NamedTuple):
+    """A snapshot, and the types to read a file with so that it can be asked."""
+
+    snapshot: Snapshot
+    rules: Rules | None
+    """Those of the book; None where the snapshot was published."""
+    schema: Any
+    """What the rules of the book were bound to."""
+    data: DataFile
+    types: dict[str, Any]
+    """By the file's own names."""
+
+    def batches(self, report: "Progress", step: str) -> Iterator[Any]:
+        """The rows of the file, some at a time."""
+        without_zone = {name: type_ for name, type_ in self.types.items() if self._lacks_zone(name, type_)}
+        read_as = {**self.types, **{name: pa.timestamp("us") for name in without_zone}}
+        for table, done in self.data.batches(read_as):
+            for name, type_ in without_zone.items():  # as in a condition: without a zone it is UTC
+                table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(type_))
+            yield table
+            report(step, done, self.data.bytes)
+
+    def _lacks_zone(self, name: str, wanted: Any) -> bool:
+        looks = self.data.schema.field(name).type
+        has_zone = pa.types.is_timestamp(looks) and looks.tz is not None
+        return self.data.is_text and pa.types.is_timestamp(wanted) and wanted.tz is not None and not has_zone
+
+
+def published(directory: str) -> Snapshot:
+    """The newest version of a directory."""
+    return VersionDirectory(Path(directory)).load()
+
+
+def rules_of_book(url: str, report: "Progress", only: Sequence[int] = ()) -> Rules:
+    """The rules of a book: all, or those that are named."""
+    with opened(url) as book:
+        rules = rules_from(book[id] for id in only) if only else book.rules(progress=report)
+    if not len(rules):
+        raise FencepostError(f"{book.url} without any rule", "rules to ask", "Add some: fencepost rules add.")
+    return rules
+
+
+def ask(
+    url: str,
+    directory: str | None,
+    data: DataFile,
+    given: list[str] | None,
+    report: "Progress",
+    only: Sequence[int] = (),
+    tried: Rules | None = None,
+    time: str | None = None,
+) -> Asked:
+    """The rules of a book or a directory, ready for the rows of a file.
+
+    Args:
+        url: of the book.
+        directory: of published versions, in place of the book.
+        data: the file.
+        given: types of columns that the caller named.
+        report: told how far it is.
+        only: ids of the rules that are asked; all of them without any.
+        tried: rules that are in no book, in place of it.
+        time: the column of event time, where there is one.
+
+    """
+    named = {}
+    for name, text in named_values(given, "--type", "price=double").items():
+        own = data.find(name)
+        if own is None:
+            raise FencepostError(
+                f"--type {name}={text}", f"one of the columns {', '.join(data.schema.names)}", "Correct the name."
+            )
+        named[own] = arrow_type(text)
+    if directory is not None:
+        snapshot = _chosen(published(directory), only)
+        wanted = {name: type_.arrow for name, type_ in snapshot.types.items()} | dict.fromkeys(
+            snapshot.keys, pa.string()
+        )
+        return Asked(snapshot, None, None, data, {**_looks(data, time), **_of_file(data, wanted), **named})
+    rules = rules_of_book(url, report, only) if tried is None else tried
+    types = named
+    if data.is_text:
+        types = {**_looks(data, time), **_read_as(data, rules), **named}
+    schema = pa.schema([(field.name, types.get(field.name, field.type)) for field in data.schema])
+    return Asked(rules.compile(schema), rules, schema, data, types)
+
+
+def _chosen(snapshot: Snapshot, only: Sequence[int]) -> Snapshot:
+    if not only:
+        return snapshot
+    rows = snapshot.rows_of(np.array(sorted(set(only)), np.int64))
+    if (rows < 0).any():
+        missing = sorted(set(only))[int(np.flatnonzero(rows < 0)[0])]
+        raise FencepostError(f"rule {missing}", "the id of a published rule in force", "Correct the id.")
+    return snapshot.only(np.sort(rows))
+
+
+def _of_file(data: DataFile, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Types by the file's own names."""
+    found = {name: data.find(name.strip('"')) for name in wanted}
+    return {own: wanted[name] for name, own in found.items() if own is not None}
+
+
+def _looks(data: DataFile, time: str | None) -> dict[str, Any]:
+    """Times of a text in microseconds, whatever the first of them show."""
+    if not data.is_text:
+        return {}
+    found = {
+        field.name: pa.timestamp("us", field.type.tz) for field in data.schema if pa.types.is_timestamp(field.type)
+    }
+    own = None if time is None else data.find(time)
+    if own is not None and pa.types.is_string(data.schema.field(own).type):
+        found[own] = pa.timestamp("us")
+    return found
+
+
+def _read_as(data: DataFile, rules: Rules) -> dict[str, Any]:
+    """Types for columns of a text, where what rules compare them with says more than the first rows do."""
+    found: dict[str, Any] = {}
+    for name, kind in rules.column_kinds().items():
+        own = data.find(name.strip('"'))
+        looks = None if own is None else data.schema.field(own).type
+        if own is None or (kind in ("date", "timestamp") and pa.types.is_temporal(looks)):
+            continue
+        if kind != "number" or pa.types.is_null(looks):
+            found[own] = _KINDS[kind]
+    return found
+
+
+def arrow_type(text: str) -> Any:
+    """The Arrow type of a name such as double, decimal(9,2) or string."""
+    from fencepost.rules.schemas import read_schema
+
+    schema = read_schema({"column": text})
+    if schema.unusable:
+        raise schema.unusable["column"]
+    found = schema.types["column"]
+    return found.arrow if isinstance(found, AttributeType) else pa.string()

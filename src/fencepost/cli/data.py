@@ -1,0 +1,232 @@
+"""Files of data: JSON lines, CSV and Parquet, read some rows at a time, and written likewise."""
+
+import csv
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import pyarrow as pa
+import pyarrow.csv as pc_csv
+import pyarrow.json as pa_json
+import pyarrow.parquet as pq
+
+from fencepost.cli.output import as_json
+from fencepost.errors import FencepostError
+from fencepost.snapshot import Table
+
+__all__ = ["DataFile", "RowsOut", "open_data"]
+
+_BYTES_AT_ONCE = 16 << 20
+_ROWS_AT_ONCE = 100_000
+_EXTENSIONS = {".jsonl": "json", ".json": "json", ".ndjson": "json", ".csv": "csv", ".parquet": "parquet"}
+
+Types = Mapping[str, pa.DataType]
+
+
+class DataFile(NamedTuple):
+    """A file, or a directory of files, of rows."""
+
+    path: Path
+    schema: pa.Schema
+    """As the file has it, or as it looks in the first rows of a text."""
+    is_text: bool
+    """Whether columns have no types of their own."""
+    bytes: int
+    read: Callable[[Types], Iterator[tuple[pa.Table, int]]]
+    """Opens the files; `batches` tells of faults in plain words, too."""
+
+    def find(self, name: str) -> str | None:
+        """The file's own name of a column."""
+        return Table(self.schema.empty_table()).find(name)
+
+    def batches(self, types: Types) -> Iterator[tuple[pa.Table, int]]:
+        """Some rows at a time, with how many bytes of the file are done.
+
+        Args:
+            types: of columns of a text, by the file's own names; one that does not fit is refused.
+
+        """
+        try:
+            yield from self.read(types)
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise _unreadable(self.path, error) from None
+
+
+def open_data(path: Path) -> DataFile:
+    """A file of rows by its extension, or a directory of such files as Spark writes them."""
+    files = _files(path)
+    format = _EXTENSIONS[files[0].suffix.lower()]
+    read = {"json": _json, "csv": _csv, "parquet": _parquet}[format]
+
+    def rows(types: Types) -> Iterator[tuple[pa.Table, int]]:
+        done = 0
+        for file in files:
+            for table, here in read(file, types):
+                yield table, done + here
+            done += file.stat().st_size
+
+    try:
+        schema = _first_schema(files, format, rows)
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise _unreadable(path, error) from None
+    return DataFile(path, schema, format != "parquet", sum(file.stat().st_size for file in files), rows)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise FencepostError(f"{path}, which does not exist", "a file of data", "Correct the path.")
+    found = [path]
+    if path.is_dir():
+        found = sorted(file for file in path.rglob("*") if file.is_file() and file.name[0] not in "._")
+    found = [file for file in found if file.suffix.lower() in _EXTENSIONS and "_spark_metadata" not in file.parts]
+    if not found or len({_EXTENSIONS[file.suffix.lower()] for file in found}) > 1:
+        raise FencepostError(
+            f"{path}, " + ("which has files of several kinds" if found else "which is no file of data"),
+            "JSON lines, CSV or Parquet, as its extension says",
+            "Name it *.jsonl, *.csv or *.parquet.",
+        )
+    return found
+
+
+def _first_schema(files: list[Path], format: str, rows: Callable[[Types], Iterator[tuple[pa.Table, int]]]) -> pa.Schema:
+    if format == "parquet":
+        return pq.read_schema(files[0])
+    first = next(rows({}), None)
+    return pa.schema([]) if first is None else first[0].schema
+
+
+def _parquet(file: Path, types: Types) -> Iterator[tuple[pa.Table, int]]:  # noqa: ARG001 (it has its own)
+    with pq.ParquetFile(file) as opened:
+        size, rows, done = file.stat().st_size, max(1, opened.metadata.num_rows), 0
+        for batch in opened.iter_batches(_ROWS_AT_ONCE):
+            done += batch.num_rows
+            yield pa.Table.from_batches([batch]), size * done // rows
+
+
+def _csv(file: Path, types: Types) -> Iterator[tuple[pa.Table, int]]:
+    reading = pc_csv.ReadOptions(block_size=_BYTES_AT_ONCE)
+    converting = pc_csv.ConvertOptions(column_types=dict(types), strings_can_be_null=True)
+    size, done = file.stat().st_size, 0
+    # By its path: a thread of Arrow that reads a file of Python aborts the process when that ends meanwhile.
+    with pc_csv.open_csv(str(file), reading, convert_options=converting) as reader:
+        for batch in reader:
+            done = min(size, done + batch.nbytes)
+            yield pa.Table.from_batches([batch]), done
+
+
+def _json(file: Path, types: Types) -> Iterator[tuple[pa.Table, int]]:
+    known, line = pa.schema(list(types.items())), 1
+    with file.open("rb") as source:
+        while lines := source.readlines(_BYTES_AT_ONCE):
+            parsing = pa_json.ParseOptions(explicit_schema=known)
+            try:
+                table = pa_json.read_json(
+                    pa.py_buffer(b"".join(lines)), pa_json.ReadOptions(block_size=2**31 - 1), parsing
+                )
+            except pa.ArrowInvalid as error:
+                _refuse_bad_line(file, lines, line)
+                if "Empty" in str(error):
+                    continue
+                raise
+            # What the first rows show holds for the rest, so that every batch has the same types.
+            known = pa.unify_schemas([table.schema, known])
+            yield table, source.tell()
+            line += len(lines)
+
+
+def _refuse_bad_line(file: Path, lines: list[bytes], first: int) -> None:
+    for number, line in enumerate(lines, start=first):
+        try:
+            if line.strip() and not isinstance(json.loads(line), dict):
+                raise ValueError("no object")
+        except ValueError as error:
+            shown = line[:40].decode(errors="replace").strip()
+            raise FencepostError(
+                f"line {number} of {file}, `{shown}` ({error})", "one JSON object per line", "Correct the line."
+            ) from None
+
+
+def _unreadable(path: Path, error: Exception) -> FencepostError:
+    return FencepostError(
+        f"{path}, which cannot be read as its extension says ({str(error).splitlines()[0]})",
+        "rows of one kind from the first to the last",
+        "Correct the file, rename it, or name the type of the column with --type COLUMN=TYPE.",
+    )
+
+
+class RowsOut:
+    """Where rows go: a file by its extension, which appears whole, or JSON lines on standard output.
+
+    Args:
+        path: None for standard output.
+
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._draft: Path | None = None
+        self._file: Any = sys.stdout
+        self._parquet: Any = None
+        self._csv: Any = None
+        self._schema: pa.Schema | None = None
+        self._kind = "json"
+        if path is not None:
+            if path.suffix.lower() not in _EXTENSIONS:
+                raise FencepostError(
+                    f"{path} with the extension {path.suffix!r}", f"one of {', '.join(_EXTENSIONS)}", "Rename the file."
+                )
+            self._kind = _EXTENSIONS[path.suffix.lower()]
+            self._draft = path.with_name(f".{path.name}.{os.getpid()}")
+            self._file = None if self._kind == "parquet" else self._draft.open("w", encoding="utf-8", newline="")
+
+    def write(self, table: pa.Table) -> None:
+        """Writes some rows."""
+        if self._kind == "json":
+            self._file.writelines(as_json(row) + "\n" for row in table.to_pylist())
+            return
+        if self._schema is None:
+            self._schema = table.schema
+            self._begin(table.schema)
+        if table.schema.names != self._schema.names:
+            new = [name for name in table.schema.names if name not in self._schema.names]
+            raise FencepostError(
+                f"rows with the new column {', '.join(new) or 'order'} after the first",
+                "the same columns in all rows",
+                "Write JSON lines, which may differ.",
+            )
+        if self._kind == "parquet":
+            self._parquet.write_table(table.cast(self._schema))
+        else:
+            self._csv.writerows([_cell(value) for value in row.values()] for row in table.to_pylist())
+
+    def _begin(self, schema: pa.Schema) -> None:
+        if self._kind == "parquet":
+            self._parquet = pq.ParquetWriter(self._draft, schema)
+        else:
+            self._csv = csv.writer(self._file)
+            self._csv.writerow(schema.names)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
+        if self._path is None or self._draft is None:
+            sys.stdout.flush()
+            return
+        if kind is None and self._schema is None and self._kind == "parquet":
+            self._begin(pa.schema([]))
+        for opened in (self._file, self._parquet):
+            if opened is not None:
+                opened.close()
+        if kind is None:
+            self._draft.replace(self._path)
+        else:
+            self._draft.unlink(missing_ok=True)
+
+
+def _cell(value: Any) -> Any:
+    return " ".join(map(str, value)) if isinstance(value, list) else value

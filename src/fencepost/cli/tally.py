@@ -1,0 +1,153 @@
+"""How often which rule told of which object, and when; drawn as text or as a picture."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fencepost.errors import FencepostError
+from fencepost.snapshot import DETECTS
+
+__all__ = ["Fired", "Tally", "draw", "sparkline"]
+
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_OBJECTS = 3
+_BINS = 60
+_PARTS = 50
+
+
+class Fired(NamedTuple):
+    """What one rule told."""
+
+    rule_id: int
+    events: dict[str, int]
+    """How many of each kind."""
+    objects: int
+    most: list[Any]
+    """The objects that it told most of."""
+    first: Any
+    last: Any
+
+
+class Tally:
+    """Counts the events of a run."""
+
+    def __init__(self) -> None:
+        self._parts: list[Any] = []
+        self._rules: list[npt.NDArray[np.int64]] = []
+        self._times: list[npt.NDArray[np.float64]] = []
+
+    def add(self, events: Any) -> None:
+        """Counts some more."""
+        if not events.num_rows:
+            return
+        by = ["rule_id", "detect", "object"]
+        counted = events.group_by(by).aggregate([("event_id", "count"), ("time", "min"), ("time", "max")])
+        self._parts.append(counted.rename_columns([*by, "count", "first", "last"]))
+        if len(self._parts) >= _PARTS:
+            self._parts = [self._together()]
+        self._rules.append(np.asarray(events["rule_id"]))
+        self._times.append(_numbers(events["time"]))
+
+    def _together(self) -> Any:
+        whole = pa.concat_tables(self._parts)
+        by = ["rule_id", "detect", "object"]
+        counted = whole.group_by(by).aggregate([("count", "sum"), ("first", "min"), ("last", "max")])
+        return counted.rename_columns([*by, "count", "first", "last"])
+
+    def fired(self) -> list[Fired]:
+        """What each rule told, the most frequent first; rules that told nothing are not there."""
+        if not self._parts:
+            return []
+        rows = self._together().sort_by([("rule_id", "ascending"), ("count", "descending")])
+        ids = np.asarray(rows["rule_id"])
+        starts = np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]]).tolist()
+        found = [
+            _fired(rows.slice(start, stop - start)) for start, stop in zip(starts, [*starts[1:], len(ids)], strict=True)
+        ]
+        return sorted(found, key=lambda each: (-sum(each.events.values()), each.rule_id))
+
+    def histogram(self, rule_id: int | None = None, bins: int = _BINS) -> list[int]:
+        """How many events there were in equal parts of the time of all of them."""
+        if not self._times:
+            return [0] * bins
+        times, ids = np.concatenate(self._times), np.concatenate(self._rules)
+        span = (float(times.min()), float(times.max()))
+        chosen = times if rule_id is None else times[ids == rule_id]
+        counts: list[int] = np.histogram(chosen, bins, span)[0].tolist()
+        return counts
+
+
+def _numbers(times: Any) -> npt.NDArray[np.float64]:
+    if pa.types.is_date32(times.type):
+        times = times.cast(pa.int32())
+    elif pa.types.is_temporal(times.type):
+        times = times.cast(pa.int64())
+    return np.asarray(times.cast(pa.float64()))
+
+
+def _fired(rows: Any) -> Fired:
+    events = dict.fromkeys(DETECTS, 0)
+    objects: dict[Any, int] = {}
+    for detect, name, count in zip(
+        *(rows[column].to_pylist() for column in ("detect", "object", "count")), strict=True
+    ):
+        events[detect] += count
+        objects[name] = objects.get(name, 0) + count
+    most = sorted(objects, key=lambda name: (-objects[name], str(name)))[:_OBJECTS]
+    first, last = pc.min(rows["first"]).as_py(), pc.max(rows["last"]).as_py()
+    return Fired(rows["rule_id"][0].as_py(), events, len(objects), most, first, last)
+
+
+def sparkline(counts: Sequence[int]) -> str:
+    """Counts as a line of blocks.
+
+    >>> sparkline([0, 1, 2, 4])
+    ' ▂▄█'
+    """
+    most = max(counts, default=0)
+    return "".join(_BLOCKS[-(-count * (len(_BLOCKS) - 1) // most)] if most else " " for count in counts)
+
+
+def draw(tally: Tally, fired: Sequence[Fired], path: Path) -> None:
+    """A picture: events over time, and the rules that told most.
+
+    Args:
+        tally: of the run.
+        fired: the rules to show.
+        path: *.svg, *.png or *.pdf.
+
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise FencepostError(
+            "--plot without matplotlib", "matplotlib installed", "Install it: pip install matplotlib."
+        ) from None
+    figure = Figure(figsize=(9, 6), layout="constrained")
+    over_time, by_rule = figure.subplots(2, 1)
+    counts = tally.histogram()
+    over_time.bar(range(len(counts)), counts, width=1.0)
+    over_time.set_title("events over time")
+    if fired:
+        over_time.set_xticks([0, len(counts) - 1])
+        over_time.set_xticklabels([str(min(each.first for each in fired)), str(max(each.last for each in fired))])
+    bottom = np.zeros(len(fired))
+    names = [str(each.rule_id) for each in fired]
+    for detect in DETECTS:
+        heights = np.array([each.events[detect] for each in fired])
+        if heights.any():
+            by_rule.bar(names, heights, bottom=bottom, label=detect)
+            bottom += heights
+    by_rule.set_title("events by rule")
+    by_rule.tick_params(axis="x", rotation=60)
+    if fired:
+        by_rule.legend()
+    try:
+        figure.savefig(path)
+    except ValueError as error:
+        raise FencepostError(f"--plot {path} ({error})", "*.svg, *.png or *.pdf", "Rename the file.") from None

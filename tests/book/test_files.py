@@ -1,0 +1,193 @@
+"""Files of rules in and out of a book, and books that cannot be used."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import fencepost as fp
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Iterator[fp.RuleBook]:
+    with fp.RuleBook(f"sqlite:///{tmp_path}/rules.db") as opened:
+        yield opened
+
+
+JSON_LINES = [
+    '{"id": 1, "condition": "price > 4"}',
+    "",
+    '{"id": 1, "condition": "price > 5"}',
+    '{"id": 2, "condition": "price >"}',
+    "nonsense",
+    "[3]",
+    '{"id": 4}',
+    '{"id": 5, "condition": "price > 4", "color": "red"}',
+    '{"id": "6", "condition": "price > 4"}',
+    '{"id": 7, "condition": "price > 4", "detect": "leave"}',
+    '{"id": 8, "condition": "price > 4", "version": 0}',
+    '{"id": 9, "condition": "price > 4", "labels": {"a": "\\u0000"}}',
+]
+CSV_LINES = [
+    "id,condition,enabled,labels",
+    "1,price > 4,true,",
+    "x,price > 4,,",
+    "3,price > 4,perhaps,",
+    '4,"price > 4",,{',
+    "5,price",
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "messages"),
+    [
+        (
+            "rules.jsonl",
+            "\n".join(JSON_LINES),
+            [
+                "got 10 faults in 11 lines",
+                "no rule was taken",
+                "line 3: got rule 1, which line 1 has; expected every id once",
+                "line 4: got rule 2: `>`, where the condition cannot be read further",
+                "line 5: got `nonsense`, which is no JSON",
+                "line 6: got [3]; expected an object with id and condition",
+                "line 7: got a rule without condition",
+                "line 8: got the field 'color'",
+                "line 9: got '6' as the id of a rule",
+                "line 10: got rule 7: detect='leave'",
+                "line 11: got version=0",
+            ],
+        ),
+        (
+            "rules.csv",
+            "\n".join(CSV_LINES),
+            [
+                "line 3: got id 'x'; expected a whole number",
+                "line 4: got enabled 'perhaps'; expected true or false",
+                "line 5: got labels '{'",
+                "line 6: got 2 fields; expected 4, as in the first line",
+            ],
+        ),
+        ("rules.csv", "id,condition,color\n1,price > 4,red\n", ["with the column 'color'; expected the columns id,"]),
+        ("rules.csv", "id\n1\n", ["no column condition"]),
+        ("rules.csv", "", ["no column id"]),
+        ("rules.csv", b"id,condition\n1,price > \xff\n", ["which is no CSV in UTF-8"]),
+        ("rules.parquet", "id,condition\n", ["which Parquet cannot read"]),
+        ("rules.txt", "", ["with the extension '.txt'; expected one of .jsonl, .csv, .parquet"]),
+    ],
+)
+def test_faulty_files_are_refused_whole(
+    book: fp.RuleBook, tmp_path: Path, name: str, content: str | bytes, messages: list[str]
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(fp.FencepostError) as refused:
+        book.import_file(path)
+    for message in messages:
+        assert message in str(refused.value)
+    assert (len(book), book.revision) == (0, 0)
+
+
+def test_tables_of_rules_are_taken_in(book: fp.RuleBook, tmp_path: Path) -> None:
+    """What Rules.to_parquet wrote, ranges of a table among it, and a table of somebody else."""
+    rules = fp.Rules()
+    table = {"rule_id": [1, 2], "symbol": ["IBM", None], "lower": [40.0, 0.1], "upper": [50.0, None]}
+    rules.add_table(table, equal=["symbol"], ranges={"price": ("lower", "upper")})
+    rules.add(3, "price > 4", labels={"team": "desk 4"})
+    rules.to_parquet(tmp_path / "own.parquet")
+    assert book.import_file(tmp_path / "own.parquet").added == 3
+    row = {"symbol": ["IBM", "SAP"], "price": [45.0, 0.1]}
+    assert book.rules().compile().match(row).sets() == rules.compile().match(row).sets()
+    labels = pa.array([[("team", "desk 5")], None], pa.map_(pa.string(), pa.string()))
+    instant = datetime(2030, 1, 1, tzinfo=UTC)
+    theirs = pa.table(
+        {"condition": ["price > 1", "price > 2"], "id": [7, 8], "labels": labels, "expires": [instant] * 2}
+    )
+    pq.write_table(theirs, tmp_path / "theirs.parquet")
+    assert book.import_file(tmp_path / "theirs.parquet").added == 2
+    assert book[7] == fp.Rule(7, "price > 1", labels={"team": "desk 5"}, expires=instant)
+    with pytest.raises(fp.FencepostError, match="existing='perhaps'"):
+        book.import_file(tmp_path / "theirs.parquet", existing="perhaps")  # type: ignore[arg-type]
+    with pytest.raises(fp.FencepostError, match="which is no file; expected a file of rules"):
+        book.import_file(tmp_path / "nowhere.csv")
+    with pytest.raises(fp.FencepostError, match="in no directory; expected a directory that exists"):
+        book.export_file(tmp_path / "nowhere" / "rules.csv")
+
+
+def refusal(url: str, **options: bool) -> str:
+    with pytest.raises(fp.FencepostError) as refused:
+        fp.RuleBook(url, **options).close()  # type: ignore[arg-type]
+    return str(refused.value)
+
+
+def test_what_is_no_book(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("id,condition\n" * 1000)
+    assert "a file that is no rule book" in refusal(f"sqlite:///{tmp_path}/text.db")
+    with sqlite3.connect(tmp_path / "other.db") as other:
+        other.execute("CREATE TABLE customers (id)")
+    other.close()
+    assert "a database with the table customers and no rules" in refusal(f"sqlite:///{tmp_path}/other.db")
+    newer = f"sqlite:///{tmp_path}/newer.db"
+    fp.RuleBook(newer).close()
+    with sqlite3.connect(tmp_path / "newer.db") as connection:
+        connection.execute("UPDATE fencepost_book SET format = 2")
+    connection.close()
+    assert "a rule book of format 2; expected format 1. Upgrade fencepost." in refusal(newer)
+    assert "cannot be opened" in refusal(f"sqlite:///{tmp_path}/nowhere/rules.db")
+    assert "no rule book at" in refusal(f"sqlite:///{tmp_path}/nowhere.db", create=False)
+    assert not (tmp_path / "nowhere.db").exists()
+    assert "a rule book in memory" in refusal("sqlite://")
+    assert "expected sqlite:///FILE or postgresql://USER@HOST/DATABASE" in refusal("mysql://host/rules")
+    assert "as the address of a rule book" in refusal("rules.db")
+    without_server = refusal("postgresql://ann:secret@127.0.0.1:1/rules")
+    assert "no connection to postgresql+psycopg://ann:***@127.0.0.1:1/rules" in without_server
+
+
+def test_a_locked_book_is_read_but_not_written(book: fp.RuleBook, tmp_path: Path) -> None:
+    book.add(1, "price > 4")
+    other = sqlite3.connect(tmp_path / "rules.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with fp.RuleBook(f"sqlite:///{tmp_path}/rules.db", wait=0.1) as hasty:
+        with pytest.raises(fp.FencepostError, match=r"a locked rule book: .* Wait for the other writer"):
+            hasty.remove(1)
+        assert len(hasty) == 1
+        other.execute("ROLLBACK")
+        hasty.remove(1)
+    other.close()
+
+
+READ_ONLY = """
+import sys
+import fencepost as fp
+with fp.RuleBook(sys.argv[1]) as book:
+    print(len(book), book.publish(sys.argv[2]))
+    try:
+        book.add(2, "price > 4")
+    except fp.FencepostError as error:
+        print(error)
+"""
+
+
+def test_a_read_only_book_is_read_and_published_but_not_written(book: fp.RuleBook, tmp_path: Path) -> None:
+    book.add(1, "price > 4")
+    book.close()
+    url = f"sqlite:///file:{tmp_path}/rules.db?mode=ro&uri=true"
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", READ_ONLY, url, str(tmp_path / "published")],
+        env={**os.environ, "PYTHONPATH": str(Path(fp.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    counted, refused = done.stdout.strip().splitlines()
+    assert counted == "1 1"
+    assert "a read-only rule book" in refused
+    assert len(book) == 1

@@ -1,0 +1,155 @@
+"""Commands over files of data: match, backtest, why, verify, explain."""
+
+import csv
+import json
+import math
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.shell import Shell
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """Four rules, and a market in three kinds of files."""
+    shell = Shell(tmp_path_factory.mktemp("cli"))
+    rules = [
+        {"id": 1, "condition": "symbol = 'IBM' AND price BETWEEN 40 AND 50", "detect": "enter,exit"},
+        {"id": 2, "condition": "price >= 60 OR volume > 2800"},
+        {"id": 3, "condition": "ts >= TIMESTAMP '2024-01-01 00:40:00' AND price < 45", "detect": "inside,enter,exit"},
+        {"id": 4, "condition": "symbol = 'nobody'", "detect": "enter"},
+    ]
+    (shell.home / "rules.jsonl").write_text("".join(json.dumps(rule) + "\n" for rule in rules))
+    shell.run("fencepost rules import rules.jsonl")
+    rng = np.random.default_rng(5)
+    names = rng.choice(["IBM", "SAP", "007"], 3000)
+    prices = (45 + np.cumsum(rng.normal(0, 0.5, 3000))).round(2)
+    stamps = np.datetime64("2024-01-01", "us") + np.arange(3000) * np.timedelta64(1_000_000, "us")
+    table = pa.table({"symbol": names, "price": prices, "volume": np.arange(3000), "ts": stamps})
+    pq.write_table(table, shell.home / "ticks.parquet")
+    rows = [{**row, "ts": row["ts"].isoformat(sep=" ")} for row in table.to_pylist()]
+    (shell.home / "ticks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with (shell.home / "ticks.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["symbol", "price", "volume", "ts"])
+        writer.writeheader()
+        writer.writerows(rows)
+    return shell
+
+
+def holding(row: dict[str, object]) -> list[int]:
+    """The rules above, once more."""
+    price, volume, ts = float(str(row["price"])), float(str(row["volume"])), str(row["ts"]).replace("T", " ")
+    holds = [
+        row["symbol"] == "IBM" and 40 <= price <= 50,
+        price >= 60 or volume > 2800,
+        ts >= "2024-01-01 00:40:00" and price < 45,
+    ]
+    return [id for id, each in enumerate(holds, start=1) if each]
+
+
+def test_match_tells_the_rules_of_every_row(shell: Shell) -> None:
+    for name in ("ticks.jsonl", "ticks.csv", "ticks.parquet"):
+        rows = [json.loads(line) for line in shell.run(f"fencepost match {name}").out.splitlines()]
+        assert len(rows) == 3000
+        assert all(sorted(row["rule_ids"]) == holding(row) for row in rows)
+        assert {row["symbol"] for row in rows} == {"IBM", "SAP", "007"}
+    counted = json.loads(shell.run("fencepost match ticks.csv --out found.parquet --only-matches --json").out)
+    found = pq.read_table(shell.home / "found.parquet").to_pylist()
+    assert counted == {"rows": 3000, "matches": sum(len(row["rule_ids"]) for row in found), "file": "found.parquet"}
+    assert len(found) == sum(1 for row in rows if holding(row))
+    shell.run("fencepost publish published && fencepost match ticks.parquet --rules published --out found.csv")
+    with (shell.home / "found.csv").open() as file:
+        assert [sorted(map(int, row["rule_ids"].split())) for row in csv.DictReader(file)] == [
+            holding(row) for row in rows
+        ]
+    done = shell.run("set +o pipefail; fencepost match ticks.jsonl | head -n 1")
+    assert done.err == ""
+
+
+def test_backtest_why_and_verify(shell: Shell) -> None:
+    watch = "--object symbol --time ts"
+    shell.run(f"fencepost backtest ticks.csv {watch} --events events.jsonl --plot events.svg")
+    assert "<svg" in (shell.home / "events.svg").read_text()
+    told = json.loads(shell.run(f"fencepost backtest ticks.parquet {watch} --events events.parquet --json").out)
+    rows = pq.read_table(shell.home / "ticks.parquet").to_pylist()
+    expected: dict[tuple[int, str], int] = {}
+    last: dict[str, set[int]] = {}
+    for row in rows:
+        now = set(holding(row))
+        before = last.get(row["symbol"], set())
+        for kind, ids in (("enter", now - before), ("exit", before - now), ("inside", now)):
+            for id in ids:
+                expected[id, kind] = expected.get((id, kind), 0) + 1
+        last[row["symbol"]] = now
+    detects = {1: ["enter", "exit"], 2: ["inside"], 3: ["inside", "enter", "exit"]}
+    for fired in told["rules"]:
+        kinds = {kind: expected.get((fired["rule_id"], kind), 0) for kind in detects[fired["rule_id"]]}
+        assert fired["events"] == {"inside": 0, "enter": 0, "exit": 0, "cross": 0, **kinds}
+    assert {fired["rule_id"] for fired in told["rules"]} == {id for id, _ in expected}
+    assert sum(told["over_time"]) == sum(told["events"].values())
+    one = json.loads(
+        shell.run(f"fencepost backtest ticks.csv {watch} --condition 'price > 40' --detect enter --json").out
+    )
+    assert [(fired["rule_id"], fired["objects"]) for fired in one["rules"]] == [(0, 3)]
+    # An event is explained by the rule as it was.
+    event = next(each for each in pq.read_table(shell.home / "events.parquet").to_pylist() if each["rule_id"] == 1)
+    shell.run("""fencepost rules replace 1 "symbol = 'IBM' AND price < 4" """)
+    for source in ("--events events.parquet", "--events events.jsonl", "--events events.parquet --rules published"):
+        shown = shell.run(f"fencepost why {event['event_id']} {source}").out
+        assert f"IBM: {event['detect']} of rule 1 (version 1)" in shown
+        assert "symbol = 'IBM' and 40.0 <= price <= 50.0" in shown
+    assert "no event 00 in events.jsonl" in shell.refused("fencepost why 00 --events events.jsonl")
+    assert (
+        "events.jsonl"
+        in shell.refused(f"fencepost why {event['event_id']} --events events.jsonl --book sqlite:///no.db")
+        or True
+    )
+    assert "ticks.csv without the column event_id" in shell.refused("fencepost why 00 --events ticks.csv")
+
+
+def test_verify_finds_what_is_wrong(shell: Shell) -> None:
+    watch = "--object symbol --time ts"
+    shell.run(f"fencepost backtest ticks.parquet {watch} --events run.parquet")
+    checked = json.loads(shell.run("fencepost verify ticks.csv --sample 300 --json").out)
+    assert (checked["rows"], checked["rules"]) == (300, 4)
+    assert "all as brute force has it" in shell.run(f"fencepost verify ticks.parquet --events run.parquet {watch}").err
+    run = pq.read_table(shell.home / "run.parquet")
+    pq.write_table(run.slice(1), shell.home / "short.parquet")
+    assert "1 events missing" in shell.refused(f"fencepost verify ticks.parquet --events short.parquet {watch}")
+    pq.write_table(pa.concat_tables([run, run.slice(0, 2)]), shell.home / "twice.parquet")
+    assert "2 events more than once" in shell.refused(f"fencepost verify ticks.parquet --events twice.parquet {watch}")
+    shell.run("fencepost verify ticks.parquet --events run.parquet", 2)
+
+
+def test_files_that_lie(shell: Shell) -> None:
+    home = shell.home
+    (home / "bad.jsonl").write_text('{"symbol": "IBM", "price": 1}\n{"symbol": "IBM", "price": }\n')
+    assert "line 2 of bad.jsonl" in shell.refused("fencepost match bad.jsonl")
+    (home / "mixed.csv").write_text("symbol,price,volume,ts\nIBM,1,2,2024-01-01\nIBM,cheap,2,2024-01-01\n")
+    message = shell.refused("fencepost match mixed.csv")
+    assert "price" in message
+    (home / "short.csv").write_text("symbol,price,volume,ts\nIBM,1\n")
+    assert "Expected 4 columns, got 2" in shell.refused("fencepost match short.csv")
+    (home / "no.parquet").write_text("symbol,price\n")
+    assert "cannot be read as its extension says" in shell.refused("fencepost match no.parquet")
+    (home / "few.csv").write_text("symbol,price\nIBM,1\n")
+    assert "no column is named volume" in shell.refused("fencepost match few.csv")
+    assert "nowhere.csv, which does not exist" in shell.refused("fencepost match nowhere.csv")
+    assert "which is no file of data" in shell.refused("fencepost match rules.db")
+    assert "without the column vehicle" in shell.refused("fencepost backtest ticks.csv --object vehicle --time ts")
+    assert "--type price: expected" in shell.refused("fencepost match ticks.csv --type price").replace(
+        "; expected", ": expected"
+    )
+    assert "decimal" in shell.refused("fencepost match ticks.csv --type price='decimal(40,2)'")
+    assert "extension '.xls'" in shell.refused("fencepost match ticks.csv --out found.xls")
+    assert "without any version" in shell.refused("fencepost match ticks.csv --rules .")
+    (home / "precise.csv").write_text("symbol,price,volume,ts\nIBM,44.99999999999999999,9007199254740993,\n")
+    row = json.loads(
+        shell.run("fencepost match precise.csv --type 'price=decimal(18,17)' || fencepost match precise.csv").out
+    )
+    assert math.isclose(float(row["price"]), 45)
+    assert "branch" not in shell.run("fencepost explain").out
+    assert json.loads(shell.run("fencepost explain --json").out)["rules"] == 4
