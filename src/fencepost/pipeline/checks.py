@@ -17,7 +17,7 @@ from fencepost.errors import FencepostError
 from fencepost.ordinals import AttributeType
 from fencepost.pipeline import identity
 from fencepost.pipeline.books import check_book
-from fencepost.pipeline.columns import Columns, files_of, source_columns
+from fencepost.pipeline.columns import Columns, files_of, is_pattern, source_columns
 from fencepost.pipeline.connector import connector_jars, session_has_connector
 from fencepost.pipeline.faults import Fault, meant
 from fencepost.pipeline.file import PipelineFile
@@ -54,8 +54,7 @@ def pipeline_faults(file: PipelineFile) -> list[Fault]:
 def _path_faults(file: PipelineFile, name: str, source: dict[str, Any]) -> Iterator[Fault]:
     if source["format"] in _FILES and "path" in source:
         path = file.resolved(source["path"])
-        pattern = any(sign in source["path"] for sign in "*?[{")
-        if not pattern and not path.exists():
+        if not is_pattern(path) and not path.exists():
             yield file.fault(f"{name}.path", f"{path}, which does not exist", "files or a directory", "Make it first.")
     if source["format"] == "socket" and {"host", "port"} <= set(source):
         yield from _unreachable(file, f"{name}.port", f"{source['host']}:{source['port']}")

@@ -14,7 +14,7 @@ from fencepost.errors import FencepostError
 from fencepost.pipeline.faults import Fault, meant
 from fencepost.pipeline.file import PipelineFile
 
-__all__ = ["KAFKA_SEQUENCE", "ColumnType", "Columns", "files_of", "source_columns", "spark_type"]
+__all__ = ["KAFKA_SEQUENCE", "ColumnType", "Columns", "files_of", "is_pattern", "source_columns", "spark_type"]
 
 KAFKA_SEQUENCE = ("kafka_partition", "kafka_offset")
 """The columns that order the rows of a topic."""
@@ -69,9 +69,12 @@ class Field(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Columns by name; a type is None where only Spark can tell it."""
+    """Columns by name."""
 
+    read: dict[str, str]
+    """As they are read."""
     types: dict[str, str | None]
+    """With those that were added; a type is None where only Spark can tell it."""
 
     @property
     def fields(self) -> list[Field]:
@@ -114,10 +117,11 @@ def source_columns(file: PipelineFile, name: str, faults: list[Fault]) -> Column
         written = _parquet_schema(file, name, faults)
     if written is None and format_ != "rate":
         return None
+    read: dict[str, str] = {}
     types: dict[str, str | None] = {}
     for column, text in (written or {}).items():
         try:
-            types[column] = spark_type(text)
+            types[column] = read[column] = spark_type(text)
         except FencepostError as error:
             types[column] = None
             faults.append(file.refusal(f"{name}.schema", _about(column, error)))
@@ -135,7 +139,7 @@ def source_columns(file: PipelineFile, name: str, faults: list[Fault]) -> Column
         except FencepostError as error:
             types[column] = None
             faults.append(file.refusal(f"{name}.columns", _about(column, error)))
-    return Columns(types)
+    return Columns(read, types)
 
 
 def _about(column: str, error: FencepostError) -> FencepostError:
@@ -176,12 +180,17 @@ def _derived_type(expression: str, types: Mapping[str, str | None]) -> str | Non
     return None
 
 
+def is_pattern(path: Path) -> bool:
+    """Whether a path stands for several."""
+    return any(sign in str(path) for sign in "*?[{")
+
+
 def files_of(path: Path) -> Iterator[Path]:
-    """The data files at a path of a source, which may be a pattern."""
-    if any(sign in str(path) for sign in "*?[{"):
-        anchor = next(parent for parent in path.parents if not any(sign in str(parent) for sign in "*?[{"))
+    """The data files at a path of a source; a pattern with braces is Spark's alone to read."""
+    if is_pattern(path):
         if "{" in str(path):
             return
+        anchor = next(parent for parent in path.parents if not is_pattern(parent))
         found = sorted(anchor.glob(str(path.relative_to(anchor))))
     else:
         found = sorted(path.iterdir()) if path.is_dir() else [path]
@@ -195,9 +204,9 @@ def _parquet_schema(file: PipelineFile, name: str, faults: list[Fault]) -> dict[
     if "path" not in file.sections[name]:
         return None
     path = file.resolved(file.sections[name]["path"])
-    first = next(files_of(path), None) if path.exists() or not path.parent.exists() else None
+    first = next(files_of(path), None)
     if first is None:
-        if path.exists():
+        if path.exists() or is_pattern(path):
             got = f"{path} without a file"
             faults.append(file.fault(f"{name}.schema", got, "a schema, or a file to take it from", "Add schema."))
         return None

@@ -6,7 +6,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -45,15 +45,20 @@ def run_file(file: PipelineFile, spark: Any, out: TextIO, stop: threading.Event 
     """
     stop = stop or threading.Event()
     with ExitStack() as ends:
-        ends.enter_context(_signals(stop))
-        if spark is None:
+        listen = ends.enter_context(_signals(stop))
+        own = spark is None
+        if own:
             spark = make_session(file)
             ends.callback(spark.stop)
+            listen()  # Spark has put its own handler in the place of ours
         if not file.section("sink").get("checkpoint"):
             scratch = ends.enter_context(tempfile.TemporaryDirectory(prefix="fencepost-", ignore_cleanup_errors=True))
             file.sections["sink"]["checkpoint"] = scratch
         identity.claim_checkpoint(file)
-        return _Run(file, tuned(spark), out, ends).until(stop)
+        summary = _Run(file, tuned(spark), out, ends).until(stop)
+        if own:
+            spark.sparkContext.setLogLevel("OFF")  # that tasks are interrupted now is meant
+        return summary
 
 
 class _Run:
@@ -95,11 +100,9 @@ class _Run:
         return self.progress.summary(time.monotonic() - self._begun)
 
     def _source(self, name: str) -> SourceFrames:
-        types = source_columns(self._file, name, [])
-        assert types is not None, "a file without faults has columns"
-        given = self._file.sections[name].get("schema")
-        schema = {column: types.types[column] or "string" for column in given} if given else _read_types(types.types)
-        return source_frames(self._spark, self._file, name, schema, required_columns(self._file))
+        columns = source_columns(self._file, name, [])
+        assert columns is not None, "a file without faults has columns"
+        return source_frames(self._spark, self._file, name, columns.read, required_columns(self._file))
 
     def _followed_book(self, frames: dict[str, SourceFrames], ends: ExitStack) -> FollowedBook | None:
         rules = self._file.section("rules")
@@ -147,11 +150,6 @@ class _Run:
             query.stop()
 
 
-def _read_types(types: dict[str, str | None]) -> dict[str, str]:
-    """The columns that files have by themselves."""
-    return {name: type_ for name, type_ in types.items() if type_ is not None}
-
-
 def _refusal(name: str, error: Exception) -> FencepostError:
     """A failed query in one sentence; what an operator refused is told in its own words."""
     text = str(error)
@@ -167,10 +165,10 @@ def _refusal(name: str, error: Exception) -> FencepostError:
 
 
 @contextmanager
-def _signals(stop: threading.Event) -> Iterator[None]:
-    """SIGINT and SIGTERM set the event; only the main thread can listen to them."""
+def _signals(stop: threading.Event) -> Iterator[Callable[[], None]]:
+    """SIGINT and SIGTERM set the event; gives what begins to listen again. Only the main thread can."""
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield lambda: None
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -178,10 +176,13 @@ def _signals(stop: threading.Event) -> Iterator[None]:
         sys.stderr.write(f"\n{signal.Signals(number).name}: stopping\n")
         stop.set()
 
-    for number in before:
-        signal.signal(number, end)
+    def listen() -> None:
+        for number in before:
+            signal.signal(number, end)
+
+    listen()
     try:
-        yield
+        yield listen
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
