@@ -112,8 +112,8 @@ def test_match_of_csv_to_csv_and_of_parquet_to_json(spark: Any, tmp_path: Path) 
         (tmp_path / name / "in").mkdir(parents=True)
     rows = pa.Table.from_pylist([row | {"n": i} for i, row in enumerate(ticks())])
     pc.write_csv(rows.drop_columns(["ts"]), tmp_path / "csv" / "in" / "a.csv")
-    with (tmp_path / "csv" / "in" / "a.csv").open("a") as file:
-        file.write('"IBM",many,9\n')
+    with (tmp_path / "csv" / "in" / "a.csv").open("a") as opened:
+        opened.write('"IBM",many,9\n')
     pq.write_table(rows, tmp_path / "parquet" / "in" / "a.parquet")
     source = 'format = "csv"\npath = "in"\nschema = { symbol = "string", price = "double", n = "int" }'
     sink = 'format = "csv"\npath = "out"\ncheckpoint = "checkpoint"'
