@@ -69,26 +69,32 @@ class Broker:
 
     def start(self) -> None:
         """Serve, and return once it listens."""
+        if self._answers():
+            raise FencepostError(f"{self.servers}, which is taken", "a free port", "Stop what listens, or name --port.")
         with (self.directory / "broker.log").open("ab") as log:
             command = self._java("kafka.Kafka", str(self._settings))
             # A session of its own, so that Ctrl-C in a terminal reaches only who asked for the broker.
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)  # noqa: S603
         (self.directory / "pid").write_text(str(self._process.pid))
         deadline = time.monotonic() + _PATIENCE
-        host, port = self.servers.split(":")
         while time.monotonic() < deadline and self._process.poll() is None:
-            try:
-                socket.create_connection((host, int(port)), timeout=1).close()
-            except OSError:
-                time.sleep(0.1)
-            else:
+            if self._answers():
                 return
+            time.sleep(0.1)
         self.kill()
         raise FencepostError(
             f"a broker that does not listen on {self.servers}",
             f"an answer within {_PATIENCE:g} seconds",
             f"Look into {self.directory / 'broker.log'}.",
         )
+
+    def _answers(self) -> bool:
+        host, port = self.servers.split(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=1).close()
+        except OSError:
+            return False
+        return True
 
     def kill(self) -> None:
         """SIGKILL: the broker has no chance to end in order."""
@@ -104,6 +110,12 @@ class Broker:
                 self._process.wait(timeout=20)
             except subprocess.TimeoutExpired:
                 self.kill()
+
+    def cpu_seconds(self) -> float:
+        """CPU seconds that the running broker has used."""
+        assert self._process is not None, "the broker was started"
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
     def _format(self, port: int) -> None:
         """Settings and an empty log."""

@@ -4,11 +4,14 @@ import sys
 import threading
 from os import PathLike
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from fencepost.pipeline.checks import pipeline_faults
 from fencepost.pipeline.faults import Fault, PipelineFaultsError
 from fencepost.pipeline.file import PipelineFile, read_pipeline
+
+if TYPE_CHECKING:
+    from fencepost.pipeline.progress import Summary
 
 __all__ = ["Fault", "PipelineFaultsError", "check", "run"]
 
@@ -28,10 +31,10 @@ def run(
     *,
     out: TextIO | None = None,
     stop: threading.Event | None = None,
-) -> Any:
+) -> "Summary":
     """Run a pipeline until SIGINT, SIGTERM or `stop`, or with ``once = true`` until it has taken what is there.
 
-    Returns a `fencepost.pipeline.progress.Summary`. A pipeline with faults is refused with all of them.
+    A pipeline with faults is refused with all of them.
 
     Args:
         path: of the TOML file.

@@ -1,6 +1,7 @@
 """Rules of a book in a pipeline: published beside the checkpoint, and again whenever the book has changed."""
 
 import importlib
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from sqlalchemy.exc import ArgumentError
 
 from fencepost.errors import FencepostError
 from fencepost.pipeline.columns import Columns
-from fencepost.pipeline.file import PipelineFile
+from fencepost.pipeline.file import PipelineFile, listed
 from fencepost.rules.schemas import read_schema
 
 __all__ = ["FollowedBook", "check_book", "open_book", "rule_columns"]
@@ -67,13 +68,10 @@ def rule_columns(types: Mapping[str, Any], file: PipelineFile) -> dict[str, Any]
         types: of the source's columns.
         file: the pipeline.
     """
-    named = file.section("rules").get("columns")
-    if named:
-        wanted = {name.lower() for name in ([named] if isinstance(named, str) else named)}
+    if wanted := {name.lower() for name in listed(file.section("rules").get("columns"))}:
         return {name: type_ for name, type_ in types.items() if name.lower() in wanted}
     operator = file.section("operator")
-    sequence = operator.get("sequence") or ()
-    order = {operator.get("time"), *([sequence] if isinstance(sequence, str) else sequence)}
+    order = {operator.get("time"), *listed(operator.get("sequence"))}
     usable = read_schema(types).types
     return {name: types[name] for name in usable if name not in order and name.lower() not in _OF_EVENTS}
 
@@ -90,13 +88,15 @@ class FollowedBook:
     def __init__(self, book: Any, directory: Path, schema: Mapping[str, Any]) -> None:
         self.book, self.directory, self.schema = book, directory, dict(schema)
         self._published: int | None = None
+        self._publishing = threading.Lock()  # changes on a topic are applied in a thread of their own
         self.publish()
 
     def publish(self) -> None:
         """Publish the book as it is now."""
-        revision = self.book.revision
-        self.book.publish(self.directory, self.schema)
-        self._published = revision
+        with self._publishing:
+            revision = self.book.revision
+            self.book.publish(self.directory, self.schema)
+            self._published = revision
 
     def follow(self) -> str | None:
         """Publish if the book has changed; what to tell the user, if anything.

@@ -20,7 +20,7 @@ from fencepost.pipeline.books import check_book
 from fencepost.pipeline.columns import Columns, files_of, is_pattern, source_columns
 from fencepost.pipeline.connector import connector_jars, session_has_connector
 from fencepost.pipeline.faults import Fault, meant
-from fencepost.pipeline.file import PipelineFile
+from fencepost.pipeline.file import PipelineFile, listed
 from fencepost.snapshot import Table, VersionDirectory
 
 __all__ = ["java_command", "pipeline_faults"]
@@ -119,12 +119,9 @@ def _operator_faults(file: PipelineFile, known: Columns, source: str) -> Iterato
     """Columns that the operator names against those of a source."""
     operator = file.section("operator")
     names = Table(dict.fromkeys(known.types, ()))
-    wanted = [(role, operator.get(role)) for role in ("object", "time", "key", "deleted")]
-    sequence = operator.get("sequence") or ()
-    wanted += [("sequence", column) for column in ([sequence] if isinstance(sequence, str) else sequence)]
-    for role, column in wanted:
-        if column is None:
-            continue
+    roles = ("object", "time", "key", "deleted", "sequence")
+    named = [(role, column) for role in roles for column in listed(operator.get(role))]
+    for role, column in named:
         try:
             own = names.find(column)
         except FencepostError as error:
@@ -218,7 +215,7 @@ def _sink_faults(file: PipelineFile) -> Iterator[Fault]:
     if sink.get("format") == "kafka" and "servers" in sink:
         yield from _unreachable(file, "sink.servers", sink["servers"])
         topics = [source.get("topic") for source in file.sources.values() if source.get("servers") == sink["servers"]]
-        read = [topic for each in topics for topic in ([each] if isinstance(each, str) else each or [])]
+        read = [topic for each in topics for topic in listed(each)]
         if sink.get("topic") in read:
             got = f"the topic {sink['topic']}, which is also read"
             yield file.fault("sink.topic", got, "another topic", "A pipeline must not read what it writes.")

@@ -44,8 +44,8 @@ class PipelineFaultsError(FencepostError):
 
 def fault_of(error: FencepostError, place: str, line: int | None) -> Fault:
     """A refusal as a fault of the file."""
-    got = str(error).removeprefix("got ") if len(error.args) != 3 else error.got
-    return Fault(place, line, got, error.expected, error.remedy)
+    details = [text.strip() for text in str(error).splitlines()[1:]]
+    return Fault(place, line, "; ".join([error.got, *details]), error.expected, error.remedy)
 
 
 def meant(wrong: str, known: Iterable[str]) -> str:

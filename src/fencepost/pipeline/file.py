@@ -12,7 +12,7 @@ from fencepost.pipeline.durations import parse_duration
 from fencepost.pipeline.faults import Fault, fault_of, meant
 from fencepost.pipeline.keys import SECTIONS, Key, variants_of
 
-__all__ = ["PipelineFile", "read_pipeline"]
+__all__ = ["PipelineFile", "listed", "read_pipeline"]
 
 _HEADER = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
 _ASSIGNMENT = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
@@ -70,6 +70,11 @@ def read_pipeline(path: str | Path) -> tuple[PipelineFile, list[Fault]]:
         return made, [fault]
     made.lines = dict(_places(text))
     return made, list(_faults(made, content))
+
+
+def listed(value: str | list[str] | None) -> list[str]:
+    """A text, several or none, as a list."""
+    return [value] if isinstance(value, str) else list(value or [])
 
 
 def _places(text: str) -> Iterator[tuple[str, int]]:
@@ -189,14 +194,14 @@ _KINDS = {
 def _has_kind(value: Any, key: Key) -> bool:
     match key.kind:
         case "text":
-            return isinstance(value, str) and bool(value)
+            return _is_text(value)
         case "true or false":
             return isinstance(value, bool)
         case "whole number":
             return isinstance(value, int) and not isinstance(value, bool) and value >= 0
         case "text or list":
             texts = value if isinstance(value, list) else [value]
-            return bool(texts) and all(isinstance(text, str) and text for text in texts)
+            return bool(texts) and all(map(_is_text, texts))
         case "duration":
             # A plain number is in the unit of the time column, which only the time-out of objects has.
             return isinstance(value, str) or (key.name == "timeout" and isinstance(value, int) and value > 0)

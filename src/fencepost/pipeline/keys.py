@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 __all__ = ["FORMATS", "OPERATORS", "SECTIONS", "SINKS", "Key", "Kind", "variants_of"]
 
-Kind = Literal["text", "number", "whole number", "true or false", "table", "text or list", "duration"]
+Kind = Literal["text", "whole number", "true or false", "table", "text or list", "duration"]
 
 
 class Key(NamedTuple):
@@ -52,6 +52,7 @@ FORMATS: Mapping[str, tuple[Key, ...]] = {
 
 _OBJECT = Key("object", "text", "the column that names the object", required=True)
 _TIME = Key("time", "text", "the column of event time", required=True)
+_FIRST = Key("first", "text", "what an object's first row is", choices=("enter", "silent"), default="enter")
 _STATEFUL = (
     Key("sequence", "text or list", "columns that order rows of equal time; Kafka: partition and offset"),
     Key("buckets", "whole number", "parts the objects are spread over; kept by the checkpoint", default=32),
@@ -64,14 +65,15 @@ OPERATORS: Mapping[str, tuple[Key, ...]] = {
     "watch": (
         _OBJECT,
         _TIME,
-        Key("first", "text", "what an object's first row is", choices=("enter", "silent"), default="enter"),
+        _FIRST,
         Key("seed", "text", "directory that save_state wrote"),
         *_STATEFUL,
     ),
     "bands": (
         _OBJECT._replace(meaning="the column that names a row of either side"),
         _TIME,
-        Key("key", "text", "the column on which the two sides meet", required=True),
+        Key("key", "text or list", "columns on which the two sides meet; without one, all rows meet in one task"),
+        _FIRST,
         Key("deleted", "text", "a boolean column that says that a row is gone"),
         Key("report", "text", "pairs that met and parted, or only their rules", choices=("pairs", "rules")),
         *_STATEFUL,

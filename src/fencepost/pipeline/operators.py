@@ -8,7 +8,7 @@ from fencepost import spark as operators
 from fencepost.errors import FencepostError
 from fencepost.pipeline.columns import KAFKA_SEQUENCE
 from fencepost.pipeline.durations import parse_duration
-from fencepost.pipeline.file import PipelineFile
+from fencepost.pipeline.file import PipelineFile, listed
 from fencepost.spark import match, watch
 
 __all__ = ["OBSERVED", "operate", "required_columns", "sequence_of"]
@@ -20,14 +20,13 @@ OBSERVED = "fencepost"
 def required_columns(file: PipelineFile) -> list[str]:
     """The columns that every row must have: those that say what moved, and when."""
     operator = file.section("operator")
-    return [operator[role] for role in ("object", "time", "key") if operator.get(role)]
+    return [column for role in ("object", "time", "key") for column in listed(operator.get(role))]
 
 
 def sequence_of(file: PipelineFile) -> list[str] | None:
     """The columns that order rows of equal time: those that are named, or Kafka's own."""
-    given = file.section("operator").get("sequence")
-    if given:
-        return [given] if isinstance(given, str) else list(given)
+    if given := listed(file.section("operator").get("sequence")):
+        return given
     formats = {source["format"] for source in file.sources.values()}
     return list(KAFKA_SEQUENCE) if formats == {"kafka"} else None
 
@@ -48,13 +47,14 @@ def operate(file: PipelineFile, frames: Mapping[str, Any], rules: Path) -> Any:
         "time": operator["time"],
         "sequence": sequence_of(file),
         "buckets": operator["buckets"],
+        "first": operator["first"],
         "timeout": _timeout(operator["timeout"]),
         "late": None if operator["late"] is None else file.resolved(operator["late"]),
         "observe": OBSERVED,
     }
     if operator["kind"] == "watch":
         seed = None if operator["seed"] is None else file.resolved(operator["seed"])
-        return watch(frames["source"], str(rules), first=operator["first"], seed=seed, **stateful)
+        return watch(frames["source"], str(rules), seed=seed, **stateful)
     bands = getattr(operators, "bands", None)
     if bands is None:
         raise FencepostError("the operator bands", "match or watch, since this fencepost has no other", "Update it.")

@@ -20,6 +20,7 @@ _FAULT = "fencepost fault"
 _RAW = "fencepost raw"
 _ORIGIN = "fencepost origin"
 _KEY = "fencepost key"
+_PARSED = "fencepost parsed"
 _OWN = (_CORRUPT, _FAULT, _RAW, _ORIGIN, _KEY)
 
 
@@ -48,7 +49,7 @@ def source_frames(
     read = _READERS[source["format"]](spark, file, source, schema)
     derived = {column: F.expr(text) for column, text in (source.get("columns") or {}).items()}
     told = read.withColumns(derived) if derived else read
-    fault = F.col(quoted_name(_FAULT))
+    fault = quoted(_FAULT)
     for column in required:
         fault = F.coalesce(fault, F.when(quoted(column).isNull(), F.lit(f"no {column}")))
     told = told.withColumn(_FAULT, fault)
@@ -56,11 +57,6 @@ def source_frames(
     rows = usable.where(quoted(_FAULT).isNull()).drop(*_OWN)
     unusable = told.where(quoted(_FAULT).isNotNull())
     return SourceFrames(rows, unusable.select(*_dead_columns()))
-
-
-def quoted_name(name: str) -> str:
-    """A column's name for F.col."""
-    return f"`{name}`"
 
 
 def _dead_columns() -> list[Any]:
@@ -88,7 +84,7 @@ def kafka_reader(spark: Any, servers: str, topics: str | Sequence[str], options:
     return reader.option("subscribe", subscribed).options(**plain_options(options)).load()
 
 
-def json_fields(schema: Mapping[str, str], options: Mapping[str, Any]) -> tuple[Any, Any]:
+def _json_object(schema: Mapping[str, str], options: Mapping[str, Any]) -> tuple[Any, Any]:
     """The parsed object of the column of raw text, and what is wrong with it or null.
 
     Args:
@@ -103,23 +99,23 @@ def json_fields(schema: Mapping[str, str], options: Mapping[str, Any]) -> tuple[
         F.when(text.isNull() | (trimmed == ""), "empty")
         # Spark would take the first object of an array, or of several in a row, and drop the rest without a word.
         .when(~(F.startswith(trimmed, F.lit("{")) & F.endswith(trimmed, F.lit("}"))), "not a JSON object")
-        .when(F.col("fencepost").isNull() | quoted_in(_CORRUPT).isNotNull(), "does not fit the schema")
+        .when(quoted(_PARSED).isNull() | _field(_CORRUPT).isNotNull(), "does not fit the schema")
     )
-    return F.from_json(text, struct, settings).alias("fencepost"), fault
+    return F.from_json(text, struct, settings).alias(_PARSED), fault
 
 
-def quoted_in(name: str) -> Any:
+def _field(name: str) -> Any:
     """A field of the parsed object."""
-    return F.col("fencepost").getField(name)
+    return quoted(_PARSED).getField(name)
 
 
 def _parsed(raw: Any, schema: Mapping[str, str], options: Mapping[str, Any], given: Sequence[Any]) -> Any:
     """Frames of raw text with the fields of their JSON objects."""
-    parsed, fault = json_fields(schema, options)
+    parsed, fault = _json_object(schema, options)
     kept = [quoted(name) for name in (_RAW, _ORIGIN, _KEY)]
     objects = raw.select(*kept, *given, parsed)
-    fields = [quoted_in(name).alias(name) for name in schema]
-    names = [column for column in objects.columns if column not in {"fencepost", _RAW, _ORIGIN, _KEY}]
+    fields = [_field(name).alias(name) for name in schema]
+    names = [column for column in objects.columns if column not in {_PARSED, _RAW, _ORIGIN, _KEY}]
     return objects.select(*kept, *fields, *map(quoted, names), fault.alias(_FAULT))
 
 
