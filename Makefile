@@ -41,6 +41,13 @@ bench: $(VENV)/bench ## peers side by side, as ratios (BENCH="--full" for the la
 
 bench-spark: $(VENV)/dev ## match on Spark against a plan that does nothing and the joins one would write instead
 	$(BIN)/python -m benchmarks.spark $(BENCH)
+	$(BIN)/python -m benchmarks.spark_kafka $(BENCH)
+
+kafka: $(VENV)/dev ## start a Kafka broker on 127.0.0.1:9092, and get Spark's connector to it
+	$(BIN)/python -m tools.kafka start
+
+kafka-stop: $(VENV)/dev ## end that broker
+	$(BIN)/python -m tools.kafka stop
 
 demo: $(VENV)/dev ## a market and a city under a million rules, live on local Spark (DEMO="--once" ends by itself)
 	@$(BIN)/python -m fencepost.demo $(DEMO)
@@ -49,4 +56,4 @@ clean: ## remove the virtual environment and everything generated
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup check format test test-system bench bench-spark demo clean
+.PHONY: help setup check format test test-system bench bench-spark kafka kafka-stop demo clean

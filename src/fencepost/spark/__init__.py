@@ -3,7 +3,7 @@
 from fencepost.spark.match import match
 from fencepost.spark.metrics import prometheus_text
 from fencepost.spark.session import tune
-from fencepost.spark.sql import register
+from fencepost.spark.sql import match_function, register
 from fencepost.spark.watch import read_state, save_state, watch
 
-__all__ = ["match", "prometheus_text", "read_state", "register", "save_state", "tune", "watch"]
+__all__ = ["match", "match_function", "prometheus_text", "read_state", "register", "save_state", "tune", "watch"]

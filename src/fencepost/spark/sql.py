@@ -1,7 +1,7 @@
 """match as a function of Spark SQL."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from fencepost.errors import FencepostError
 from fencepost.spark.binding import Column
@@ -9,7 +9,39 @@ from fencepost.spark.match import arrow_function
 from fencepost.spark.session import warn_untuned
 from fencepost.spark.sources import plan_rules
 
-__all__ = ["register"]
+__all__ = ["match_function", "register"]
+
+
+class MatchFunction(NamedTuple):
+    """The rules as a function of columns."""
+
+    function: Any
+    """Gives ``array<bigint>``."""
+    columns: tuple[str, ...]
+    """What it takes, in order."""
+
+
+def match_function(
+    spark: Any, rules: Any, columns: Sequence[str] | None = None, *, schema: Any = None
+) -> MatchFunction:
+    """The rules as a function of columns, for plans that may not be analysed while they are built.
+
+    Such are the query functions of Spark Declarative Pipelines: make the function outside of them.
+
+    Args:
+        spark: the session that will use the function.
+        rules: as in `register`, and likewise the rest.
+        columns: as in `register`.
+        schema: as in `register`.
+    """
+    warn_untuned(spark)
+    plan = plan_rules(spark, rules, schema)
+    takes = tuple(sorted(plan.needed)) if columns is None else tuple(columns)
+    if sorted(takes) != sorted(plan.needed):
+        raise FencepostError(
+            f"columns={list(takes)}", f"each of {', '.join(sorted(plan.needed))} once", "Name the columns of the rules."
+        )
+    return MatchFunction(arrow_function(plan, [Column(column, column) for column in takes], follow=True), takes)
 
 
 def register(
@@ -30,13 +62,6 @@ def register(
         schema: the types that `Rules` are bound to, as in `Rules.compile`; an argument of another type is refused
             when the query runs, unless it converts exactly.
     """
-    warn_untuned(spark)
-    plan = plan_rules(spark, rules, schema)
-    takes = tuple(sorted(plan.needed)) if columns is None else tuple(columns)
-    if sorted(takes) != sorted(plan.needed):
-        raise FencepostError(
-            f"columns={list(takes)}", f"each of {', '.join(sorted(plan.needed))} once", "Name the columns of the rules."
-        )
-    function = arrow_function(plan, [Column(column, column) for column in takes], follow=True)
-    spark.udf.register(name, function)
-    return takes
+    made = match_function(spark, rules, columns, schema=schema)
+    spark.udf.register(name, made.function)
+    return made.columns

@@ -1,0 +1,114 @@
+"""Rules of a book in a pipeline: published beside the checkpoint, and again whenever the book has changed."""
+
+import importlib
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
+
+from fencepost.errors import FencepostError
+from fencepost.pipeline.columns import Columns
+from fencepost.pipeline.file import PipelineFile, listed
+from fencepost.rules.schemas import read_schema
+
+__all__ = ["FollowedBook", "check_book", "open_book", "rule_columns"]
+
+_OF_EVENTS = {
+    *("event_id", "rule_id", "rule_version", "snapshot_version", "object", "other", "detect", "time", "reason"),
+    *("kafka_partition", "kafka_offset", "kafka_timestamp"),
+}
+"""Columns of events and of Kafka, which no rule is about."""
+
+
+def open_book(url: str, file: PipelineFile) -> Any:
+    """The book that a pipeline names; one that does not exist is refused.
+
+    Args:
+        url: as it is written; the file of a relative SQLite URL is relative to the pipeline's.
+        file: the pipeline.
+    """
+    try:
+        book = importlib.import_module("fencepost.book").RuleBook
+    except ModuleNotFoundError:
+        raise FencepostError(
+            f"the rule book {url}", "rules.directory, since this fencepost has no rule books", "Publish the rules."
+        ) from None
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise FencepostError(f"{url!r}", "sqlite:///FILE or postgresql://...", "Correct the URL.") from None
+    if parsed.get_backend_name() == "sqlite" and parsed.database not in {None, "", ":memory:"}:
+        parsed = parsed.set(database=str(file.resolved(str(parsed.database))))
+    written = parsed.render_as_string(hide_password=False)
+    return book(written, author=f"pipeline {file.path.name}", create=False)
+
+
+def check_book(url: str, file: PipelineFile, columns: Columns | None) -> None:
+    """Refuse a book that is not there, has no rule, or whose rules do not fit the source.
+
+    Args:
+        url: of the book.
+        file: the pipeline.
+        columns: of the source, where they are known.
+    """
+    with open_book(url, file) as book:
+        if not len(book) and not file.section("rules").get("changes"):
+            raise FencepostError(f"{book.url} without a rule", "at least one", "Add rules: fencepost rules add")
+        if columns is not None and None not in columns.types.values():
+            book.rules().compile(rule_columns(columns.types, file))
+
+
+def rule_columns(types: Mapping[str, Any], file: PipelineFile) -> dict[str, Any]:
+    """The columns of the source that rules may be about: those that are named, or all that can be.
+
+    Args:
+        types: of the source's columns.
+        file: the pipeline.
+    """
+    if wanted := {name.lower() for name in listed(file.section("rules").get("columns"))}:
+        return {name: type_ for name, type_ in types.items() if name.lower() in wanted}
+    operator = file.section("operator")
+    order = {operator.get("time"), *listed(operator.get("sequence"))}
+    usable = read_schema(types).types
+    return {name: types[name] for name in usable if name not in order and name.lower() not in _OF_EVENTS}
+
+
+class FollowedBook:
+    """A book that is published to a directory for a running pipeline.
+
+    Args:
+        book: a `RuleBook`.
+        directory: that operators follow.
+        schema: columns that rules may be about, with their types.
+    """
+
+    def __init__(self, book: Any, directory: Path, schema: Mapping[str, Any]) -> None:
+        self.book, self.directory, self.schema = book, directory, dict(schema)
+        self._published: int | None = None
+        self._publishing = threading.Lock()  # changes on a topic are applied in a thread of their own
+        self.publish()
+
+    def publish(self) -> None:
+        """Publish the book as it is now."""
+        with self._publishing:
+            revision = self.book.revision
+            self.book.publish(self.directory, self.schema)
+            self._published = revision
+
+    def follow(self) -> str | None:
+        """Publish if the book has changed; what to tell the user, if anything.
+
+        Rules that cannot be published leave the last version in force.
+        """
+        revision = self.book.revision
+        if revision == self._published:
+            return None
+        try:
+            self.publish()
+        except FencepostError as error:
+            self._published = revision  # said once, and tried again after the next change
+            return f"the book is not published, the rules stay as they were: {error}"
+        return None

