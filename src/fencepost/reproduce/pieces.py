@@ -5,14 +5,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["cei_pieces", "lci_pieces", "sampling_error", "sci_pieces"]
+__all__ = ["cei_pieces", "lci_pieces", "sampling_error"]
 
 Int64s = npt.NDArray[np.int64]
-
-
-def sci_pieces(widths: Int64s, length: int) -> Int64s:
-    """Pieces of SCI: ceil(width / length)."""
-    return -(-widths // length)
 
 
 def lci_pieces(widths: Int64s, length: int) -> Int64s:
