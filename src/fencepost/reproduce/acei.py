@@ -83,10 +83,7 @@ def swept(places: Sequence[Place], by_span: bool, searches: int, rounds: int, mo
                 if cei_constructs(length, place.span) <= most_constructs:
                     made[name] = partial(CEI, domain, length)
             made[OURS] = lambda: SliceList("float64")
-            structures = {
-                name: lambda make=make, work=work: filled(make(), work)  # type: ignore[misc]
-                for name, make in made.items()
-            }
+            structures = {name: lambda make=make, work=work: filled(make(), work) for name, make in made.items()}
             yield Case(place.span if by_span else place.queries, work, structures)
 
     return measured(cases(), rounds=rounds)
@@ -104,7 +101,11 @@ def checks_of(sweep: Sweep, places: Sequence[Place], by_span: bool) -> list[Chec
         most = acei_cost(length, blocks, place.queries, place.span, place.mean_width)
         checks += [
             Check(f"ACEI at {x:,}: lists per search", point.lists or 0, acei_lists_per_search(length, blocks)),
-            Check(f"ACEI at {x:,}: elements above the paper's Y", max(0, elements - most * (1 + sampling_error(place.queries))), 0),
+            Check(
+                f"ACEI at {x:,}: elements above the paper's Y",
+                max(0, elements - most * (1 + sampling_error(place.queries))),
+                0,
+            ),
         ]
         for name, cei_length in place.lengths().items():
             if x not in [point.x for point in sweep.points.get(name, [])]:
@@ -133,14 +134,18 @@ def _predictions(places: Sequence[Place], by_span: bool) -> list[Curve]:
 
 
 def _time_finding(sweep: Sweep) -> Finding:
-    pairs = [(point.x, point.microseconds, sweep.at("ACEI", point.x).microseconds) for point in sweep.points[EQUAL_DEPTH]]
+    pairs = [
+        (point.x, point.microseconds, sweep.at("ACEI", point.x).microseconds) for point in sweep.points[EQUAL_DEPTH]
+    ]
     where, one, other = max(pairs, key=lambda pair: abs(pair[1] - pair[2]))
     near = abs(one - other) < 0.1
     return Finding(
         "The search times of ACEI and CEI differ by less than 0.1 µs",
         f"by at most {abs(one - other):.3f} µs ({other:.3f} against {one:.3f}, at {where:,.0f}), where CEI was built",
         near,
-        "" if near else "which of them is the faster changes along the curve, with the number and the length of their lists",
+        ""
+        if near
+        else "which of them is the faster changes along the curve, with the number and the length of their lists",
     )
 
 
@@ -176,8 +181,8 @@ def against_domain(
         ],
         checks_of(sweep, places, True),
         notes=[
-            "CEI's L follows from ACEI's depth: L = 2B as the paper's section 2.3 says, or L = B as the garbled sentence "
-            "of its experiments can be read; both are drawn, and predicted where they are too large to build."
+            "CEI's L follows from ACEI's depth: L = 2B as the paper's section 2.3 says, or L = B as the garbled "
+            "sentence of its experiments can be read; both are drawn, and predicted where they are too large to build."
         ],
     )
 
@@ -214,15 +219,16 @@ def against_queries(
                 coincide,
                 ""
                 if coincide
-                else "rounding makes B = L there, so that ACEI is CEI(B); the L = 2B that the paper compares by makes CEI "
-                "the smaller",
+                else "rounding makes B = L there, so that ACEI is CEI(B); the L = 2B that the paper compares by makes "
+                "CEI the smaller",
             ),
             _time_finding(sweep),
             _ours(sweep),
         ],
         checks_of(sweep, places, False),
         notes=[
-            f"With a length of its own, L = 64, CEI is smaller than ACEI at N = {', '.join(f'{n:,}' for n in own) or 'none'}: "
+            "With a length of its own, L = 64, CEI is smaller than ACEI at N = "
+            f"{', '.join(f'{n:,}' for n in own) or 'none'}: "
             "ACEI's advantage is a large domain with few queries."
         ],
     )
@@ -233,7 +239,8 @@ def _ours(sweep: Sweep) -> Finding:
     smaller = [point.storage.model_bytes / sweep.at(OURS, point.x).storage.nbytes for point in sweep.points["ACEI"]]
     return Finding(
         "SliceList is faster than ACEI, and smaller",
-        f"ACEI takes {min(ratios):.1f} to {max(ratios):.1f}x its time, {min(smaller):.1f} to {max(smaller):.1f}x its bytes",
+        f"ACEI takes {min(ratios):.1f} to {max(ratios):.1f}x its time, "
+        f"{min(smaller):.1f} to {max(smaller):.1f}x its bytes",
         min(ratios) >= 1 and min(smaller) >= 1,
         ours=True,
     )
@@ -248,7 +255,7 @@ FIGURES = (
         PAPER,
         "5a, b",
         "The domain, very sparse queries",
-        "CEI does not fit the memory beyond R = 2^27; ACEI reaches 2^32. Their search times differ by less than 0.1 µs.",
+        "CEI does not fit the memory beyond R = 2^27; ACEI reaches 2^32. Search times differ by less than 0.1 µs.",
         against_domain,
         {"queries": 1000, "mean_width": 1024, "exponents": tuple(range(22, 33, 2)), "last": 27, **_QUICK},
         {"queries": 1000, "mean_width": 1024, "exponents": tuple(range(22, 33)), "last": 27, **_FULL},
@@ -258,7 +265,7 @@ FIGURES = (
         PAPER,
         "6a, b",
         "The domain, sparse queries",
-        "CEI does not fit the memory beyond R = 2^26; ACEI reaches 2^32. Their search times differ by less than 0.1 µs.",
+        "CEI does not fit the memory beyond R = 2^26; ACEI reaches 2^32. Search times differ by less than 0.1 µs.",
         against_domain,
         {"queries": 100_000, "mean_width": 1024, "exponents": (20, 22, 24, 26, 28, 30), "last": 26, **_QUICK},
         {"queries": 100_000, "mean_width": 1024, "exponents": tuple(range(20, 33)), "last": 26, **_FULL},
@@ -268,7 +275,7 @@ FIGURES = (
         PAPER,
         "7a, b",
         "The number of queries",
-        "ACEI is smaller while N is well below R; from 320,000 on the two are nearly equal. Their search times differ by "
+        "ACEI is smaller while N is well below R; from 320,000 on the two are nearly equal. Search times differ by "
         "less than 0.1 µs.",
         against_queries,
         {"span": 2**20, "mean_width": 256, "counts": (10_000, 20_000, 40_000, 80_000, 160_000, 320_000), **_QUICK},

@@ -20,6 +20,8 @@ def named(names: Sequence[str]) -> list[Figure]:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise FencepostError(
-            f"no figure named {', '.join(unknown)}", f"any of {', '.join(known)}", "Name some of these, or none for all."
+            f"no figure named {', '.join(unknown)}",
+            f"any of {', '.join(known)}",
+            "Name some of these, or none for all.",
         )
     return [figure for name, figure in known.items() if not names or name in names]

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from fencepost import workloads
 from fencepost.indexes import CEI, LCI, UI, ISList, SliceList
 from fencepost.indexes.analysis import (
@@ -178,9 +176,7 @@ def _faster_than_all(sweep: Sweep) -> Finding:
 # Figures 15 and 16: the maximal length
 
 
-def against_length(
-    span: int, queries: int, widest: int, lengths: Sequence[int], searches: int, rounds: int
-) -> Outcome:
+def against_length(span: int, queries: int, widest: int, lengths: Sequence[int], searches: int, rounds: int) -> Outcome:
     """Storage and search time of UI, LCI and CEI against L."""
     work = workloads.uniform(span, queries, widest, searches)
     fixed = {name: of_work(work, name, 1) for name in ("UI", OURS)}
@@ -230,7 +226,9 @@ def against_length(
                 "UI is the fastest of the three, the biggest, and flat",
                 f"at most {unit:.2f}x CEI's time; {_model(ui[0]) / _model(cei[-1]):.0f}x its storage",
                 unit <= 1.1 and _model(ui[0]) > max(map(_model, cei)),
-                "" if unit <= 1.1 else "its lists take many times CEI's memory, and no cache of the paper's time held either",
+                ""
+                if unit <= 1.1
+                else "its lists take many times CEI's memory, and no cache of the paper's time held either",
             ),
             rises,
             Finding(
@@ -248,7 +246,7 @@ def against_length(
                 "CEI is smaller than LCI",
                 f"it is larger at L = {', '.join(map(str, larger))}" if larger else "at every L",
                 not larger,
-                f"the paper's own model makes LCI the smaller at these L from n = {beyond:,.0f} on, and n is {queries:,}"
+                f"the paper's own model makes LCI the smaller at these L from n = {beyond:,.0f} on; n is {queries:,}"
                 if larger
                 else "",
             ),
@@ -261,9 +259,7 @@ def against_length(
 # Figure 17: the widest query
 
 
-def against_width(
-    span: int, queries: int, widths: Sequence[int], length: int, searches: int, rounds: int
-) -> Outcome:
+def against_width(span: int, queries: int, widths: Sequence[int], length: int, searches: int, rounds: int) -> Outcome:
     """Storage and search time of all four structures against W."""
 
     def cases() -> Iterator[Case]:
@@ -368,7 +364,8 @@ def against_queries(span: int, counts: Sequence[int], widest: int, length: int, 
         ),
         Finding(
             "The IS-list is the slowest",
-            f"{min(skipping):.1f} to {max(skipping):.1f}x LCI's time, at least {min(_slower(sweep, 'IS-list', 'CEI')):.1f}x CEI's",
+            f"{min(skipping):.1f} to {max(skipping):.1f}x LCI's time, "
+            f"at least {min(_slower(sweep, 'IS-list', 'CEI')):.1f}x CEI's",
             _all_faster(sweep),
             "" if _all_faster(sweep) else f"LCI reads {lci_lists_per_search(length)} lists, about as dear as the walk",
         ),
@@ -392,8 +389,8 @@ def against_queries(span: int, counts: Sequence[int], widest: int, length: int, 
         [*findings, _faster_than_all(sweep)],
         checks,
         notes=[
-            f"The paper's machine ran out of memory with UI and the IS-list at the largest n. At n = {counts[-1]:,} the "
-            f"model says {_model(largest['UI']):,.0f} and {_model(largest['IS-list']):,.0f} MB, which fit here."
+            f"The paper's machine ran out of memory with UI and the IS-list at the largest n. At n = {counts[-1]:,} "
+            f"the model says {_model(largest['UI']):,.0f} and {_model(largest['IS-list']):,.0f} MB, which fit here."
         ],
     )
 

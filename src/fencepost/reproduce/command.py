@@ -74,9 +74,7 @@ def run(names: list[str], out: Path, full: bool, console: Console) -> list[dict[
     return records
 
 
-def recorded(
-    figure: Figure, outcome: Outcome, parameters: dict[str, Any], size: str, seconds: float
-) -> dict[str, Any]:
+def recorded(figure: Figure, outcome: Outcome, parameters: dict[str, Any], size: str, seconds: float) -> dict[str, Any]:
     """Everything about one run of a figure, as JSON has it."""
     return {
         "name": figure.name,
@@ -131,7 +129,9 @@ def _show(records: list[dict[str, Any]]) -> None:
     for header in ("figure", "verdict", "what was measured", "closed forms", "s"):
         table.add_column(header, justify="right" if header == "s" else "left")
     for record in records:
-        said = "\n".join(f"{'+' if each['holds'] else '-'} {each['claim']}: {each['measured']}" for each in record["findings"])
+        said = "\n".join(
+            f"{'+' if each['holds'] else '-'} {each['claim']}: {each['measured']}" for each in record["findings"]
+        )
         checked = f"{record['checks'] - len(record['failed'])} of {record['checks']}"
         table.add_row(record["name"], record["verdict"], said, checked, f"{record['seconds']:.0f}")
     Console().print(table)

@@ -176,7 +176,9 @@ def _plain(value: float, _position: int = 0) -> str:
 def _drawable(curve: Curve, panel: Panel) -> tuple[list[float], list[float]]:
     """The points that have a place on the panel's axes: logarithms need positive numbers."""
     pairs = [
-        (x, y) for x, y in zip(curve.x, curve.y, strict=True) if (y > 0 or not panel.log_y) and (x > 0 or not panel.log_x)
+        (x, y)
+        for x, y in zip(curve.x, curve.y, strict=True)
+        if (y > 0 or not panel.log_y) and (x > 0 or not panel.log_x)
     ]
     return [x for x, _ in pairs], [y for _, y in pairs]
 

@@ -78,7 +78,7 @@ def measured(
         out = Matches(np.empty(len(values) + 1, np.int64), np.zeros(room, np.int64))
         indexes = {name: make() for name, make in case.structures.items()}
         for name, index in indexes.items():
-            wrong = np.count_nonzero(index.stab(values).counts != expected)
+            wrong = int(np.count_nonzero(index.stab(values).counts != expected))
             found.checks.append(Check(f"{name} at {case.x:g}: values answered wrongly", wrong, 0))
         contest = {name: partial(index.stab, values, out=out) for name, index in indexes.items()}
         taken = interleaved(contest, rounds, computing)

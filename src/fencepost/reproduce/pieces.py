@@ -1,6 +1,6 @@
 """How many pieces given queries are cut into, query by query: what the entries of an index must add up to."""
 
-from typing import Any
+import math
 
 import numpy as np
 import numpy.typing as npt
@@ -39,8 +39,8 @@ def cei_pieces(los: Int64s, his: Int64s, length: int) -> Int64s:
 
 def sampling_error(queries: int) -> float:
     """How far the mean of so many uniform widths may be off: four standard errors, and what the domain's end cuts."""
-    return 4 / np.sqrt(3 * queries).item() + 0.01
+    return 4 / math.sqrt(3 * queries) + 0.01
 
 
-def _ones(numbers: Int64s) -> Any:
-    return np.bitwise_count(numbers).astype(np.int64)
+def _ones(numbers: Int64s) -> Int64s:
+    return np.asarray(np.bitwise_count(numbers), np.int64)

@@ -1,4 +1,4 @@
-"""Figures 6, 7, 12 and 13 of the IBM report (Wu, Chen, Yu): closed intervals, then rectangles, in virtual constructs."""
+"""Figures 6, 7, 12 and 13 of the IBM report (Wu, Chen, Yu): closed intervals, then rectangles."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
@@ -38,7 +38,7 @@ BOXES = "BoxIndex"
 def closed_sweep(
     span: int, counts: tuple[int, ...], widest: int, length: int, simple_length: int, searches: int, rounds: int
 ) -> Sweep:
-    """All structures against n; half of the searches are at integers, where closed pieces meet. Both figures show it."""
+    """All structures against n; half of the searches are at integers, where closed pieces meet."""
     rng = np.random.default_rng(3)
     values = rng.integers(0, span, searches) + rng.random(searches) * rng.integers(0, 2, searches)
 
@@ -56,8 +56,7 @@ def closed_sweep(
                 OURS: partial(SliceList, "float64"),
             }
             structures = {
-                name: lambda make=make, work=work: filled(make(), work, closed=True)  # type: ignore[misc]
-                for name, make in made.items()
+                name: lambda make=make, work=work: filled(make(), work, closed=True) for name, make in made.items()
             }
             yield Case(queries, work, structures)
 
@@ -115,7 +114,8 @@ def closed_time(**parameters: Any) -> Outcome:
         _stand_ins(parameters),
         notes=[
             "With closed pieces a value where two of them meet finds a query twice, which the report does not mention; "
-            "here an entry says whether its piece is the last. Its difference table holds at integers only: fractions need a second one."
+            "here an entry says whether its piece is the last. Its difference table holds at integers only: fractions "
+            "need a second one."
         ],
     )
 
@@ -179,15 +179,13 @@ def rectangles(
         answers[name] = index.stab(work.points)
     reference = answers[BOXES]
     for name, answer in answers.items():
-        wrong = np.count_nonzero(answer.counts != reference.counts)
+        wrong = int(np.count_nonzero(answer.counts != reference.counts))
         checks.append(Check(f"{name} {where}: points answered otherwise than by BoxIndex", wrong, 0))
     room = len(reference.ids) + 4096
     out = Matches(np.empty(len(work.points) + 1, np.int64), np.zeros(room, np.int64))
     contest = {name: partial(index.stab, work.points, out=out) for name, index in indexes.items()}
     taken = interleaved(contest, rounds, computing)
-    return {
-        name: Rectangles(taken[name] / len(work.points) * 1e6, index.storage()) for name, index in indexes.items()
-    }
+    return {name: Rectangles(taken[name] / len(work.points) * 1e6, index.storage()) for name, index in indexes.items()}
 
 
 def vcr_checks(work: BoxWorkload, index: VCR, length: int, where: str) -> list[Check]:
@@ -201,7 +199,12 @@ def vcr_checks(work: BoxWorkload, index: VCR, length: int, where: str) -> list[C
 
 
 def against_side(
-    queries: int, widths: Sequence[int], best: Sequence[tuple[int, int]], lengths: Sequence[int], searches: int, rounds: int
+    queries: int,
+    widths: Sequence[int],
+    best: Sequence[tuple[int, int]],
+    lengths: Sequence[int],
+    searches: int,
+    rounds: int,
 ) -> Outcome:
     """Figure 12: search time and storage against L; `best` are the paper's best L in storage and in time."""
     checks: list[Check] = []
@@ -243,7 +246,8 @@ def against_side(
                 fastest == best_time,
                 ""
                 if fastest == best_time
-                else f"a search looks (2L - 1)^2 constructs up, {vcr_lists_per_search((fastest, fastest))} at L = {fastest}, "
+                else f"a search looks (2L - 1)^2 constructs up, "
+                f"{vcr_lists_per_search((fastest, fastest))} at L = {fastest}, "
                 f"{vcr_lists_per_search((best_time, best_time))} at L = {best_time}",
             ),
         ]
@@ -276,7 +280,10 @@ def _panels(
         Curve(
             name,
             xs,
-            [(each.storage.nbytes if kinds[name] == "ours" else each.storage.model_bytes) / 1e6 for each in found[name]],
+            [
+                (each.storage.nbytes if kinds[name] == "ours" else each.storage.model_bytes) / 1e6
+                for each in found[name]
+            ],
             kinds[name],  # type: ignore[arg-type]
         )
         for name in found
@@ -293,9 +300,7 @@ def _panels(
     ]
 
 
-def against_rtree(
-    counts: Sequence[int], widths: Sequence[tuple[int, int]], searches: int, rounds: int
-) -> Outcome:
+def against_rtree(counts: Sequence[int], widths: Sequence[tuple[int, int]], searches: int, rounds: int) -> Outcome:
     """Figure 13: search time and storage against n, uniform and with 90% of the queries in 10% of the area."""
     checks: list[Check] = []
     panels, findings = [], []
@@ -330,16 +335,19 @@ def against_rtree(
         ]
         findings += [
             Finding(
-                f"W = {widest}: an R-tree takes about 5x VCR's time",
+                f"W = {widest}: a search in the R-tree takes about 5x one in VCR",
                 ", ".join(f"{spread} {min(each):.1f} to {max(each):.1f}x" for spread, each in ratios.items())
                 + f", n = {counts[0]:,} to {counts[-1]:,}",
-                min(map(min, ratios.values())) > 1 and max(map(max, ratios.values())) > 3,
-                "" if min(map(min, ratios.values())) > 1 else f"VCR looks up {vcr_lists_per_search((length, length))} lists whatever n is",
+                min(map(min, ratios.values())) > 2,
+                ""
+                if min(map(min, ratios.values())) > 2
+                else f"VCR looks {vcr_lists_per_search((length, length))} constructs up whatever n is; the R-tree here "
+                "is compiled and reads few nodes",
             ),
             Finding(
-                f"W = {widest}: the gap grows with n",
+                f"W = {widest}: the R-tree falls behind as n grows",
                 ", ".join(f"{spread} {each[0]:.1f} to {each[-1]:.1f}x" for spread, each in ratios.items()),
-                all(each[-1] > each[0] for each in ratios.values()),
+                all(each[-1] > 1.1 * each[0] for each in ratios.values()),
             ),
             Finding(
                 f"W = {widest}: VCR takes modestly more storage than the R-tree",
@@ -360,7 +368,12 @@ def against_rtree(
             ),
         ]
         panels += _panels(counts, found, f"W = {widest}, L = {length}: ", "queries n")
-    return Outcome(panels, findings, checks, notes=["R-tree: Guttman's, 32 entries to a node, quadratic split; the report gives no parameters."])
+    return Outcome(
+        panels,
+        findings,
+        checks,
+        notes=["R-tree: Guttman's, 32 entries to a node, quadratic split; the report gives no parameters."],
+    )
 
 
 _CLOSED = {"span": 5000, "widest": 100, "length": 16, "simple_length": 8, "searches": 50_000}
@@ -398,8 +411,8 @@ FIGURES = (
             "queries": 64_000,
             "widths": (20, 40),
             "best": ((8, 16), (16, 16)),
-            "lengths": (2, 4, 8, 16, 32),
-            "searches": 4000,
+            "lengths": (4, 8, 16, 32),
+            "searches": 2000,
             "rounds": 5,
         },
         {
@@ -416,10 +429,15 @@ FIGURES = (
         PAPER,
         "13a, b",
         "VCR and the R-tree",
-        "At n = 32,000 the R-tree takes 304 µs (uniform) and 1300 µs (90-10), VCR 60 and 280 µs; the gap grows with n. VCR "
-        "takes modestly more storage, whatever the overlap.",
+        "At n = 32,000 the R-tree takes 304 µs (uniform) and 1300 µs (90-10), VCR 60 and 280 µs; the gap grows with n. "
+        "VCR takes modestly more storage, whatever the overlap.",
         against_rtree,
-        {"counts": (2000, 8000, 32_000), "widths": ((20, 8), (40, 16)), "searches": 4000, "rounds": 5},
-        {"counts": (2000, 8000, 32_000, 128_000), "widths": ((20, 8), (40, 16)), "searches": 20_000, "rounds": 9},
+        {"counts": (2000, 8000, 32_000, 128_000), "widths": ((20, 8), (40, 16)), "searches": 2000, "rounds": 5},
+        {
+            "counts": (2000, 8000, 32_000, 128_000, 512_000),
+            "widths": ((20, 8), (40, 16)),
+            "searches": 20_000,
+            "rounds": 9,
+        },
     ),
 )
