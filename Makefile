@@ -39,6 +39,9 @@ bench: $(VENV)/bench ## peers side by side, as ratios (BENCH="--full" for the la
 bench-spark: $(VENV)/dev ## match on Spark against a plan that does nothing and the joins one would write instead
 	$(BIN)/python -m benchmarks.spark $(BENCH)
 
+figures: $(VENV)/dev ## every figure of the papers, ours beside them (FIGURES="cei-15 --full" for some, at the papers' sizes)
+	$(BIN)/python -m fencepost.reproduce --out docs/figures --table docs/reproduction.md $(FIGURES)
+
 demo: $(VENV)/dev ## the catalogue at work on a seeded workload
 	@$(BIN)/python -m fencepost.demo
 
@@ -46,4 +49,4 @@ clean: ## remove the virtual environment and everything generated
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup check format test bench bench-spark demo clean
+.PHONY: help setup check format test bench bench-spark figures demo clean

@@ -64,9 +64,11 @@ def run(names: list[str], out: Path, full: bool, console: Console) -> list[dict[
         for figure in chosen:
             progress.update(task, description=figure.name)
             parameters = dict(figure.full if full else figure.quick)
-            begin = time.perf_counter()
+            begin, busy = time.perf_counter(), time.process_time()
             outcome = figure.measure(**parameters)
-            record = recorded(figure, outcome, parameters, "full" if full else "quick", time.perf_counter() - begin)
+            record = recorded(figure, outcome, parameters, "full" if full else "quick")
+            record["seconds"] = round(time.perf_counter() - begin, 1)
+            record["cpu_seconds"] = round(time.process_time() - busy, 1)
             (out / f"{figure.name}.json").write_text(json_format.dumps(record, indent=1) + "\n", encoding="utf-8")
             draw(figure, outcome, out / f"{figure.name}.svg")
             records.append(record)
@@ -74,7 +76,7 @@ def run(names: list[str], out: Path, full: bool, console: Console) -> list[dict[
     return records
 
 
-def recorded(figure: Figure, outcome: Outcome, parameters: dict[str, Any], size: str, seconds: float) -> dict[str, Any]:
+def recorded(figure: Figure, outcome: Outcome, parameters: dict[str, Any], size: str) -> dict[str, Any]:
     """Everything about one run of a figure, as JSON has it."""
     return {
         "name": figure.name,
@@ -102,7 +104,6 @@ def recorded(figure: Figure, outcome: Outcome, parameters: dict[str, Any], size:
         "size": size,
         "parameters": parameters,
         "machine": machine(),
-        "seconds": round(seconds, 1),
     }
 
 
