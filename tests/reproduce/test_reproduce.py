@@ -31,17 +31,44 @@ TINY: dict[str, dict[str, Any]] = {
     "cei-17": {"span": 512, "queries": 600, "widths": (5, 40), "length": 4, **SEARCHES},
     "cei-18": {"span": 2**17, **BY_COUNT},
     "cei-19": {"span": 512, **BY_COUNT},
-    "acei-5": {"queries": 300, "mean_width": 16, "exponents": (12, 14), "last": 12, "most_constructs": 2**13, **SEARCHES},
-    "acei-6": {"queries": 900, "mean_width": 16, "exponents": (12, 14), "last": 12, "most_constructs": 2**15, **SEARCHES},
+    "acei-5": {
+        "queries": 300,
+        "mean_width": 16,
+        "exponents": (12, 14),
+        "last": 12,
+        "most_constructs": 2**13,
+        **SEARCHES,
+    },
+    "acei-6": {
+        "queries": 900,
+        "mean_width": 16,
+        "exponents": (12, 14),
+        "last": 12,
+        "most_constructs": 2**15,
+        **SEARCHES,
+    },
     "acei-7": {"span": 2**12, "mean_width": 16, "counts": (300, 900), "most_constructs": 2**15, **SEARCHES},
     "vci-6": CLOSED,
     "vci-7": CLOSED,
     "vcr-12": {"queries": 60, "widths": (8,), "best": ((4, 4),), "lengths": (2, 4), **SEARCHES},
     "vcr-13": {"counts": (30, 60), "widths": ((8, 4),), **SEARCHES},
     "bmq-6": {"counts": (200, 400), "width": 0.05, "fluctuation": 0.01, "laws": ("constant",), **MOVES},
-    "bmq-7": {"queries": 400, "widths": (0.01, 0.05), "fluctuation": 0.01, "laws": ("constant", "exponential"), **MOVES},
+    "bmq-7": {
+        "queries": 400,
+        "widths": (0.01, 0.05),
+        "fluctuation": 0.01,
+        "laws": ("constant", "exponential"),
+        **MOVES,
+    },
     "bmq-8": {"queries": 400, "width": 0.05, "fluctuations": (0.01, 0.05), "laws": ("constant", "normal"), **MOVES},
-    "bmq-9": {"counts": (100, 200), "width": 0.001, "queries": 200, "widths": (0.0001,), "objects": 5, "lengths": (16,)},
+    "bmq-9": {
+        "counts": (100, 200),
+        "width": 0.001,
+        "queries": 200,
+        "widths": (0.0001,),
+        "objects": 5,
+        "lengths": (16,),
+    },
     "bands-clusters": {"rows": 30, "queries": 30, "shares": (0.1, 1.0), "mean_affected": 5, "values": 20, "rounds": 1},
     "ours-churn": {"queries": 300, "searches": 50, "changes": (2, 10, 50), "batches": 2},
     "ours-bytes": {"counts": (100, 200), "objects": 5},
@@ -127,8 +154,12 @@ def test_a_wrong_closed_form_is_reported_and_the_command_fails(
     monkeypatch.setattr(cei, "cei_constructs", lambda length, span: right(length, span) + 1)
     result = run(small[0], "--out", str(tmp_path))
     assert result.exit_code == 1
-    assert "Not its closed form: cei-16: CEI at 2: constructs: got 768; expected 769" in result.stderr.replace("\n", " ")
-    assert len(json.loads((tmp_path / "cei-16.json").read_text())["failed"]) == 6, "constructs and bytes at three lengths"
+    assert "Not its closed form: cei-16: CEI at 2: constructs: got 768; expected 769" in result.stderr.replace(
+        "\n", " "
+    )
+    assert len(json.loads((tmp_path / "cei-16.json").read_text())["failed"]) == 6, (
+        "constructs and bytes at three lengths"
+    )
 
 
 @pytest.mark.parametrize("name", ["cei-14", "acei-5", "vcr-12", "bmq-6", "bands-clusters"])

@@ -167,7 +167,7 @@ FIGURES = (
     Figure(
         "bands-clusters",
         PAPER,
-        "none: Lemmas 1 and 5, Theorem 1",
+        "Lemmas 1 and 5, Theorem 1",
         "Band joins against how clustered the queries are",
         "Lemma 1: O(mn) space, O(log mn + k) time. Lemma 5: O(m tau + n) space at the same time, tau points stab all "
         "queries. Theorem 1: o(mn) space, o(m + n) + O(k) time for any queries.",

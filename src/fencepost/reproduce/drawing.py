@@ -29,8 +29,8 @@ COLOURS = {
 }
 SPARE = ("#4f7d8c", "#8c5b73", "#6b6b6b", "#7d8c4f")
 MARKERS = "osD^v<>P"
-WIDTH, HEIGHT, CAPTION_LINE, HEADLINE = 5.6, 3.3, 0.185, 0.42
-LABEL_SHARE, LABEL_STEP = 0.27, 0.064
+WIDTH, HEIGHT, CAPTION_LINE, HEADLINE = 5.9, 3.3, 0.185, 0.42
+LABEL_SHARE, LABEL_STEP = 0.31, 0.064
 MOST_TICKS, FEW_DECADES = 9, 1000
 STYLE = {
     "svg.fonttype": "none",
@@ -98,7 +98,8 @@ def _caption(figure: Figure, outcome: Outcome, columns: int) -> str:
     width = int(columns * WIDTH * 15.3)
     broken = [finding for finding in outcome.findings if not finding.holds and not finding.ours]
     said = "; ".join(f"not: {finding.claim} ({finding.measured})" for finding in broken)
-    lines = [f"{figure.paper}, figure {figure.number}: {figure.claim}" if figure.number else figure.claim]
+    source = figure.paper + (f", figure {figure.number}" if figure.number[:1].isdigit() else "")
+    lines = [f"{source}: {figure.claim}"]
     lines.append(f"Here it {outcome.verdict}" + (f"; {said}." if said else "."))
     lines += [f"In place of what the paper does not say: {outcome.stand_ins}"] if outcome.stand_ins else []
     return "\n".join(wrapped for line in lines for wrapped in textwrap.wrap(line, width))
