@@ -109,7 +109,7 @@ def clusters(
             Panel(
                 "time of Q2: the queries that a new value affects",
                 "stabbing points of all queries, tau / n",
-                "time per value, µs",
+                "CPU time per value, µs",
                 [Curve(name, xs, times[name], kind(name)) for name in names],  # type: ignore[arg-type]
                 ratio_to=OURS,
             ),

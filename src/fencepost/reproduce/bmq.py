@@ -133,7 +133,7 @@ class Sweep(NamedTuple):
             Panel(
                 "a: search efficiency, by step law", x_label, "reported of all looked at, %", efficiency, log_y=False
             ),
-            Panel(f"b: search, {law} steps", x_label, "time per row, µs", times, ratio_to=OURS),
+            Panel(f"b: search, {law} steps", x_label, "CPU time per row, µs", times, ratio_to=OURS),
         ]
 
 

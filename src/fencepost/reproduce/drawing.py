@@ -97,10 +97,10 @@ def _caption(figure: Figure, outcome: Outcome, columns: int) -> str:
     """The claim, and what became of it, in lines that fit."""
     width = int(columns * WIDTH * 15.3)
     broken = [finding for finding in outcome.findings if not finding.holds and not finding.ours]
-    said = "; ".join(f"not: {finding.claim} ({finding.measured})" for finding in broken)
+    said = "; ".join(f"{finding.claim} ({finding.measured})" for finding in broken)
     source = figure.paper + (f", figure {figure.number}" if figure.number[:1].isdigit() else "")
     lines = [f"{source}: {figure.claim}"]
-    lines.append(f"Here it {outcome.verdict}" + (f"; {said}." if said else "."))
+    lines.append(f"Here it {outcome.verdict}." + (f" What does not: {said}." if said else ""))
     lines += [f"In place of what the paper does not say: {outcome.stand_ins}"] if outcome.stand_ins else []
     return "\n".join(wrapped for line in lines for wrapped in textwrap.wrap(line, width))
 

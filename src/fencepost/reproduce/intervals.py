@@ -109,7 +109,7 @@ def time_panel(sweep: Sweep, title: str, x_label: str) -> Panel:
         Curve(name, [point.x for point in points], [point.microseconds for point in points], _kind(name))
         for name, points in sweep.points.items()
     ]
-    return Panel(title, x_label, "time per search, µs", curves, ratio_to=OURS)
+    return Panel(title, x_label, "CPU time per search, µs", curves, ratio_to=OURS)
 
 
 def _kind(name: str) -> Kind:

@@ -116,7 +116,7 @@ def churn(queries: int, searches: int, changes: Sequence[int], batches: int) -> 
             Panel(
                 "a change, in batches",
                 "rule changes per 1,000 lookups",
-                "time per change, µs",
+                "CPU time per change, µs",
                 [
                     Curve(name, xs, [each.change_microseconds for each in points[1:]], _kind(name))
                     for name, points in found.items()
@@ -272,7 +272,7 @@ def scaling(
         Panel(
             f"a lookup in {family}, {matches} matches",
             "rules",
-            "time per lookup, µs",
+            "CPU time per lookup, µs",
             [Curve(name, list(points), list(points.values()), _kind(name)) for name, points in curves.items()],
         )
         for family, curves in asked.items()
@@ -282,7 +282,7 @@ def scaling(
         Panel(
             "building",
             "rules",
-            "time per rule, µs",
+            "CPU time per rule, µs",
             [Curve(name, list(built[name]), list(built[name].values()), _kind(name)) for name in names],
         )
     )
@@ -326,7 +326,7 @@ def matching(queries: int, matches: Sequence[int], answered: int, rounds: int) -
             Panel(
                 f"a lookup among {queries:,} rules",
                 "matches per value",
-                "time per lookup, µs",
+                "CPU time per lookup, µs",
                 [
                     Curve(name, matches, values, "model" if name.startswith("copying") else _kind(name))
                     for name, values in times.items()
@@ -336,7 +336,7 @@ def matching(queries: int, matches: Sequence[int], answered: int, rounds: int) -
             Panel(
                 "the same, per id",
                 "matches per value",
-                "time per reported id, ns",
+                "CPU time per reported id, ns",
                 [
                     Curve(
                         name,

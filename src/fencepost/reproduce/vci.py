@@ -292,7 +292,7 @@ def _panels(
         Panel(
             f"{prefix}search, ids reported",
             x_label,
-            "time per search, µs",
+            "CPU time per search, µs",
             times,
             ratio_to=BOXES if BOXES in found else None,
         ),
