@@ -49,6 +49,9 @@ kafka: $(VENV)/dev ## start a Kafka broker on 127.0.0.1:9092, and get Spark's co
 kafka-stop: $(VENV)/dev ## end that broker
 	$(BIN)/python -m tools.kafka stop
 
+figures: $(VENV)/dev ## every figure of the papers, ours beside them (FIGURES="cei-15 --full" for some, at the papers' sizes)
+	$(BIN)/python -m fencepost.reproduce --out docs/figures --table docs/reproduction.md $(FIGURES)
+
 demo: $(VENV)/dev ## a market and a city under a million rules, live on local Spark (DEMO="--once" ends by itself)
 	@$(BIN)/python -m fencepost.demo $(DEMO)
 
@@ -56,4 +59,4 @@ clean: ## remove the virtual environment and everything generated
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup check format test test-system bench bench-spark kafka kafka-stop demo clean
+.PHONY: help setup check format test test-system bench bench-spark figures kafka kafka-stop demo clean

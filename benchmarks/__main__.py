@@ -2,15 +2,12 @@
 
 import argparse
 import importlib.metadata
-import platform
 
 from benchmarks import bands, borders, boxes, catalogue, rules, slices
 from benchmarks.harness import console
+from fencepost.reproduce.timing import machine
 
-PACKAGES = (
-    "fencepost",
-    "numpy",
-    "numba",
+PEERS = (
     "superintervals",
     "ncls",
     "polars",
@@ -35,9 +32,8 @@ def main() -> None:
     parser.add_argument("subjects", nargs="*", help="default: all")
     parser.add_argument("--full", action="store_true", help="the large sizes")
     arguments = parser.parse_args()
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
-    machine = platform.processor() or platform.machine()
-    console.print(f"[dim]{machine}, Python {platform.python_version()}, {versions}[/]")
+    found = machine() | {name: importlib.metadata.version(name) for name in PEERS}
+    console.print(f"[dim]{', '.join(f'{name} {value}' for name, value in found.items())}[/]")
     wrong = set(arguments.subjects) - set(SUBJECTS)
     if wrong:
         parser.error(f"got {', '.join(sorted(wrong))}; expected any of {', '.join(SUBJECTS)}")

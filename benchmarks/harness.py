@@ -1,48 +1,15 @@
-"""Times contestants in interleaved rounds and judges ratios of their medians."""
+"""Judges ratios of medians, measured in interleaved rounds, against their goals."""
 
-import gc
-import statistics
-import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from rich.console import Console
 from rich.table import Table
 
+from fencepost.reproduce.timing import interleaved, once
+
 __all__ = ["Report", "console", "interleaved", "once"]
 
 console = Console(width=118)
-
-
-def interleaved(
-    contestants: Mapping[str, Callable[[], object]],
-    rounds: int = 5,
-    measure: Callable[[Callable[[], object]], float] | None = None,
-) -> dict[str, float]:
-    """Median seconds of each contestant; every round runs all of them, so that noise hits all alike.
-
-    Args:
-        contestants: what to run, by name; each runs once unmeasured before.
-        rounds: how often.
-        measure: runs one and tells its seconds; `once` if none is given.
-    """
-    measure = measure or once
-    times: dict[str, list[float]] = {name: [] for name in contestants}
-    for contestant in contestants.values():
-        contestant()
-    gc.disable()
-    for _ in range(rounds):
-        for name, contestant in contestants.items():
-            times[name].append(measure(contestant))
-    gc.enable()
-    return {name: statistics.median(taken) for name, taken in times.items()}
-
-
-def once(contestant: Callable[[], object]) -> float:
-    """Seconds of one run."""
-    begin = time.perf_counter()
-    contestant()
-    return time.perf_counter() - begin
 
 
 @dataclass

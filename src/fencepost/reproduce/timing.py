@@ -1,0 +1,66 @@
+"""Times contestants in interleaved rounds, and says on which machine."""
+
+import gc
+import importlib.metadata
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+__all__ = ["computing", "interleaved", "machine", "once"]
+
+
+def interleaved(
+    contestants: Mapping[str, Callable[[], object]],
+    rounds: int = 5,
+    measure: Callable[[Callable[[], object]], float] | None = None,
+) -> dict[str, float]:
+    """Median seconds of each contestant; every round runs all of them, so that noise hits all alike.
+
+    Args:
+        contestants: what to run, by name; each runs once unmeasured before.
+        rounds: how often.
+        measure: runs one and tells its seconds; `once` if none is given.
+    """
+    measure = measure or once
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for contestant in contestants.values():
+        contestant()
+    gc.disable()
+    for _ in range(rounds):
+        for name, contestant in contestants.items():
+            times[name].append(measure(contestant))
+    gc.enable()
+    return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+def once(contestant: Callable[[], object]) -> float:
+    """Seconds of one run."""
+    begin = time.perf_counter()
+    contestant()
+    return time.perf_counter() - begin
+
+
+def computing(contestant: Callable[[], object]) -> float:
+    """Seconds that one run on this thread keeps a core busy: what others do on the machine does not count."""
+    begin = time.thread_time()
+    contestant()
+    return time.thread_time() - begin
+
+
+def machine() -> dict[str, str | int]:
+    """The processor, its cores, and the versions of what runs on it."""
+    packages = {name: importlib.metadata.version(name) for name in ("fencepost", "numpy", "numba")}
+    return {"cpu": _processor(), "cores": os.cpu_count() or 1, "python": platform.python_version(), **packages}
+
+
+def _processor() -> str:
+    """The name of the processor, as far as the system tells it."""
+    listed = Path("/proc/cpuinfo")
+    if listed.exists():
+        for line in listed.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
