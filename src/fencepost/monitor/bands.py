@@ -17,8 +17,8 @@ import pyarrow as pa
 from fencepost.errors import FencepostError
 from fencepost.events import event_schema
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
-from fencepost.monitor.band_joins import BandJoin, Places, Triples, differing, no_triples
-from fencepost.monitor.band_rows import SideRows, deletions, key_texts, side_rows, together, waves
+from fencepost.monitor.band_joins import Actions, BandJoin, Places, Triples, differing, no_triples
+from fencepost.monitor.band_rows import History, SideRows, deletions, key_texts, side_rows, together
 from fencepost.monitor.band_rules import SIDES, BandRule, BandRules, Shape, band_rules
 from fencepost.monitor.clock import Clock
 from fencepost.monitor.found import (
@@ -65,12 +65,31 @@ class _Told(NamedTuple):
     others: Int64s
 
 
+class _Steps(NamedTuple):
+    """What the rows of one side do in one index."""
+
+    side: int
+    given: SideRows
+    was: Bools
+    """Whether the row was in the index; likewise `now`."""
+    now: Bools
+    moves: Bools
+    """Whether it was and is, as the same object in the same group."""
+    listed: Bools
+    """Whether all its pairs before and after are compared, not only those that differ told."""
+    moments: Int64s
+    """Its place in the order in which the rows of both sides are applied."""
+
+    def places(self, shape: Shape) -> Places:
+        """Where each row is afterwards."""
+        return Places(*(column[self.given.moved.offset :] for column in self.given.places[shape]))
+
+
 class Bands:
     """Rows of two streams and the band rules over them.
 
-    Each combination of columns that rules subtract and require to be equal is served by one `BandJoin`. Rows are
-    applied in waves of one side, in which no object occurs twice: the other side stands still meanwhile, so that the
-    rows of a wave are answered together.
+    Each combination of columns that rules subtract and require to be equal is served by one `BandJoin`, which takes
+    the rows of a batch, of both sides in their order, at once.
 
     Args:
         columns: that name the rows, and their sequence.
@@ -231,7 +250,8 @@ class Bands:
             pairs = join.pairs(LEFT, places, usable)
             join.drop_rules([slot for slot, _ in members])
             lefts = slots[usable[pairs.moves]]
-            inside = self._holding(table, LEFT, pairs, (left.positions(slice(None)).keys, lefts), left.times, expires)
+            keys, others = left.positions(slice(None)).keys, (History(self.states[RIGHT]), pairs.others)
+            inside = self._holding(table, LEFT, pairs, (keys, lefts), left.times, others, expires)
             found = found.joined(pairs._replace(moves=lefts, rules=numbers[pairs.rules]).only(inside))
         return found
 
@@ -242,6 +262,7 @@ class Bands:
         pairs: Triples,
         keys: tuple[dict[str, Int64s], Int64s],
         clocks: Int64s,
+        others: tuple[History, Int64s],
         expires: Int64s,
     ) -> Bools:
         """Which pairs within bands have the keys that rules ask for, and rules that have not expired.
@@ -252,15 +273,18 @@ class Bands:
             pairs: within bands.
             keys: columns of codes, and the place in them of each pair's move.
             clocks: the time at each of those places.
+            others: the rows of the other side, and the place of each pair's.
             expires: of the rules, on the clock.
 
         """
-        other, places = self.states[1 - side], keys[1]
-        latest = np.maximum(clocks[places], other.times[pairs.others])
-        holding: Bools = expires[pairs.rules] > self._clock.at_least(latest)
+        history, other_places = others
+        ends = expires[pairs.rules]
+        holding: Bools = np.ones(len(ends), np.bool_)
+        if (ends != NEVER).any():
+            holding = ends > self._clock.at_least(np.maximum(clocks[keys[1]], history.times[other_places]))
         for met in (
-            rules.asked_keys(side, keys[0], places, pairs.rules),
-            rules.asked_keys(1 - side, other.positions(slice(None)).keys, pairs.others, pairs.rules),
+            rules.asked_keys(side, *keys, pairs.rules),
+            rules.asked_keys(1 - side, history.keys, other_places, pairs.rules),
         ):
             if met is not None:
                 holding &= met
@@ -361,69 +385,108 @@ class Bands:
         )
         timed = self._clock.column is not None
         order = np.lexsort([ranks, of_side, times] if timed else [ranks, of_side])
+        moments = np.empty(len(order), np.int64)
+        moments[order] = np.arange(len(order))
+        own_moments = [moments[of_side == side] for side, _ in there]
+        histories = [History(state) for state in self.states]
+        for (side, each), own in zip(there, own_moments, strict=True):
+            histories[side] = History(self.states[side], each, own)
         expires = self._clock.instants(self._rules.expires)
         told: list[_Told] = []
-        for wave in waves(of_side[order], slots[order]):
-            chosen = order[wave]
-            side = int(of_side[chosen[0]])
-            own: Any = sides[side]
-            told += self._wave(side, own, numbers[chosen], expires)
-        places = np.empty(len(order), np.int64)
-        places[order] = np.arange(len(order))
-        return self._told(told, there, places)
-
-    def _wave(self, side: int, given: SideRows, at: Int64s, expires: Int64s) -> list[_Told]:
-        """Rows of one side, no two of one object: what each of them does; then they are where they are."""
-        told: list[_Told] = []
         for join in self._joins.values():
-            told += self._joined(side, given, join, at, expires)
-        rows, deleted, state = given.rows, given.deleted[at], self.states[side]
-        kept = at[~deleted]
+            steps = [self._steps(join, *each, own, expires) for each, own in zip(there, own_moments, strict=True)]
+            told += self._joined(join, steps, (of_side, numbers, slots, order), histories, expires)
+        for side, given in there:
+            self._settle(self.states[side], given)
+        return self._told(told, there, moments)
+
+    def _settle(self, state: State, given: SideRows) -> None:
+        """Let each object be where its last row says."""
+        lasts = np.flatnonzero(given.moved.is_last)
+        kept, gone = lasts[~given.deleted[lasts]], lasts[given.deleted[lasts]]
         positions = given.moved.positions.take(given.moved.offset + kept)
-        state.store(rows.slots[kept], rows.times[kept], positions)
-        state.forget(rows.slots[at[deleted]])
+        state.store(given.rows.slots[kept], given.rows.times[kept], positions)
+        state.forget(given.rows.slots[gone])
+
+    def _steps(self, join: BandJoin, side: int, given: SideRows, moments: Int64s, expires: Int64s) -> _Steps:
+        """What the rows of one side do in one index."""
+        moved, places = given.moved, given.places[join.shape]
+        before = moved.previous
+        was = (before >= 0) & places.usable[before]
+        now = places.usable[moved.offset :] & ~given.deleted
+        moves = was & now & ~moved.is_new & (places.groups[before] == places.groups[moved.offset :])
+        # What moves within its group, keeps its keys and meets no expiry needs no look at the pairs that stay.
+        plain = moves & (given.rows.times < expires[join.slots].min(initial=NEVER))
+        if (self._rules.detects[join.slots] & DETECTS["inside"]).any():
+            plain[:] = False
+        for column in self._rules.required[side]:
+            codes = moved.positions.keys[column]
+            plain &= codes[before] == codes[moved.offset :]
+        return _Steps(side, given, was, now, moves, ~plain, moments)
+
+    def _joined(
+        self,
+        join: BandJoin,
+        steps: Sequence[_Steps],
+        rows: tuple[Int64s, Int64s, Int64s, Int64s],
+        histories: Sequence[History],
+        expires: Int64s,
+    ) -> list[_Told]:
+        """What the rows of a batch do in one index, which then has them where they are.
+
+        Args:
+            join: the index.
+            steps: of each side that has rows.
+            rows: of both sides, one after the other: the side, the number in it and the slot of each row, and the
+                order in which they are applied.
+            histories: the rows of either side at every moment.
+            expires: of the rules, on the clock.
+
+        """
+        of_side, numbers, slots, order = rows
+
+        def ordered(columns: Sequence[Any]) -> Any:
+            return np.concatenate(columns)[order]
+
+        places = Places(*map(ordered, zip(*(each.places(join.shape) for each in steps), strict=True)))
+        flags = (ordered([getattr(each, name) for each in steps]) for name in ("was", "now", "moves", "listed"))
+        actions = Actions(of_side[order], slots[order], places, *flags)
+        found = (*join.replay(actions), join.cross(actions))
+        told: list[_Told] = []
+        for each in steps:
+            own = [pairs.only(actions.sides[pairs.moves] == each.side) for pairs in found]
+            begun, ceased, crossed = (pairs._replace(moves=numbers[order[pairs.moves]]) for pairs in own)
+            told += self._caused(join, each, begun, ceased, crossed, histories[1 - each.side], expires)
         return told
 
-    def _joined(self, side: int, given: SideRows, join: BandJoin, at: Int64s, expires: Int64s) -> list[_Told]:
-        """What the rows of a wave do in one index, which then has them where they are."""
-        rows, moved, rules, places = given.rows, given.moved, self._rules, given.places[join.shape]
-        slots, times, is_new = rows.slots[at], rows.times[at], moved.is_new[at]
-        before, after = moved.previous[at], moved.offset + at
-        was = (before >= 0) & places.usable[before]
-        now = places.usable[after] & ~given.deleted[at]
-        stays = was & now & ~is_new & (places.groups[before] == places.groups[after])
-        # What moves within its group, keeps its keys and meets no expiry needs no look at the pairs that stay.
-        plain = stays & (times < expires[join.slots].min(initial=NEVER))
-        for column in rules.required[side]:
-            codes = moved.positions.keys[column]
-            plain &= codes[before] == codes[after]
+    def _caused(
+        self,
+        join: BandJoin,
+        steps: _Steps,
+        begun: Triples,
+        ceased: Triples,
+        crossed: Triples,
+        others: History,
+        expires: Int64s,
+    ) -> list[_Told]:
+        """What the rows of one side do, given the pairs that each of them brings into bands, takes out and crosses."""
+        rules, side, given = self._rules, steps.side, steps.given
+        moved, times, is_new = given.moved, given.rows.times, given.moved.is_new
+        before, after = moved.previous, moved.offset + np.arange(len(times))
 
-        def holding(pairs: Triples, of: Int64s, position: Int64s) -> Triples:
-            pairs = pairs._replace(moves=of[pairs.moves])
-            at_place = (moved.positions.keys, position[pairs.moves])
-            return pairs.only(self._holding(rules, side, pairs, at_place, moved.clocks, expires))
+        def holding(pairs: Triples, position: Int64s) -> Triples:
+            own = (moved.positions.keys, position[pairs.moves])
+            theirs = (others, others.at(pairs.others, steps.moments[pairs.moves]))
+            return pairs.only(self._holding(rules, side, pairs, own, moved.clocks, theirs, expires))
 
-        def asked(chosen: Bools, position: Int64s) -> Triples:
-            of = np.flatnonzero(chosen)
-            return holding(join.pairs(side, places, position[of]), of, position)
-
-        held, holds = asked(was & ~plain, before), asked(now & ~plain, after)
-        moving = np.flatnonzero(stays)
-        values = places.values[after[moving]]
-        begun, ceased = join.move(side, slots[moving], values)
-        entered, exited = holding(begun, moving, after), holding(ceased, moving, before)
-        entered, exited = entered.only(plain[entered.moves]), exited.only(plain[exited.moves])
-        crossed = holding(join.cross(side, slots[moving], values), moving, after)
+        holds, held, crossed = holding(begun, after), holding(ceased, before), holding(crossed, after)
         had = rules.asked_keys(side, moved.positions.keys, before[crossed.moves], crossed.rules)
         crossed = crossed if had is None else crossed.only(had)
-        join.drop_rows(side, slots[was & ~stays])
-        join.add_rows(side, rows.slots[at], Places(*(column[after] for column in places)), np.flatnonzero(now & ~stays))
-
         returned = is_new[held.moves]
         left_behind, held = held.only(returned), held.only(~returned)
-        newly, no_longer = differing(held, holds)
+        entered, no_longer = differing(held, holds)
         expired = expires[no_longer.rules] <= times[no_longer.moves]
-        entered, exited = entered.joined(newly), exited.joined(no_longer.only(~expired))
+        exited = no_longer.only(~expired)
         ended = no_longer.only(expired).joined(left_behind)
         ends = expires[ended.rules]
         if self._clock.timeout is not None:
@@ -431,26 +494,23 @@ class Bands:
             ends = np.where(is_new[ended.moves], np.minimum(ends, gone), ends)
         if self._silent:
             entered = entered.only(~is_new[entered.moves])
-        inside = no_triples()
-        if (rules.detects[join.slots] & DETECTS["inside"]).any():
-            inside = holds.joined(asked(plain, after))
+        inside = holds if (rules.detects[join.slots] & DETECTS["inside"]).any() else no_triples()
 
         reasons = _time_reasons(expires[ended.rules], ends)
-        told = [self._found(side, given, at, ended, "exit", ENDED, ends, reasons)]
+        told = [self._found(side, given, ended, "exit", ENDED, ends, reasons)]
         for kind, phase, pairs in (
             ("exit", EXITED, exited),
             ("cross", CROSSED, crossed),
             ("enter", ENTERED, entered),
             ("inside", STAYED, inside),
         ):
-            told.append(self._found(side, given, at, pairs, kind, phase, times[pairs.moves], None))
+            told.append(self._found(side, given, pairs, kind, phase, times[pairs.moves], None))
         return [each for each in told if len(each.others)]
 
     def _found(
         self,
         side: int,
         given: SideRows,
-        at: Int64s,
         pairs: Triples,
         kind: str,
         phase: int,
@@ -460,7 +520,7 @@ class Bands:
         """Events of one kind, if rules ask for it; the places are those of the side's own positions."""
         wanted = (self._rules.detects[pairs.rules] & DETECTS[kind]) != 0
         pairs, times, reasons = pairs.only(wanted), times[wanted], None if reasons is None else reasons[wanted]
-        rows, moved = at[pairs.moves], given.moved
+        rows, moved = pairs.moves, given.moved
         before = moved.previous[rows]
         after = before if phase == ENDED else np.where(given.deleted[rows], -1, moved.offset + rows)
         before = before if phase == ENDED else np.where(moved.is_new[rows], -1, before)
@@ -521,7 +581,8 @@ class Bands:
         pairs = join.pairs(side, places, usable)
         own = slots[usable[pairs.moves]]
         keys = (state.positions(slice(None)).keys, own)
-        inside = self._holding(self._rules, side, pairs, keys, state.times, expires)
+        others = (History(self.states[1 - side]), pairs.others)
+        inside = self._holding(self._rules, side, pairs, keys, state.times, others, expires)
         lefts, rights = (own, pairs.others) if side == LEFT else (pairs.others, own)
         return Triples(lefts, rights, pairs.rules).only(inside)
 
