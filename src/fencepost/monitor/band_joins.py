@@ -59,7 +59,7 @@ class Actions(NamedTuple):
     moves: Bools
     """Whether it was and is, as the same object in the same group."""
     listed: Bools
-    """Whether all its pairs before and after are wanted, not only those that differ; so it is where it does not move."""
+    """Whether all its pairs before and after are wanted, not only those that differ; true where it does not move."""
 
 
 def no_triples() -> Triples:
@@ -191,6 +191,11 @@ class BandJoin:
 
     def _add(self, index: SSI, side: int, slots: Int64s, places: Places, chosen: Int64s) -> None:
         index.insert_many(SIDES[side], slots[chosen], places.values[chosen], self._groups_of(places, chosen))
+
+    def clear_rows(self) -> None:
+        """Take all rows of both sides out."""
+        for index in self._indexes():
+            index.clear_rows()
 
     def drop_rows(self, side: int, slots: Int64s) -> None:
         """Take rows out."""

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fencepost.errors import FencepostError
-from fencepost.events import event_schema
+from fencepost.events import Identities, event_schema
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.monitor.band_joins import Actions, BandJoin, Places, Triples, differing, no_triples
 from fencepost.monitor.band_rows import History, SideRows, deletions, key_texts, side_rows, together
@@ -33,6 +34,7 @@ from fencepost.monitor.found import (
     joined,
     written,
 )
+from fencepost.monitor.keyed_objects import KeyedObjects
 from fencepost.monitor.layers import Layers
 from fencepost.monitor.positions import Pairs, Positions
 from fencepost.monitor.rows import Rows, observed, read_rows, read_values, strings_of, without_late
@@ -40,9 +42,20 @@ from fencepost.monitor.state import State
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import DETECTS, NEVER, Snapshot, Table
 
-__all__ = ["Bands", "RuleChange"]
+__all__ = ["Bands", "Pairing", "RuleChange"]
 
 LEFT, RIGHT = 0, 1
+
+
+class Pairing(NamedTuple):
+    """What makes rows of two streams pairs, and what is told of them."""
+
+    deleted: str | None = None
+    """The boolean column that says that a row is gone."""
+    key: tuple[str, ...] = ()
+    """Columns that tell rows apart beside their id, and that the rows of a pair have in common."""
+    report: str = "pairs"
+    """Or "rules", for events that name only the row that moved, once for each rule."""
 
 
 class RuleChange(NamedTuple):
@@ -93,26 +106,27 @@ class Bands:
 
     Args:
         columns: that name the rows, and their sequence.
-        deleted: the boolean column that says that a row is gone.
         clock: of event time.
+        pairing: everything else that a caller chooses; None where there are no bands.
         silent: whether a row that is new enters without a word.
-        late: told about late rows.
+        late: told about late rows, with their side.
 
     """
 
     def __init__(
         self,
         columns: tuple[str, Sequence[str]],
-        deleted: str | None,
         clock: Clock,
+        pairing: Pairing | None = None,
         *,
         silent: bool,
-        late: Callable[[Any], None] | None,
+        late: Callable[[str, Any], None] | None,
     ) -> None:
-        self._columns, self._deleted, self._clock, self._silent, self._late = columns, deleted, clock, silent, late
+        self._columns, self._clock, self._silent, self._late = columns, clock, silent, late
+        self.pairing = pairing or Pairing()
         self.types: dict[str, AttributeType] = {}
         """Of every column that bands subtract or ever subtracted."""
-        self.states = (State(), State())
+        self.states = (self._no_rows(), self._no_rows())
         self.used: tuple[set[str], set[str]] = (set(), set())
         """The columns of `types` that each side has."""
         self.key_kinds: tuple[dict[str, str], dict[str, str]] = ({}, {})
@@ -120,13 +134,13 @@ class Bands:
         self.rows = self.late_rows = self.null_rows = 0
         self.events = dict.fromkeys(DETECTS, 0)
         self._version = 0
-        self._clear()
-
-    def _clear(self) -> None:
         self._rules = BandRules((self.states[LEFT].strings, self.states[RIGHT].strings))
         self._joins: dict[Shape, BandJoin] = {}
         self._askers: dict[Shape, BandJoin] = {}
         """Indexes of all rows that stand ready for rules to be asked about, until a row moves."""
+
+    def _no_rows(self) -> State:
+        return State(KeyedObjects(self.pairing.key) if self.pairing.key else None)
 
     # -- rules ---------------------------------------------------------------------------------------------
 
@@ -143,7 +157,8 @@ class Bands:
             known: types that columns of other events have.
 
         """
-        new = {rule.id: rule for rule in band_rules(after, after.in_force if before is None else after.unlike(before))}
+        rows = after.in_force if before is None else after.unlike(before)
+        new = {rule.id: rule for rule in band_rules(after, rows, self.pairing.key)}
         gone = {}
         if before is not None and len(self._rules):
             ids = before.rules.ids[before.unlike(after)].tolist()
@@ -159,7 +174,7 @@ class Bands:
                     f"{known[name]}, as the rules until now",
                     "Compile them with schema= naming that type.",
                 )
-        event_schema(pa.null(), pa.null(), {**self.types, **types})  # refuses names that events cannot have
+        self._schema(pa.null(), pa.null(), {**self.types, **types})  # refuses names that events cannot have
         ids = np.array(list(gone), np.int64)
         edited = set(ids[after.rows_of(ids) >= 0].tolist())
         reasons = {id: "edited" if id in edited else "paused" if id in after.paused else "removed" for id in gone}
@@ -171,10 +186,15 @@ class Bands:
         if not change.gone and not change.new:
             return self.no_events()
         self._track(change)
-        ids = np.array(sorted({rule.id for rule in (*change.gone, *change.new)}), np.int64)
-        was, is_now = (self._inside(rules, ids) for rules in (change.gone, change.new))
+        events = self.caused_by(change)
         self._drop(change.gone)
         self._put(change.new)
+        return events
+
+    def caused_by(self, change: RuleChange) -> Any:
+        """The events that a change of rules causes, whose columns are tracked already; the rules stay as they are."""
+        ids = np.array(sorted({rule.id for rule in (*change.gone, *change.new)}), np.int64)
+        was, is_now = (self._inside(rules, ids) for rules in (change.gone, change.new))
         begun, ended = differing(was, is_now)
         parts: list[tuple[Triples, Found]] = []
         versions = []
@@ -190,15 +210,27 @@ class Bands:
             times = np.maximum(self.states[LEFT].times[pairs.moves], self.states[RIGHT].times[pairs.others])
             parts.append((pairs, _ended(pairs, kind, times, codes[pairs.rules])))
             versions.append(own_versions[pairs.rules])
-        return self._told_without_rows(parts, ids, np.concatenate(versions))
+        return self._told_without_rows(parts, ids, np.concatenate(versions), change.version)
+
+    def track(self, types: Mapping[str, AttributeType], columns: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
+        """Keep columns from now on, whether rules need them yet or not.
+
+        Args:
+            types: of all columns that bands may subtract.
+            columns: of each side, those of them that it has, and its keys.
+
+        """
+        self.types = dict(sorted({**self.types, **types}.items()))
+        for state, used, (attributes, keys) in zip(self.states, self.used, columns, strict=True):
+            used.update(attributes)
+            state.track(dict.fromkeys(sorted(used)), tuple(sorted(keys)))
 
     def _track(self, change: RuleChange) -> None:
         """Keep the columns that new rules need."""
-        self.types = dict(sorted({**self.types, **change.types}.items()))
-        for side, state in enumerate(self.states):
-            self.used[side].update(rule.shape.columns[side] for rule in change.new)
-            keys = sorted({name for rule in change.new for name in rule.key_columns(side)})
-            state.track(dict.fromkeys(sorted(self.used[side])), tuple(keys))
+        shapes = {rule.shape for rule in change.new}
+        attributes = ({shape.columns[side] for shape in shapes} for side in (LEFT, RIGHT))
+        keys = ({name for rule in change.new for name in rule.key_columns(side)} for side in (LEFT, RIGHT))
+        self.track(change.types, [(tuple(one), tuple(two)) for one, two in zip(attributes, keys, strict=True)])
 
     def _drop(self, rules: Sequence[BandRule]) -> None:
         for shape, members in self._rules.by_shape([self._rules.slots[rule.id] for rule in rules]).items():
@@ -223,16 +255,21 @@ class Bands:
     def _filled(self, shape: Shape) -> BandJoin:
         """An index with all rows and no rules."""
         join = BandJoin(shape)
+        self._fill(join)
+        return join
+
+    def _fill(self, join: BandJoin) -> None:
         for side in (LEFT, RIGHT):
             slots, places = self._placed(join, side)
             join.add_rows(side, slots, places, np.flatnonzero(places.usable))
-        return join
 
-    def _rebuild(self) -> None:
-        """Index everything anew, where slots or codes are no longer what they were."""
-        rules = [rule for rule in self._rules.rules if rule is not None]
-        self._clear()
-        self._put(rules)
+    def _reindex(self) -> None:
+        """Index all rows anew, where slots or codes are no longer what they were; the rules stay."""
+        self._rules.recode((self.states[LEFT].strings, self.states[RIGHT].strings))
+        self._askers.clear()
+        for join in self._joins.values():
+            join.clear_rows()
+            self._fill(join)
 
     def _inside(self, rules: Sequence[BandRule], ids: Int64s) -> Triples:
         """The pairs inside rules now: slots of the left and the right row, and the place of the rule's id in `ids`."""
@@ -307,14 +344,15 @@ class Bands:
         for side, table in enumerate(tables):
             if table is None:
                 continue
-            values, deleted = self._values(side, table, kinds[side]), deletions(table, self._deleted)
+            values, deleted = self._values(side, table, kinds[side]), deletions(table, self.pairing.deleted)
             told = observed(values) | deleted
             rows, own_type = read_rows(table, self.states[side], self._columns, self._clock, values, told, time_type)
             if len(rows.numbers):
                 time_type = own_type
-                if side == LEFT and objects is not None and rows.objects.type != objects:
+                id_type = self.states[side].objects.ids(rows.objects).type
+                if side == LEFT and objects is not None and id_type != objects:
                     raise FencepostError(
-                        f"left rows named by {rows.objects.type} beside objects of type {objects}",
+                        f"left rows named by {id_type} beside objects of type {objects}",
                         "one type, since both are the objects of events",
                         f"Cast the column {self._columns[0]}.",
                     )
@@ -334,7 +372,7 @@ class Bands:
         values = read_values(table, {name: self.types[name] for name in sorted(used)}, {})
         for name, strings in self.states[side].strings.items():
             array = table.arrow(name)
-            if name in self._rules.required[side]:
+            if name in self._rules.compared[side]:
                 strings_of(array, name)  # refuses what cannot equal the strings of rules
             texts, kind = key_texts(array, name, self.types[name] if name in used else None)
             if kind is not None and kinds.setdefault(name, kind) != kind:
@@ -367,7 +405,8 @@ class Bands:
             state.make_room()
         timed = self._clock.column is not None
         if timed and len(rows.numbers):
-            rows, late = without_late(rows, table, state, self._late)
+            tell = None if self._late is None else partial(self._late, SIDES[side])
+            rows, late = without_late(rows, table, state, tell)
             self.late_rows += late
         moves = side_rows(rows, deleted[rows.numbers], state, self._clock.timeout, timed=timed)
         for shape, join in self._joins.items():
@@ -417,11 +456,13 @@ class Bands:
         moves = was & now & ~moved.is_new & (places.groups[before] == places.groups[moved.offset :])
         # What moves within its group, keeps its keys and meets no expiry needs no look at the pairs that stay.
         plain = moves & (given.rows.times < expires[join.slots].min(initial=NEVER))
-        if (self._rules.detects[join.slots] & DETECTS["inside"]).any():
-            plain[:] = False
         for column in self._rules.required[side]:
             codes = moved.positions.keys[column]
             plain &= codes[before] == codes[moved.offset :]
+        if self._silent:
+            plain |= moved.is_new & ~was  # enters without a word
+        if (self._rules.detects[join.slots] & DETECTS["inside"]).any():
+            plain[:] = False
         return _Steps(side, given, was, now, moves, ~plain, moments)
 
     def _joined(
@@ -484,7 +525,7 @@ class Bands:
         crossed = crossed if had is None else crossed.only(had)
         returned = is_new[held.moves]
         left_behind, held = held.only(returned), held.only(~returned)
-        entered, no_longer = differing(held, holds)
+        entered, no_longer = _changes(held, holds, steps.moves & steps.listed)
         expired = expires[no_longer.rules] <= times[no_longer.moves]
         exited = no_longer.only(~expired)
         ended = no_longer.only(expired).joined(left_behind)
@@ -538,7 +579,7 @@ class Bands:
             or any(one is not other for one, other in zip(state.strings.values(), strings, strict=True))
             for state, (objects, strings) in zip(self.states, before, strict=True)
         ):
-            self._rebuild()
+            self._reindex()
 
     # -- time ----------------------------------------------------------------------------------------------
 
@@ -564,7 +605,8 @@ class Bands:
         pairs, ends = pairs.only(wanted), ends[wanted]
         reasons = _time_reasons(expires[pairs.rules], ends)
         found = [(pairs, _ended(pairs, "exit", ends, reasons))]
-        events = self._told_without_rows(found, self._rules.ids, self._rules.versions[pairs.rules])
+        versions = self._rules.versions[pairs.rules]
+        events = self._told_without_rows(found, self._rules.ids, versions, self._version)
         for side, slots in enumerate(silent):
             for join in self._joins.values():
                 places = join.places(side, self.states[side].positions(slots), self.states[side].strings)
@@ -589,19 +631,21 @@ class Bands:
     # -- keeping it ----------------------------------------------------------------------------------------
 
     def restore(self, states: Sequence[State], kinds: tuple[dict[str, str], dict[str, str]]) -> None:
-        """Take over rows that were saved under the same rules."""
+        """Take over rows that were saved under the same rules, in place of those that are there."""
         self.states, self.key_kinds = (states[LEFT], states[RIGHT]), kinds
         self.rows = self.late_rows = self.null_rows = 0  # the monitor has the counts of both
         self.events = dict.fromkeys(DETECTS, 0)
-        self._rebuild()
+        self._reindex()
 
     # -- questions -----------------------------------------------------------------------------------------
 
     def inside(self, rule: BandRule) -> list[tuple[Any, Any]]:
         """The pairs that are inside a rule now."""
         pairs = self._inside([rule], np.array([rule.id]))
-        lefts = self.states[LEFT].objects.values(pairs.moves).to_pylist()
-        rights = self.states[RIGHT].objects.values(pairs.others).to_pylist()
+        lefts, rights = (
+            state.objects.ids(state.objects.values(slots)).to_pylist()
+            for state, slots in zip(self.states, (pairs.moves, pairs.others), strict=True)
+        )
         return list(zip(lefts, rights, strict=True))
 
     # -- events --------------------------------------------------------------------------------------------
@@ -623,13 +667,16 @@ class Bands:
             parts.append(found._replace(rows=found.rows + rows_before[side], before=shifted[0], after=shifted[1]))
         found, others = joined(parts), np.concatenate(partners)
         is_left = np.repeat([side == LEFT for side, *_ in told], [len(each.others) for each in told])
+        if self.pairing.report == "rules":
+            once = _each_once([found.rows, found.rules, found.times, found.phases])
+            found, others, is_left = found.take(once), others[once], is_left[once]
         own = of_row[found.rows]
         lefts, rights = np.where(is_left, own, others), np.where(is_left, others, own)
         one, two = self._identities(lefts, rights)
         by_time = np.where(found.phases == ENDED, found.times, 0)
         by = [two.highs, two.lows, one.highs, one.lows, self._rules.ids[found.rules], by_time, found.phases]
         order = np.lexsort([*by, places[found.rows]])
-        found, lefts, rights = found.take(order), lefts[order], rights[order]
+        found, lefts, rights, is_left = found.take(order), lefts[order], rights[order], is_left[order]
         caused = found.phases != ENDED  # what time ended has no row, and so no sequence
         sequences = []
         for column in zip(*(each.rows.sequences for _, each in there), strict=True):
@@ -637,14 +684,19 @@ class Bands:
             sequences.append((ordinals[found.rows], known[found.rows] & caused))
         positions = together([each.moved.positions for _, each in there], self.types)
         ids, versions = self._rules.ids[found.rules], self._rules.versions[found.rules]
-        return self._written(found, ids, versions, positions, (lefts, rights), sequences)
+        return self._written(found, ids, versions, positions, (lefts, rights), is_left, sequences, self._version)
 
-    def _told_without_rows(self, parts: Sequence[tuple[Triples, Found]], ids: Int64s, versions: Int64s) -> Any:
+    def _told_without_rows(
+        self, parts: Sequence[tuple[Triples, Found]], ids: Int64s, versions: Int64s, snapshot_version: int
+    ) -> Any:
         """Events that no row caused, by time, rule and rows; `ids` has the rules that the pairs refer to."""
         found = joined([each for _, each in parts])
         if not len(found.rules):
             return self.no_events()
         lefts, rights = (np.concatenate([pairs[place] for pairs, _ in parts]) for place in (LEFT, RIGHT))
+        if self.pairing.report == "rules":
+            once = _each_once([found.rules, found.times, found.detects, lefts])
+            found, versions, lefts, rights = found.take(once), versions[once], lefts[once], rights[once]
         rule_ids = ids[found.rules]
         one, two = self._identities(lefts, rights)
         order = np.lexsort([two.highs, two.lows, one.highs, one.lows, rule_ids, found.times])
@@ -654,7 +706,10 @@ class Bands:
         positions = together([self.states[LEFT].positions(lefts)], self.types)
         absent = (np.zeros(len(order), np.int64), np.zeros(len(order), np.bool_))
         sequences = [absent] * len(self._columns[1])
-        return self._written(found, rule_ids[order], versions[order], positions, (lefts, rights), sequences)
+        is_left = np.ones(len(order), np.bool_)
+        rule_ids, versions = rule_ids[order], versions[order]
+        pairs = (lefts, rights)
+        return self._written(found, rule_ids, versions, positions, pairs, is_left, sequences, snapshot_version)
 
     def _identities(self, lefts: Int64s, rights: Int64s) -> Any:
         return self.states[LEFT].objects.identities(lefts), self.states[RIGHT].objects.identities(rights)
@@ -666,34 +721,75 @@ class Bands:
         versions: Int64s,
         positions: Positions,
         pairs: tuple[Int64s, Int64s],
+        is_left: Bools,
         sequences: Sequence[tuple[Int64s, Bools]],
+        snapshot_version: int,
     ) -> Any:
+        """The event table, counted; `is_left` says which of the two rows an event is about."""
         for kind, bit in DETECTS.items():
             self.events[kind] += int((found.detects == bit).sum())
-        objects, others = (state.objects.values(slots) for state, slots in zip(self.states, pairs, strict=True))
-        one, two = self._identities(*pairs)
+        values = [state.objects.values(slots) for state, slots in zip(self.states, pairs, strict=True)]
+        named = [state.objects.ids(each) for state, each in zip(self.states, values, strict=True)]
+        identities = list(self._identities(*pairs))
+        if self.pairing.report == "rules":
+            for side, hidden in ((LEFT, ~is_left), (RIGHT, is_left)):
+                named[side] = pc.if_else(pa.array(hidden), pa.scalar(None, named[side].type), named[side])
+                identities[side] = Identities(*(np.where(hidden, 0, column) for column in identities[side]))
         assert self._clock.type is not None, "there are rows, so there was a time"
-        return written(
+        events = written(
             found,
             ids,
             versions,
             positions,
-            objects,
-            one,
+            named[LEFT],
+            identities[LEFT],
             sequences,
             self._clock.type,
             self.types,
-            self._version,
-            (others, two),
+            snapshot_version,
+            (named[RIGHT], identities[RIGHT]),
         )
+        for place, name in enumerate(self.pairing.key):
+            events = events.append_column(name, values[LEFT].field(place))
+        return events
 
     def no_events(self) -> Any:
         """A table without rows."""
         object_type, other_type = (
-            pa.null() if state.objects.type is None else state.objects.type for state in self.states
+            pa.null() if state.objects.id_type is None else state.objects.id_type for state in self.states
         )
         time_type = pa.null() if self._clock.type is None else self._clock.type.arrow
-        return event_schema(object_type, time_type, self.types, other_type).empty_table()
+        return self._schema(object_type, time_type, self.types, other_type).empty_table()
+
+    def _schema(self, object: Any, time: Any, types: Mapping[str, AttributeType], other: Any = None) -> Any:
+        """The schema of events, with the columns of the key behind the others."""
+        schema, keyed = event_schema(object, time, types, other), self.states[LEFT].objects.type
+        for place, name in enumerate(self.pairing.key):
+            if name in schema.names:
+                raise FencepostError(
+                    f"key={name!r}, which events have as a column already",
+                    "a column name that no other event column has",
+                    f"Rename {name} in both streams and in the rules.",
+                )
+            schema = schema.append(pa.field(name, pa.null() if keyed is None else keyed.field(place).type))
+        return schema
+
+
+def _changes(held: Triples, holds: Triples, compared: Bools) -> tuple[Triples, Triples]:
+    """The pairs of rows that are only after, and only before; of rows that are not compared, all of them."""
+    was, is_now = compared[held.moves], compared[holds.moves]
+    newly, no_longer = differing(held.only(was), holds.only(is_now))
+    return holds.only(~is_now).joined(newly), held.only(~was).joined(no_longer)
+
+
+def _each_once(columns: Sequence[Any]) -> Int64s:
+    """The places of items, one of those that are equal in all columns."""
+    order = np.lexsort(columns)
+    differs = np.ones(len(order), np.bool_)
+    differs[1:] = False
+    for column in columns:
+        differs[1:] |= column[order][1:] != column[order][:-1]
+    return order[differs]
 
 
 def _ended(pairs: Triples, kind: str, times: Int64s, reasons: UInt8s) -> Found:

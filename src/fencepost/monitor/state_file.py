@@ -14,11 +14,12 @@ from fencepost.errors import FencepostError
 from fencepost.monitor.band_rules import SIDES
 from fencepost.monitor.bands import Bands
 from fencepost.monitor.layers import Layers
+from fencepost.monitor.objects import Objects
 from fencepost.monitor.positions import NO_KEY, Positions
 from fencepost.monitor.state import State
 from fencepost.ordinals import AttributeType
 
-__all__ = ["read", "state_of", "table_of", "write"]
+__all__ = ["read", "side_of", "state_of", "table_of", "write"]
 
 _FORMAT = 1
 _METADATA = b"fencepost.monitor"
@@ -108,11 +109,12 @@ def read(
         raise FencepostError(
             f"{path} in format {header['format']}", f"format {_FORMAT}", "Restore it with the version that saved it."
         )
-    for name, value in settings.items():
-        if header["settings"][name] != value:
+    for name in {**header["settings"], **settings}:
+        value, saved = settings.get(name), header["settings"].get(name)
+        if value != saved:
             raise FencepostError(
                 f"a Monitor with {name}={value!r}",
-                f"{name}={header['settings'][name]!r}, as in {path}",
+                f"{name}={saved!r}, as in {path}",
                 "Build the Monitor with the settings of the one that saved.",
             )
     _compare_rules(path, header, rules, bands)
@@ -121,8 +123,7 @@ def read(
     for side, (name, count) in enumerate(zip(SIDES, counts, strict=True)):
         chosen = [column for column in table.column_names if column.startswith(f"{name} ")]
         own = table.select(chosen).rename_columns([column[len(name) + 1 :] for column in chosen]).slice(0, count)
-        types = {column: bands.types[column] for column in sorted(bands.used[side])}
-        sides.append(state_of(own, _SideColumns(types, sorted(bands.states[side].strings))))
+        sides.append(side_of(own, bands, side))
     kinds = header.get("key_kinds", ({}, {}))
     return state_of(table.slice(0, objects), rules), header["kept"], (sides, (kinds[0], kinds[1]))
 
@@ -139,9 +140,16 @@ def table_of(state: State) -> Any:
     return pa.table(columns)
 
 
-def state_of(table: Any, rules: Columns) -> State:
+def side_of(table: Any, bands: Bands, side: int) -> State:
+    """The rows of one side that `table_of` wrote, for band rules that may use other columns by now."""
+    types = {column: bands.types[column] for column in sorted(bands.used[side])}
+    columns = _SideColumns(types, sorted(bands.states[side].strings))
+    return state_of(table, columns, bands.states[side].objects.emptied())
+
+
+def state_of(table: Any, rules: Columns, objects: Objects | None = None) -> State:
     """The state that `table_of` wrote, for rules that may use other columns by now."""
-    state = State()
+    state = State(objects)
     state.track(rules.types, tuple(sorted(rules.keys)))
     if len(table):
         objects = table["object"].combine_chunks()

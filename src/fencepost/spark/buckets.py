@@ -9,7 +9,7 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,33 +23,25 @@ from fencepost.monitor.layers import Layers
 from fencepost.monitor.state_file import state_of, table_of
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import DETECTS
-from fencepost.spark.versions import Claim, Claims, current_micro_batch
-from fencepost.spark.worker import Published, Source, newest_usable, snapshot_at
+from fencepost.spark.packing import CLOCK, EVENTS_AT_ONCE, MOST_ROWS, ROWS, VERSION, packed_bytes, packed_table
+from fencepost.spark.stepping import instant_of, keep_late, last_snapshot, version_in_force
+from fencepost.spark.worker import Published, Source
 
 __all__ = [
-    "CLOCK",
     "METERS",
     "OBJECT",
-    "PACKED",
-    "ROWS",
     "STATE",
     "STEPPED",
     "TIME",
-    "VERSION",
     "WatchTask",
-    "pack",
     "save_buckets",
     "state_header",
     "state_rows",
     "step",
-    "unpack",
     "watch_sorted",
 ]
 
 OBJECT, TIME = "fencepost object", "fencepost time"
-ROWS, VERSION, CLOCK = range(3)
-"""What a packed row holds: rows of a bucket, the number of a version, or a time that has come."""
-PACKED = "bucket int, kind int, number bigint, payload binary"
 STATE = "version bigint, blob binary"
 METERS = ("rows", "late", "null_rows", *DETECTS, "nanoseconds", "version", "rules", "rejected")
 STEPPED = ", ".join(["payload binary", *(f"{name} bigint" for name in METERS)])
@@ -57,10 +49,7 @@ STEPPED = ", ".join(["payload binary", *(f"{name} bigint" for name in METERS)])
 _FORMAT = 1
 _HASH = "xxhash64"
 _METADATA = b"fencepost.bucket"
-_MOST_ROWS = 1_000_000
-_EVENTS_AT_ONCE = 65_536
 _HELD = 4
-_RENEWED_EVERY = timedelta(minutes=5)
 
 
 class WatchTask(NamedTuple):
@@ -88,51 +77,6 @@ class WatchTask(NamedTuple):
     """The Arrow schema of events, as Spark has it."""
 
 
-# -- before the shuffle ------------------------------------------------------------------------------------
-
-
-def pack(batches: Iterable[Any]) -> Iterator[Any]:
-    """For mapInArrow: the rows of a partition as one packed row per bucket; the last column is the bucket."""
-    waiting: list[Any] = []
-    for batch in batches:
-        waiting.append(batch)
-        if sum(each.num_rows for each in waiting) >= _MOST_ROWS:
-            yield _packed(waiting)
-            waiting = []
-    if waiting:
-        yield _packed(waiting)
-
-
-def _packed(batches: list[Any]) -> Any:
-    table = pa.Table.from_batches(batches)
-    buckets = table.column(table.num_columns - 1).to_numpy()
-    rows = table.drop_columns(table.column_names[-1:]).take(pa.array(np.argsort(buckets, kind="stable")))
-    present, counts = np.unique(buckets, return_counts=True)
-    starts = np.cumsum(counts) - counts
-    payloads = [_bytes(rows.slice(start, count)) for start, count in zip(starts.tolist(), counts.tolist(), strict=True)]
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array(present, pa.int32()),
-            pa.array([ROWS] * len(payloads), pa.int32()),
-            pa.nulls(len(payloads), pa.int64()),
-            pa.array(payloads, pa.binary()),
-        ],
-        names=["bucket", "kind", "number", "payload"],
-    )
-
-
-def _bytes(table: Any) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(memoryview(sink.getvalue()))
-
-
-def _table(payload: bytes) -> Any:
-    with pa.ipc.open_stream(payload) as reader:
-        return reader.read_all()
-
-
 # -- one step of one bucket --------------------------------------------------------------------------------
 
 
@@ -154,11 +98,12 @@ def step(key: tuple[Any, ...], frames: Iterable[Any], state: Any, task: WatchTas
     for frame in frames:
         for kind, number, payload in zip(frame["kind"], frame["number"], frame["payload"], strict=True):
             if kind == ROWS:
-                tables.append(_table(payload))
+                tables.append(packed_table(payload))
             else:
                 markers[kind].append(int(number))
     before = _State(*state.get) if state.exists else _seeded(task, bucket)
-    claim = _version_in_force(task, before, max(markers[VERSION], default=None))
+    held, newest = None if before is None else before.version, max(markers[VERSION], default=None)
+    claim = version_in_force(task, held, newest, "watch")
     monitor = _monitor(task, _layers_at(task, claim.version if before is None else before.version), bucket)
     if before is not None:
         _take_state(monitor, before.blob, task)
@@ -174,47 +119,13 @@ def step(key: tuple[Any, ...], frames: Iterable[Any], state: Any, task: WatchTas
     counters = monitor.counters
     meter = [counters["rows"], counters["late"], counters["null"], *(counters["events"][kind] for kind in DETECTS)]
     meter += [time.perf_counter_ns() - begin, claim.version, len(monitor._layers), claim.rejected]
-    payload = _bytes(events) if events.num_rows else None
+    payload = packed_bytes(events) if events.num_rows else None
     yield pd.DataFrame({"payload": [payload], **{name: [figure] for name, figure in zip(METERS, meter, strict=True)}})
 
 
 class _State(NamedTuple):
     version: int
     blob: bytes
-
-
-def _version_in_force(task: WatchTask, before: "_State | None", newest: int | None) -> Claim:
-    """The version from this step on: the same in all buckets, and again when the micro-batch is repeated."""
-    if not task.follow or not isinstance(task.source, Published):
-        return Claim(task.planned, 0)
-    source, batch = task.source, current_micro_batch()
-    held = None if before is None else before.version
-    if newest is None:
-        if held is None:
-            raise FencepostError(
-                f"rows before any version of {source.directory}",
-                "a marker of each published version",
-                "Start the query anew; if that does not help, publish the rules again.",
-            )
-        claim = Claim(held, 0)
-    elif batch is None:
-        claim = Claim(newest, 0)
-    else:
-        claim = Claims(source.versions).claim(batch, lambda: newest_usable(source, newest, held))
-    _renew_lease(source, claim.version)
-    return claim
-
-
-_renewed: dict[tuple[str, int], float] = {}
-
-
-def _renew_lease(source: Published, version: int) -> None:
-    """Keep the version in force from being collected, as long as the query runs."""
-    batch, now = current_micro_batch(), time.monotonic()
-    place = (source.directory, version)
-    if batch is not None and now - _renewed.get(place, -1e9) > _RENEWED_EVERY.total_seconds():
-        _renewed[place] = now
-        source.versions.lease(version, f"watch {batch.query}")
 
 
 _layers: "OrderedDict[tuple[Source, int, tuple[tuple[str, str], ...]], Layers]" = OrderedDict()
@@ -225,16 +136,8 @@ def _layers_at(task: WatchTask, version: int) -> Layers:
     place = (task.source, version, task.attributes)
     found = _layers.pop(place, None)
     if found is None:
-        try:
-            snapshot = snapshot_at(task.source, version)
-        except FencepostError as error:
-            raise FencepostError(
-                f"objects whose last rules were version {version}, which cannot be loaded ({error.got})",
-                "that version, to tell which rules they leave",
-                "Put the version back from a copy, or start with a new checkpoint.",
-            ) from None
         types = {name: AttributeType.parse(kind) for name, kind in task.attributes}
-        found = Layers(snapshot, None, types, task.keys)
+        found = Layers(last_snapshot(task.source, version), None, types, task.keys)
     _layers[place] = found
     while len(_layers) > _HELD:
         _layers.popitem(last=False)
@@ -263,11 +166,7 @@ def _advanced(monitor: Monitor, ordinal: int) -> Any:
     """What ends because a time has come."""
     kind = monitor._clock.type
     assert kind is not None, "the clock was started"
-    if kind.kind == "bigint":
-        return monitor.advance(ordinal)
-    instant = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ordinal)
-    given = {"date": instant.date(), "timestamp_ntz": instant.replace(tzinfo=None)}
-    return monitor.advance(given.get(kind.kind, instant))
+    return monitor.advance(instant_of(ordinal, kind))
 
 
 # -- state -------------------------------------------------------------------------------------------------
@@ -286,7 +185,7 @@ def _blob(monitor: Monitor, task: WatchTask) -> bytes:
         "keys": list(task.keys),
     }
     table = table_of(monitor._state)
-    return _bytes(table.replace_schema_metadata({_METADATA: json.dumps(header)}))
+    return packed_bytes(table.replace_schema_metadata({_METADATA: json.dumps(header)}))
 
 
 def _fixed_rules(task: WatchTask) -> str | None:
@@ -296,12 +195,12 @@ def _fixed_rules(task: WatchTask) -> str | None:
 
 def state_header(blob: bytes) -> dict[str, Any]:
     """What a blob says about itself."""
-    header: dict[str, Any] = json.loads(_table(blob).schema.metadata[_METADATA])
+    header: dict[str, Any] = json.loads(packed_table(blob).schema.metadata[_METADATA])
     return header
 
 
 def _take_state(monitor: Monitor, blob: bytes, task: WatchTask) -> None:
-    table = _table(blob)
+    table = packed_table(blob)
     header = json.loads(table.schema.metadata[_METADATA])
     if header["format"] != _FORMAT:
         raise FencepostError(
@@ -365,7 +264,7 @@ def state_rows(batches: Iterable[Any], header: Mapping[str, Any], schema: Any) -
     """For mapInArrow over versions and blobs of state: one row per object, with its last time and values."""
     for batch in batches:
         for version, blob in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-            table = _table(blob)
+            table = packed_table(blob)
             columns = {"object": table["object"], "time": _decoded(table["time"], header["clock"]["type"])}
             columns["snapshot_version"] = pa.array(np.full(len(table), version))
             for name, kind in header["attributes"].items():
@@ -385,39 +284,13 @@ def _decoded(column: Any, kind: str) -> Any:
 
 def _keep_late(late: Any, task: WatchTask, bucket: int) -> None:
     """Write late rows to a file that a repeated micro-batch replaces by the same."""
-    import pyarrow.parquet as pq
-
-    batch = current_micro_batch()
-    folder = Path(str(task.late))
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{0 if batch is None else batch.number:08}-{bucket:05}.parquet"
     names = {OBJECT: "object", TIME: "time"}
     table = late.drop_columns([name for name, _ in task.twice])
     table = table.rename_columns([names.get(name, name) for name in table.column_names])
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
-    pq.write_table(table, partial)
-    partial.replace(file)
+    keep_late(table, Path(str(task.late)), bucket)
 
 
-# -- after the state operator ------------------------------------------------------------------------------
-
-
-def unpack(batches: Iterable[Any]) -> Iterator[Any]:
-    """For mapInArrow: the events of packed rows; the first column is the payload."""
-    waiting: list[Any] = []
-    for batch in batches:
-        for payload in batch.column(0).to_pylist():
-            waiting.append(_table(payload))
-            if sum(table.num_rows for table in waiting) >= _EVENTS_AT_ONCE:
-                yield from _together(waiting)
-                waiting = []
-    if waiting:
-        yield from _together(waiting)
-
-
-def _together(tables: list[Any]) -> Iterator[Any]:
-    table = pa.concat_tables(tables).combine_chunks()
-    yield from table.to_batches(max_chunksize=_EVENTS_AT_ONCE)
+# -- events -----------------------------------------------------------------------------------------------
 
 
 def _as_declared(events: Any, task: WatchTask) -> Any:
@@ -437,7 +310,7 @@ def watch_sorted(batches: Iterable[Any], task: WatchTask) -> Iterator[Any]:
     waiting: list[Any] = []
     for batch in batches:
         waiting.append(batch)
-        if sum(each.num_rows for each in waiting) >= _MOST_ROWS // 4:
+        if sum(each.num_rows for each in waiting) >= MOST_ROWS // 4:
             rows = pa.Table.from_batches(waiting).combine_chunks()
             cut = _last_object(rows.column(OBJECT))
             if cut:
@@ -457,4 +330,4 @@ def _last_object(objects: Any) -> int:
 def _told(monitor: Monitor, rows: Any, task: WatchTask) -> Iterator[Any]:
     events = monitor.update(_columns(rows, task))
     if events.num_rows:
-        yield from _as_declared(events, task).combine_chunks().to_batches(max_chunksize=_EVENTS_AT_ONCE)
+        yield from _as_declared(events, task).combine_chunks().to_batches(max_chunksize=EVENTS_AT_ONCE)

@@ -230,6 +230,14 @@ class SSI(BandIndex):
         discard_all(self._order[side], groups, keys, slots)
         self._release(groups[slots].astype(np.int64))
 
+    def clear_rows(self) -> None:
+        """Take all rows of both sides out; the queries stay."""
+        for side, table in enumerate(self._rows):
+            numbers = table.columns[ROW_GROUP][table.slots()].astype(np.int64)
+            table.clear()
+            self._order[side] = with_majors(empty_ordered(with_keys=True), len(self._uses))
+            self._release(numbers)
+
     @override
     def _move(self, side: int, slots: Int64s, keys: Int64s) -> Moves:
         others, view = self._row_list(1 - side), self._view()
