@@ -1,6 +1,5 @@
 """Band rules as a monitor holds them: what each asks of a pair, and columns by slot for many pairs at once."""
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
@@ -13,9 +12,9 @@ from fencepost.indexes.registry import Bounds
 from fencepost.monitor.positions import NO_KEY, KeyStrings
 from fencepost.ordinals import DOUBLE
 from fencepost.snapshot import Snapshot
-from fencepost.snapshot.columns import BandColumns
+from fencepost.snapshot.columns import key_pairs
 
-__all__ = ["SIDES", "BandRule", "BandRules", "Shape", "band_rules", "key_columns"]
+__all__ = ["SIDES", "BandRule", "BandRules", "Shape", "band_rules"]
 
 SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
@@ -101,27 +100,14 @@ def band_rules(snapshot: Snapshot, rows: Int64s, key: Sequence[str] = ()) -> lis
                 int(rules.detects[row]),
                 bool(rules.initial[row]),
                 int(rules.expires[row]),
-                Shape((left, right), is_float, tuple(dict.fromkeys((*_pairs(same), *zip(key, key, strict=True))))),
+                Shape((left, right), is_float, tuple(dict.fromkeys((*key_pairs(same), *zip(key, key, strict=True))))),
                 lower,
                 upper,
                 (bool(bands.lower_closed[place]) or lower is None, bool(bands.upper_closed[place]) or upper is None),
-                (_pairs(left_keys), _pairs(right_keys)),
+                (key_pairs(left_keys), key_pairs(right_keys)),
             )
         )
     return found
-
-
-def key_columns(bands: BandColumns | None) -> set[str]:
-    """The columns of both sides that bands compare for equality."""
-    if bands is None:
-        return set()
-    same = {name for text in bands.same.unique().to_pylist() for pair in _pairs(text) for name in pair}
-    texts = [*bands.left_keys.unique().to_pylist(), *bands.right_keys.unique().to_pylist()]
-    return same | {name for text in texts for name, _ in _pairs(text)}
-
-
-def _pairs(text: str) -> tuple[tuple[str, str], ...]:
-    return tuple((one, other) for one, other in json.loads(text))
 
 
 def _bound(bound: float, is_float: bool, id: int) -> float | None:

@@ -1,5 +1,6 @@
 """Rules as a snapshot takes them: columns of arrays, bound to types, nothing left to parse."""
 
+import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ __all__ = [
     "RuleColumns",
     "detect_flags",
     "detect_names",
+    "key_columns",
+    "key_pairs",
 ]
 
 DETECTS = {"inside": 1, "enter": 2, "exit": 4, "cross": 8}
@@ -74,6 +77,20 @@ class BandColumns(NamedTuple):
     upper: Float64s
     lower_closed: Bools
     upper_closed: Bools
+
+
+def key_columns(bands: BandColumns | None) -> set[str]:
+    """The columns of both sides that bands compare for equality."""
+    if bands is None:
+        return set()
+    same = {name for text in bands.same.unique().to_pylist() for pair in key_pairs(text) for name in pair}
+    texts = [*bands.left_keys.unique().to_pylist(), *bands.right_keys.unique().to_pylist()]
+    return same | {name for text in texts for name, _ in key_pairs(text)}
+
+
+def key_pairs(text: str) -> tuple[tuple[str, str], ...]:
+    """The pairs in one item of `same`, `left_keys` or `right_keys`."""
+    return tuple((one, other) for one, other in json.loads(text))
 
 
 class CompiledColumns(NamedTuple):
