@@ -1,4 +1,4 @@
-"""match and watch on Spark against plans that do nothing and against joins: CPU seconds of the whole process tree.
+"""match, watch and bands on Spark, against plans that do nothing and joins: CPU seconds of the whole process tree.
 
 Everything runs on one core, driver, JVM and Python worker together. The fixed cost of a query, which is that of the
 same plan on a single row, is shown apart and taken off every figure before ratios are formed.
@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks.harness import Report, console, interleaved
+from benchmarks.spark_bands import joining
 from fencepost.rules import Rules
 from fencepost.spark import match, tune, watch
 from fencepost.spark.bucket_state import BucketStore
@@ -356,7 +357,7 @@ def run(full: bool) -> list[Report]:
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         spark = session(scratch)
-        reports = [watching(spark, scratch), small_triggers(spark, scratch)]
+        reports = [watching(spark, scratch), small_triggers(spark, scratch), *joining(spark, scratch, cpu_of)]
         reports += [against_nothing(spark, scratch, n, rounds) for n in (100_000, 1_000_000)]
         reports.append(against_joins(spark, scratch, rounds))
         spark.stop()

@@ -14,8 +14,9 @@ from fencepost.events import event_schema
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import VersionDirectory
 from fencepost.spark import bucket_state
-from fencepost.spark.buckets import CLOCK, ROWS, VERSION, step
-from fencepost.spark.watch_task import OBJECT, TIME, WatchTask, from_bytes, to_bytes
+from fencepost.spark.buckets import step
+from fencepost.spark.packing import CLOCK, ROWS, VERSION, packed_bytes, packed_table
+from fencepost.spark.watch_task import OBJECT, TIME, WatchTask
 from fencepost.spark.worker import Published
 
 DOUBLE = AttributeType.parse("double")
@@ -103,7 +104,7 @@ def test_a_bucket_goes_on_as_if_it_had_never_been_put_away(tmp_path: Path, appen
             packed.append((CLOCK, at, b""))
             tables.append(never_stops.advance(at))
         rows = rows_of(rng, objects, at)
-        packed.append((ROWS, 0, to_bytes(rows)))
+        packed.append((ROWS, 0, packed_bytes(rows)))
         tables.append(never_stops.update(rows))
         if rng.random() < 0.4:
             bucket_state._warm.clear()
@@ -112,7 +113,7 @@ def test_a_bucket_goes_on_as_if_it_had_never_been_put_away(tmp_path: Path, appen
             step(0, packed, store, task)  # a task whose commit is lost
             store.parts = before
         told_now = step(0, packed, store, task)
-        events = [] if told_now["payload"] is None else from_bytes(told_now["payload"])["event_id"].to_pylist()
+        events = [] if told_now["payload"] is None else packed_table(told_now["payload"])["event_id"].to_pylist()
         wanted = [id for table in tables for id in table["event_id"].to_pylist()]
         assert sorted(events) == sorted(wanted)
         assert told_now["rows"] == len(rows)

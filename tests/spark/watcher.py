@@ -9,16 +9,19 @@ from fencepost.spark import tune, watch
 from tests.spark.test_watch import SCHEMA
 
 
-def main(path: str, cores: str) -> None:
+def session(cores: str) -> SparkSession:
+    """A local session of its own."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(f"local[{cores}]").config("spark.ui.enabled", "false")
     settings = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.memory": "1g"}
     settings |= {"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}
     for key, value in settings.items():
         builder = builder.config(key, value)
-    spark = (
-        builder.config("spark.sql.shuffle.partitions", "2").config("spark.sql.session.timeZone", "UTC").getOrCreate()
-    )
+    return builder.getOrCreate()
+
+
+def main(path: str, cores: str) -> None:
+    spark = session(cores)
     tune(spark)
     source = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(f"{path}/in")
     events = watch(source, f"{path}/published", object="vehicle", time="ts", sequence="seq", buckets=4)

@@ -7,13 +7,14 @@ import numpy as np
 
 from fencepost.indexes import SSI
 from fencepost.indexes.arrays import Bools, Int64s
-from fencepost.indexes.bands.contract import PairLists
+from fencepost.indexes.bands.contract import Moves, PairLists
+from fencepost.indexes.bands.ssi import CAME, LISTED, MOVED, WENT
 from fencepost.monitor.band_rules import SIDES, BandRule, Shape
 from fencepost.monitor.positions import NO_KEY, KeyStrings, Positions
 from fencepost.ordinals import DOUBLE
 from fencepost.snapshot import DETECTS
 
-__all__ = ["BandJoin", "Places", "Triples", "differing", "no_triples"]
+__all__ = ["Actions", "BandJoin", "Places", "Triples", "differing", "no_triples"]
 
 _CROSS = DETECTS["cross"]
 
@@ -43,6 +44,22 @@ class Triples(NamedTuple):
     def joined(self, more: "Triples") -> "Triples":
         """These, then those."""
         return Triples(*(np.concatenate(columns) for columns in zip(self, more, strict=True)))
+
+
+class Actions(NamedTuple):
+    """What rows of both sides do to an index, in the order in which they are applied."""
+
+    sides: Int64s
+    slots: Int64s
+    places: Places
+    """Where each row is afterwards."""
+    was: Bools
+    """Whether it was in the index; likewise `now`."""
+    now: Bools
+    moves: Bools
+    """Whether it was and is, as the same object in the same group."""
+    listed: Bools
+    """Whether all its pairs before and after are wanted, not only those that differ; true where it does not move."""
 
 
 def no_triples() -> Triples:
@@ -175,6 +192,11 @@ class BandJoin:
     def _add(self, index: SSI, side: int, slots: Int64s, places: Places, chosen: Int64s) -> None:
         index.insert_many(SIDES[side], slots[chosen], places.values[chosen], self._groups_of(places, chosen))
 
+    def clear_rows(self) -> None:
+        """Take all rows of both sides out."""
+        for index in self._indexes():
+            index.clear_rows()
+
     def drop_rows(self, side: int, slots: Int64s) -> None:
         """Take rows out."""
         for index in self._indexes():
@@ -183,21 +205,29 @@ class BandJoin:
     def _indexes(self) -> list[SSI]:
         return [self._index] if self._around is None else [self._index, self._around]
 
-    def move(self, side: int, slots: Int64s, values: Int64s) -> tuple[Triples, Triples]:
-        """Give rows other values, each once and in its group: the pairs that entered bands and those that left."""
-        entered, left = self._index.move_many(SIDES[side], slots, values)
+    def replay(self, actions: Actions) -> tuple[Triples, Triples]:
+        """Let rows do what they do: the pairs that entered bands and those that left; of listed rows, all pairs."""
+        entered, left = self._replayed(self._index, actions, listed=True)
         return _triples(entered), _triples(left)
 
-    def cross(self, side: int, slots: Int64s, values: Int64s) -> Triples:
+    def cross(self, actions: Actions) -> Triples:
         """The same for jumps over bands."""
         if self._around is None:
             return no_triples()
-        entered, left = map(_triples, self._around.move_many(SIDES[side], slots, values))
+        entered, left = map(_triples, self._replayed(self._around, actions, listed=False))
         # A pair jumps if it leaves one side of a band and enters the other: what is in both is what is not alone.
         opposite = entered._replace(rules=entered.rules ^ 1)
         alone, _ = differing(left, opposite)
         jumped, _ = differing(alone, opposite)
         return jumped._replace(rules=jumped.rules >> 1)
+
+    def _replayed(self, index: SSI, actions: Actions, *, listed: bool) -> Moves:
+        compared = actions.moves & ~actions.listed if listed else actions.moves
+        taken = np.where(compared, MOVED, np.where(actions.was, WENT, 0) | np.where(actions.now, CAME, 0))
+        if listed:
+            taken |= np.where(actions.listed, LISTED, 0)
+        groups = actions.places.groups if self.shape.same else None
+        return index.replay(actions.sides, actions.slots, taken.astype(np.uint8), actions.places.values, groups)
 
     # -- asking --------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Rows of one side of a band join: read, and put in the order in which both sides are applied."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from fencepost.monitor.state import State
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import Table
 
-__all__ = ["SideRows", "deletions", "key_texts", "side_rows", "together", "waves"]
+__all__ = ["History", "SideRows", "deletions", "key_texts", "side_rows", "together"]
 
 _STRING = "string"
 
@@ -77,25 +77,35 @@ def side_rows(rows: Rows, deleted: Bools, state: State, timeout: int | None, *, 
     return SideRows(rows, moved, ranks, deleted, {})
 
 
-def waves(sides: Int64s, slots: Int64s) -> Iterator[Int64s]:
-    """Ordered rows in waves: rows of one side that follow each other, no two of them of one object.
+class History:
+    """The rows of one side at every moment of a batch, as columns: first those of the state, then those of the batch.
 
-    Rows of one side do not concern each other, so the second rows of objects may wait for the first of all.
+    Args:
+        state: before the batch.
+        given: the rows of the batch, if any.
+        moments: of each of them: its place in the order in which the rows of both sides are applied.
+
     """
-    count = len(sides)
-    if not count:
-        return
-    runs = np.cumsum(np.append(0, sides[1:] != sides[:-1]))
-    by_object = np.lexsort([slots, runs])
-    starts = np.ones(count, np.bool_)
-    here, there = by_object[1:], by_object[:-1]
-    starts[1:] = (runs[here] != runs[there]) | (slots[here] != slots[there])
-    places = np.arange(count)
-    occurrences = np.empty(count, np.int64)
-    occurrences[by_object] = places - np.maximum.accumulate(np.where(starts, places, 0))
-    order = np.lexsort([occurrences, runs])
-    changes = (runs[order][1:] != runs[order][:-1]) | (occurrences[order][1:] != occurrences[order][:-1])
-    yield from np.split(order, np.flatnonzero(changes) + 1)
+
+    def __init__(self, state: State, given: SideRows | None = None, moments: Int64s | None = None) -> None:
+        self.times, self.keys = state.times, state.positions(slice(None)).keys
+        self._room = len(state.times)
+        self._slots, self._moments = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        if given is not None and moments is not None:
+            rows, after = given.rows, slice(given.moved.offset, None)
+            self._slots, self._moments = rows.slots, moments
+            self.times = np.concatenate([self.times, rows.times])
+            keys = given.moved.positions.keys
+            self.keys = {name: np.concatenate([codes, keys[name][after]]) for name, codes in self.keys.items()}
+
+    def at(self, slots: Int64s, moments: Int64s) -> Int64s:
+        """Where in the columns the row of an object is that was its last before a moment."""
+        if not len(self._slots):
+            return slots
+        span = 1 + max(int(self._moments.max()), int(moments.max(initial=0)))
+        latest = np.searchsorted(self._slots * span + self._moments, slots * span + moments) - 1
+        in_batch = (latest >= 0) & (self._slots[latest] == slots)
+        return np.where(in_batch, self._room + latest, slots)
 
 
 def together(parts: list[Positions], types: Mapping[str, AttributeType]) -> Positions:

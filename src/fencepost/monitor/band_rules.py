@@ -1,8 +1,7 @@
 """Band rules as a monitor holds them: what each asks of a pair, and columns by slot for many pairs at once."""
 
-import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,9 +12,9 @@ from fencepost.indexes.registry import Bounds
 from fencepost.monitor.positions import NO_KEY, KeyStrings
 from fencepost.ordinals import DOUBLE
 from fencepost.snapshot import Snapshot
-from fencepost.snapshot.columns import BandColumns
+from fencepost.snapshot.columns import key_pairs
 
-__all__ = ["SIDES", "BandRule", "BandRules", "Shape", "band_rules", "key_columns"]
+__all__ = ["SIDES", "BandRule", "BandRules", "Shape", "band_rules"]
 
 SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
@@ -74,8 +73,15 @@ class BandRule(NamedTuple):
         return {pair[side] for pair in self.shape.same} | {name for name, _ in self.keys[side]}
 
 
-def band_rules(snapshot: Snapshot, rows: Int64s) -> list[BandRule]:
-    """The band rules in these rows of a snapshot; rows of other rules are passed over."""
+def band_rules(snapshot: Snapshot, rows: Int64s, key: Sequence[str] = ()) -> list[BandRule]:
+    """The band rules in these rows of a snapshot; rows of other rules are passed over.
+
+    Args:
+        snapshot: the rules.
+        rows: of the snapshot.
+        key: columns that must be equal in any case.
+
+    """
     bands = snapshot.bands
     if bands is None:
         return []
@@ -94,27 +100,14 @@ def band_rules(snapshot: Snapshot, rows: Int64s) -> list[BandRule]:
                 int(rules.detects[row]),
                 bool(rules.initial[row]),
                 int(rules.expires[row]),
-                Shape((left, right), is_float, _pairs(same)),
+                Shape((left, right), is_float, tuple(dict.fromkeys((*key_pairs(same), *zip(key, key, strict=True))))),
                 lower,
                 upper,
                 (bool(bands.lower_closed[place]) or lower is None, bool(bands.upper_closed[place]) or upper is None),
-                (_pairs(left_keys), _pairs(right_keys)),
+                (key_pairs(left_keys), key_pairs(right_keys)),
             )
         )
     return found
-
-
-def key_columns(bands: BandColumns | None) -> set[str]:
-    """The columns of both sides that bands compare for equality."""
-    if bands is None:
-        return set()
-    same = {name for text in bands.same.unique().to_pylist() for pair in _pairs(text) for name in pair}
-    texts = [*bands.left_keys.unique().to_pylist(), *bands.right_keys.unique().to_pylist()]
-    return same | {name for text in texts for name, _ in _pairs(text)}
-
-
-def _pairs(text: str) -> tuple[tuple[str, str], ...]:
-    return tuple((one, other) for one, other in json.loads(text))
 
 
 def _bound(bound: float, is_float: bool, id: int) -> float | None:
@@ -153,6 +146,8 @@ class BandRules:
         """As the rules have it; the clock says which ordinal of time that is."""
         self.required: tuple[dict[str, Int64s], dict[str, Int64s]] = ({}, {})
         """Per side and key column that some rule compares with a string: the code of that string, by slot."""
+        self.compared: tuple[set[str], set[str]] = (set(), set())
+        """All such columns, those included where the group of a rule says what they must be."""
         for rule in rules:
             self.put(rule)
 
@@ -174,15 +169,31 @@ class BandRules:
         self.slots[rule.id] = slot
         self.ids[slot], self.versions[slot], self.detects[slot] = rule.id, rule.version, rule.detects
         self.expires[slot] = rule.expires
+        self._require(slot)
+        return slot
+
+    def _require(self, slot: int) -> None:
+        """Write down which keys the rule in a slot asks for."""
+        rule: Any = self.rules[slot]
         for side in (0, 1):
             required = self.required[side]
             for codes in required.values():
                 codes[slot] = _ANY
+            implied = dict(zip((pair[side] for pair in rule.shape.same), rule.pinned or (), strict=False))
             for column, text in rule.keys[side]:
+                self.compared[side].add(column)
+                if implied.get(column) == text:
+                    continue  # the group of the rule says so
                 if column not in required:
                     required[column] = np.full(len(self.ids), _ANY, np.int64)
                 required[column][slot] = self._strings[side][column].code(text)
-        return slot
+
+    def recode(self, strings: tuple[dict[str, KeyStrings], dict[str, KeyStrings]]) -> None:
+        """Let the strings that rules ask for have other codes: those of these key columns."""
+        self._strings = strings
+        if any(self.required):
+            for slot in self.slots.values():
+                self._require(slot)
 
     def drop(self, id: int) -> int:
         """Take a rule out; the slot it had."""

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fencepost.errors import FencepostError
-from fencepost.events import event_schema
+from fencepost.events import Identities, event_schema
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
-from fencepost.monitor.band_joins import BandJoin, Places, Triples, differing, no_triples
-from fencepost.monitor.band_rows import SideRows, deletions, key_texts, side_rows, together, waves
+from fencepost.monitor.band_joins import Actions, BandJoin, Places, Triples, differing, no_triples
+from fencepost.monitor.band_rows import History, SideRows, deletions, key_texts, side_rows, together
 from fencepost.monitor.band_rules import SIDES, BandRule, BandRules, Shape, band_rules
 from fencepost.monitor.clock import Clock
 from fencepost.monitor.found import (
@@ -33,6 +34,7 @@ from fencepost.monitor.found import (
     joined,
     written,
 )
+from fencepost.monitor.keyed_objects import KeyedObjects
 from fencepost.monitor.layers import Layers
 from fencepost.monitor.positions import Pairs, Positions
 from fencepost.monitor.rows import Rows, observed, read_rows, read_values, strings_of, without_late
@@ -40,9 +42,20 @@ from fencepost.monitor.state import State
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import DETECTS, NEVER, Snapshot, Table
 
-__all__ = ["Bands", "RuleChange"]
+__all__ = ["Bands", "Pairing", "RuleChange"]
 
 LEFT, RIGHT = 0, 1
+
+
+class Pairing(NamedTuple):
+    """What makes rows of two streams pairs, and what is told of them."""
+
+    deleted: str | None = None
+    """The boolean column that says that a row is gone."""
+    key: tuple[str, ...] = ()
+    """Columns that tell rows apart beside their id, and that the rows of a pair have in common."""
+    report: str = "pairs"
+    """Or "rules", for events that name only the row that moved, once for each rule."""
 
 
 class RuleChange(NamedTuple):
@@ -65,35 +78,55 @@ class _Told(NamedTuple):
     others: Int64s
 
 
+class _Steps(NamedTuple):
+    """What the rows of one side do in one index."""
+
+    side: int
+    given: SideRows
+    was: Bools
+    """Whether the row was in the index; likewise `now`."""
+    now: Bools
+    moves: Bools
+    """Whether it was and is, as the same object in the same group."""
+    listed: Bools
+    """Whether all its pairs before and after are compared, not only those that differ told."""
+    moments: Int64s
+    """Its place in the order in which the rows of both sides are applied."""
+
+    def places(self, shape: Shape) -> Places:
+        """Where each row is afterwards."""
+        return Places(*(column[self.given.moved.offset :] for column in self.given.places[shape]))
+
+
 class Bands:
     """Rows of two streams and the band rules over them.
 
-    Each combination of columns that rules subtract and require to be equal is served by one `BandJoin`. Rows are
-    applied in waves of one side, in which no object occurs twice: the other side stands still meanwhile, so that the
-    rows of a wave are answered together.
+    Each combination of columns that rules subtract and require to be equal is served by one `BandJoin`, which takes
+    the rows of a batch, of both sides in their order, at once.
 
     Args:
         columns: that name the rows, and their sequence.
-        deleted: the boolean column that says that a row is gone.
         clock: of event time.
+        pairing: everything else that a caller chooses; None where there are no bands.
         silent: whether a row that is new enters without a word.
-        late: told about late rows.
+        late: told about late rows, with their side.
 
     """
 
     def __init__(
         self,
         columns: tuple[str, Sequence[str]],
-        deleted: str | None,
         clock: Clock,
+        pairing: Pairing | None = None,
         *,
         silent: bool,
-        late: Callable[[Any], None] | None,
+        late: Callable[[str, Any], None] | None,
     ) -> None:
-        self._columns, self._deleted, self._clock, self._silent, self._late = columns, deleted, clock, silent, late
+        self._columns, self._clock, self._silent, self._late = columns, clock, silent, late
+        self.pairing = pairing or Pairing()
         self.types: dict[str, AttributeType] = {}
         """Of every column that bands subtract or ever subtracted."""
-        self.states = (State(), State())
+        self.states = (self._no_rows(), self._no_rows())
         self.used: tuple[set[str], set[str]] = (set(), set())
         """The columns of `types` that each side has."""
         self.key_kinds: tuple[dict[str, str], dict[str, str]] = ({}, {})
@@ -101,13 +134,13 @@ class Bands:
         self.rows = self.late_rows = self.null_rows = 0
         self.events = dict.fromkeys(DETECTS, 0)
         self._version = 0
-        self._clear()
-
-    def _clear(self) -> None:
         self._rules = BandRules((self.states[LEFT].strings, self.states[RIGHT].strings))
         self._joins: dict[Shape, BandJoin] = {}
         self._askers: dict[Shape, BandJoin] = {}
         """Indexes of all rows that stand ready for rules to be asked about, until a row moves."""
+
+    def _no_rows(self) -> State:
+        return State(KeyedObjects(self.pairing.key) if self.pairing.key else None)
 
     # -- rules ---------------------------------------------------------------------------------------------
 
@@ -124,7 +157,8 @@ class Bands:
             known: types that columns of other events have.
 
         """
-        new = {rule.id: rule for rule in band_rules(after, after.in_force if before is None else after.unlike(before))}
+        rows = after.in_force if before is None else after.unlike(before)
+        new = {rule.id: rule for rule in band_rules(after, rows, self.pairing.key)}
         gone = {}
         if before is not None and len(self._rules):
             ids = before.rules.ids[before.unlike(after)].tolist()
@@ -140,7 +174,7 @@ class Bands:
                     f"{known[name]}, as the rules until now",
                     "Compile them with schema= naming that type.",
                 )
-        event_schema(pa.null(), pa.null(), {**self.types, **types})  # refuses names that events cannot have
+        self._schema(pa.null(), pa.null(), {**self.types, **types})  # refuses names that events cannot have
         ids = np.array(list(gone), np.int64)
         edited = set(ids[after.rows_of(ids) >= 0].tolist())
         reasons = {id: "edited" if id in edited else "paused" if id in after.paused else "removed" for id in gone}
@@ -152,10 +186,15 @@ class Bands:
         if not change.gone and not change.new:
             return self.no_events()
         self._track(change)
-        ids = np.array(sorted({rule.id for rule in (*change.gone, *change.new)}), np.int64)
-        was, is_now = (self._inside(rules, ids) for rules in (change.gone, change.new))
+        events = self.caused_by(change)
         self._drop(change.gone)
         self._put(change.new)
+        return events
+
+    def caused_by(self, change: RuleChange) -> Any:
+        """The events that a change of rules causes, whose columns are tracked already; the rules stay as they are."""
+        ids = np.array(sorted({rule.id for rule in (*change.gone, *change.new)}), np.int64)
+        was, is_now = (self._inside(rules, ids) for rules in (change.gone, change.new))
         begun, ended = differing(was, is_now)
         parts: list[tuple[Triples, Found]] = []
         versions = []
@@ -171,15 +210,27 @@ class Bands:
             times = np.maximum(self.states[LEFT].times[pairs.moves], self.states[RIGHT].times[pairs.others])
             parts.append((pairs, _ended(pairs, kind, times, codes[pairs.rules])))
             versions.append(own_versions[pairs.rules])
-        return self._told_without_rows(parts, ids, np.concatenate(versions))
+        return self._told_without_rows(parts, ids, np.concatenate(versions), change.version)
+
+    def track(self, types: Mapping[str, AttributeType], columns: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
+        """Keep columns from now on, whether rules need them yet or not.
+
+        Args:
+            types: of all columns that bands may subtract.
+            columns: of each side, those of them that it has, and its keys.
+
+        """
+        self.types = dict(sorted({**self.types, **types}.items()))
+        for state, used, (attributes, keys) in zip(self.states, self.used, columns, strict=True):
+            used.update(attributes)
+            state.track(dict.fromkeys(sorted(used)), tuple(sorted(keys)))
 
     def _track(self, change: RuleChange) -> None:
         """Keep the columns that new rules need."""
-        self.types = dict(sorted({**self.types, **change.types}.items()))
-        for side, state in enumerate(self.states):
-            self.used[side].update(rule.shape.columns[side] for rule in change.new)
-            keys = sorted({name for rule in change.new for name in rule.key_columns(side)})
-            state.track(dict.fromkeys(sorted(self.used[side])), tuple(keys))
+        shapes = {rule.shape for rule in change.new}
+        attributes = ({shape.columns[side] for shape in shapes} for side in (LEFT, RIGHT))
+        keys = ({name for rule in change.new for name in rule.key_columns(side)} for side in (LEFT, RIGHT))
+        self.track(change.types, [(tuple(one), tuple(two)) for one, two in zip(attributes, keys, strict=True)])
 
     def _drop(self, rules: Sequence[BandRule]) -> None:
         for shape, members in self._rules.by_shape([self._rules.slots[rule.id] for rule in rules]).items():
@@ -204,16 +255,21 @@ class Bands:
     def _filled(self, shape: Shape) -> BandJoin:
         """An index with all rows and no rules."""
         join = BandJoin(shape)
+        self._fill(join)
+        return join
+
+    def _fill(self, join: BandJoin) -> None:
         for side in (LEFT, RIGHT):
             slots, places = self._placed(join, side)
             join.add_rows(side, slots, places, np.flatnonzero(places.usable))
-        return join
 
-    def _rebuild(self) -> None:
-        """Index everything anew, where slots or codes are no longer what they were."""
-        rules = [rule for rule in self._rules.rules if rule is not None]
-        self._clear()
-        self._put(rules)
+    def _reindex(self) -> None:
+        """Index all rows anew, where slots or codes are no longer what they were; the rules stay."""
+        self._rules.recode((self.states[LEFT].strings, self.states[RIGHT].strings))
+        self._askers.clear()
+        for join in self._joins.values():
+            join.clear_rows()
+            self._fill(join)
 
     def _inside(self, rules: Sequence[BandRule], ids: Int64s) -> Triples:
         """The pairs inside rules now: slots of the left and the right row, and the place of the rule's id in `ids`."""
@@ -231,7 +287,8 @@ class Bands:
             pairs = join.pairs(LEFT, places, usable)
             join.drop_rules([slot for slot, _ in members])
             lefts = slots[usable[pairs.moves]]
-            inside = self._holding(table, LEFT, pairs, (left.positions(slice(None)).keys, lefts), left.times, expires)
+            keys, others = left.positions(slice(None)).keys, (History(self.states[RIGHT]), pairs.others)
+            inside = self._holding(table, LEFT, pairs, (keys, lefts), left.times, others, expires)
             found = found.joined(pairs._replace(moves=lefts, rules=numbers[pairs.rules]).only(inside))
         return found
 
@@ -242,6 +299,7 @@ class Bands:
         pairs: Triples,
         keys: tuple[dict[str, Int64s], Int64s],
         clocks: Int64s,
+        others: tuple[History, Int64s],
         expires: Int64s,
     ) -> Bools:
         """Which pairs within bands have the keys that rules ask for, and rules that have not expired.
@@ -252,15 +310,18 @@ class Bands:
             pairs: within bands.
             keys: columns of codes, and the place in them of each pair's move.
             clocks: the time at each of those places.
+            others: the rows of the other side, and the place of each pair's.
             expires: of the rules, on the clock.
 
         """
-        other, places = self.states[1 - side], keys[1]
-        latest = np.maximum(clocks[places], other.times[pairs.others])
-        holding: Bools = expires[pairs.rules] > self._clock.at_least(latest)
+        history, other_places = others
+        ends = expires[pairs.rules]
+        holding: Bools = np.ones(len(ends), np.bool_)
+        if (ends != NEVER).any():
+            holding = ends > self._clock.at_least(np.maximum(clocks[keys[1]], history.times[other_places]))
         for met in (
-            rules.asked_keys(side, keys[0], places, pairs.rules),
-            rules.asked_keys(1 - side, other.positions(slice(None)).keys, pairs.others, pairs.rules),
+            rules.asked_keys(side, *keys, pairs.rules),
+            rules.asked_keys(1 - side, history.keys, other_places, pairs.rules),
         ):
             if met is not None:
                 holding &= met
@@ -283,14 +344,15 @@ class Bands:
         for side, table in enumerate(tables):
             if table is None:
                 continue
-            values, deleted = self._values(side, table, kinds[side]), deletions(table, self._deleted)
+            values, deleted = self._values(side, table, kinds[side]), deletions(table, self.pairing.deleted)
             told = observed(values) | deleted
             rows, own_type = read_rows(table, self.states[side], self._columns, self._clock, values, told, time_type)
             if len(rows.numbers):
                 time_type = own_type
-                if side == LEFT and objects is not None and rows.objects.type != objects:
+                id_type = self.states[side].objects.ids(rows.objects).type
+                if side == LEFT and objects is not None and id_type != objects:
                     raise FencepostError(
-                        f"left rows named by {rows.objects.type} beside objects of type {objects}",
+                        f"left rows named by {id_type} beside objects of type {objects}",
                         "one type, since both are the objects of events",
                         f"Cast the column {self._columns[0]}.",
                     )
@@ -310,7 +372,7 @@ class Bands:
         values = read_values(table, {name: self.types[name] for name in sorted(used)}, {})
         for name, strings in self.states[side].strings.items():
             array = table.arrow(name)
-            if name in self._rules.required[side]:
+            if name in self._rules.compared[side]:
                 strings_of(array, name)  # refuses what cannot equal the strings of rules
             texts, kind = key_texts(array, name, self.types[name] if name in used else None)
             if kind is not None and kinds.setdefault(name, kind) != kind:
@@ -343,7 +405,8 @@ class Bands:
             state.make_room()
         timed = self._clock.column is not None
         if timed and len(rows.numbers):
-            rows, late = without_late(rows, table, state, self._late)
+            tell = None if self._late is None else partial(self._late, SIDES[side])
+            rows, late = without_late(rows, table, state, tell)
             self.late_rows += late
         moves = side_rows(rows, deleted[rows.numbers], state, self._clock.timeout, timed=timed)
         for shape, join in self._joins.items():
@@ -361,69 +424,110 @@ class Bands:
         )
         timed = self._clock.column is not None
         order = np.lexsort([ranks, of_side, times] if timed else [ranks, of_side])
+        moments = np.empty(len(order), np.int64)
+        moments[order] = np.arange(len(order))
+        own_moments = [moments[of_side == side] for side, _ in there]
+        histories = [History(state) for state in self.states]
+        for (side, each), own in zip(there, own_moments, strict=True):
+            histories[side] = History(self.states[side], each, own)
         expires = self._clock.instants(self._rules.expires)
         told: list[_Told] = []
-        for wave in waves(of_side[order], slots[order]):
-            chosen = order[wave]
-            side = int(of_side[chosen[0]])
-            own: Any = sides[side]
-            told += self._wave(side, own, numbers[chosen], expires)
-        places = np.empty(len(order), np.int64)
-        places[order] = np.arange(len(order))
-        return self._told(told, there, places)
-
-    def _wave(self, side: int, given: SideRows, at: Int64s, expires: Int64s) -> list[_Told]:
-        """Rows of one side, no two of one object: what each of them does; then they are where they are."""
-        told: list[_Told] = []
         for join in self._joins.values():
-            told += self._joined(side, given, join, at, expires)
-        rows, deleted, state = given.rows, given.deleted[at], self.states[side]
-        kept = at[~deleted]
+            steps = [self._steps(join, *each, own, expires) for each, own in zip(there, own_moments, strict=True)]
+            told += self._joined(join, steps, (of_side, numbers, slots, order), histories, expires)
+        for side, given in there:
+            self._settle(self.states[side], given)
+        return self._told(told, there, moments)
+
+    def _settle(self, state: State, given: SideRows) -> None:
+        """Let each object be where its last row says."""
+        lasts = np.flatnonzero(given.moved.is_last)
+        kept, gone = lasts[~given.deleted[lasts]], lasts[given.deleted[lasts]]
         positions = given.moved.positions.take(given.moved.offset + kept)
-        state.store(rows.slots[kept], rows.times[kept], positions)
-        state.forget(rows.slots[at[deleted]])
+        state.store(given.rows.slots[kept], given.rows.times[kept], positions)
+        state.forget(given.rows.slots[gone])
+
+    def _steps(self, join: BandJoin, side: int, given: SideRows, moments: Int64s, expires: Int64s) -> _Steps:
+        """What the rows of one side do in one index."""
+        moved, places = given.moved, given.places[join.shape]
+        before = moved.previous
+        was = (before >= 0) & places.usable[before]
+        now = places.usable[moved.offset :] & ~given.deleted
+        moves = was & now & ~moved.is_new & (places.groups[before] == places.groups[moved.offset :])
+        # What moves within its group, keeps its keys and meets no expiry needs no look at the pairs that stay.
+        plain = moves & (given.rows.times < expires[join.slots].min(initial=NEVER))
+        for column in self._rules.required[side]:
+            codes = moved.positions.keys[column]
+            plain &= codes[before] == codes[moved.offset :]
+        if self._silent:
+            plain |= moved.is_new & ~was  # enters without a word
+        if (self._rules.detects[join.slots] & DETECTS["inside"]).any():
+            plain[:] = False
+        return _Steps(side, given, was, now, moves, ~plain, moments)
+
+    def _joined(
+        self,
+        join: BandJoin,
+        steps: Sequence[_Steps],
+        rows: tuple[Int64s, Int64s, Int64s, Int64s],
+        histories: Sequence[History],
+        expires: Int64s,
+    ) -> list[_Told]:
+        """What the rows of a batch do in one index, which then has them where they are.
+
+        Args:
+            join: the index.
+            steps: of each side that has rows.
+            rows: of both sides, one after the other: the side, the number in it and the slot of each row, and the
+                order in which they are applied.
+            histories: the rows of either side at every moment.
+            expires: of the rules, on the clock.
+
+        """
+        of_side, numbers, slots, order = rows
+
+        def ordered(columns: Sequence[Any]) -> Any:
+            return np.concatenate(columns)[order]
+
+        places = Places(*map(ordered, zip(*(each.places(join.shape) for each in steps), strict=True)))
+        flags = (ordered([getattr(each, name) for each in steps]) for name in ("was", "now", "moves", "listed"))
+        actions = Actions(of_side[order], slots[order], places, *flags)
+        found = (*join.replay(actions), join.cross(actions))
+        told: list[_Told] = []
+        for each in steps:
+            own = [pairs.only(actions.sides[pairs.moves] == each.side) for pairs in found]
+            begun, ceased, crossed = (pairs._replace(moves=numbers[order[pairs.moves]]) for pairs in own)
+            told += self._caused(join, each, begun, ceased, crossed, histories[1 - each.side], expires)
         return told
 
-    def _joined(self, side: int, given: SideRows, join: BandJoin, at: Int64s, expires: Int64s) -> list[_Told]:
-        """What the rows of a wave do in one index, which then has them where they are."""
-        rows, moved, rules, places = given.rows, given.moved, self._rules, given.places[join.shape]
-        slots, times, is_new = rows.slots[at], rows.times[at], moved.is_new[at]
-        before, after = moved.previous[at], moved.offset + at
-        was = (before >= 0) & places.usable[before]
-        now = places.usable[after] & ~given.deleted[at]
-        stays = was & now & ~is_new & (places.groups[before] == places.groups[after])
-        # What moves within its group, keeps its keys and meets no expiry needs no look at the pairs that stay.
-        plain = stays & (times < expires[join.slots].min(initial=NEVER))
-        for column in rules.required[side]:
-            codes = moved.positions.keys[column]
-            plain &= codes[before] == codes[after]
+    def _caused(
+        self,
+        join: BandJoin,
+        steps: _Steps,
+        begun: Triples,
+        ceased: Triples,
+        crossed: Triples,
+        others: History,
+        expires: Int64s,
+    ) -> list[_Told]:
+        """What the rows of one side do, given the pairs that each of them brings into bands, takes out and crosses."""
+        rules, side, given = self._rules, steps.side, steps.given
+        moved, times, is_new = given.moved, given.rows.times, given.moved.is_new
+        before, after = moved.previous, moved.offset + np.arange(len(times))
 
-        def holding(pairs: Triples, of: Int64s, position: Int64s) -> Triples:
-            pairs = pairs._replace(moves=of[pairs.moves])
-            at_place = (moved.positions.keys, position[pairs.moves])
-            return pairs.only(self._holding(rules, side, pairs, at_place, moved.clocks, expires))
+        def holding(pairs: Triples, position: Int64s) -> Triples:
+            own = (moved.positions.keys, position[pairs.moves])
+            theirs = (others, others.at(pairs.others, steps.moments[pairs.moves]))
+            return pairs.only(self._holding(rules, side, pairs, own, moved.clocks, theirs, expires))
 
-        def asked(chosen: Bools, position: Int64s) -> Triples:
-            of = np.flatnonzero(chosen)
-            return holding(join.pairs(side, places, position[of]), of, position)
-
-        held, holds = asked(was & ~plain, before), asked(now & ~plain, after)
-        moving = np.flatnonzero(stays)
-        values = places.values[after[moving]]
-        begun, ceased = join.move(side, slots[moving], values)
-        entered, exited = holding(begun, moving, after), holding(ceased, moving, before)
-        entered, exited = entered.only(plain[entered.moves]), exited.only(plain[exited.moves])
-        crossed = holding(join.cross(side, slots[moving], values), moving, after)
+        holds, held, crossed = holding(begun, after), holding(ceased, before), holding(crossed, after)
         had = rules.asked_keys(side, moved.positions.keys, before[crossed.moves], crossed.rules)
         crossed = crossed if had is None else crossed.only(had)
-        join.drop_rows(side, slots[was & ~stays])
-        join.add_rows(side, rows.slots[at], Places(*(column[after] for column in places)), np.flatnonzero(now & ~stays))
-
         returned = is_new[held.moves]
         left_behind, held = held.only(returned), held.only(~returned)
-        newly, no_longer = differing(held, holds)
+        entered, no_longer = _changes(held, holds, steps.moves & steps.listed)
         expired = expires[no_longer.rules] <= times[no_longer.moves]
-        entered, exited = entered.joined(newly), exited.joined(no_longer.only(~expired))
+        exited = no_longer.only(~expired)
         ended = no_longer.only(expired).joined(left_behind)
         ends = expires[ended.rules]
         if self._clock.timeout is not None:
@@ -431,26 +535,23 @@ class Bands:
             ends = np.where(is_new[ended.moves], np.minimum(ends, gone), ends)
         if self._silent:
             entered = entered.only(~is_new[entered.moves])
-        inside = no_triples()
-        if (rules.detects[join.slots] & DETECTS["inside"]).any():
-            inside = holds.joined(asked(plain, after))
+        inside = holds if (rules.detects[join.slots] & DETECTS["inside"]).any() else no_triples()
 
         reasons = _time_reasons(expires[ended.rules], ends)
-        told = [self._found(side, given, at, ended, "exit", ENDED, ends, reasons)]
+        told = [self._found(side, given, ended, "exit", ENDED, ends, reasons)]
         for kind, phase, pairs in (
             ("exit", EXITED, exited),
             ("cross", CROSSED, crossed),
             ("enter", ENTERED, entered),
             ("inside", STAYED, inside),
         ):
-            told.append(self._found(side, given, at, pairs, kind, phase, times[pairs.moves], None))
+            told.append(self._found(side, given, pairs, kind, phase, times[pairs.moves], None))
         return [each for each in told if len(each.others)]
 
     def _found(
         self,
         side: int,
         given: SideRows,
-        at: Int64s,
         pairs: Triples,
         kind: str,
         phase: int,
@@ -460,7 +561,7 @@ class Bands:
         """Events of one kind, if rules ask for it; the places are those of the side's own positions."""
         wanted = (self._rules.detects[pairs.rules] & DETECTS[kind]) != 0
         pairs, times, reasons = pairs.only(wanted), times[wanted], None if reasons is None else reasons[wanted]
-        rows, moved = at[pairs.moves], given.moved
+        rows, moved = pairs.moves, given.moved
         before = moved.previous[rows]
         after = before if phase == ENDED else np.where(given.deleted[rows], -1, moved.offset + rows)
         before = before if phase == ENDED else np.where(moved.is_new[rows], -1, before)
@@ -478,7 +579,7 @@ class Bands:
             or any(one is not other for one, other in zip(state.strings.values(), strings, strict=True))
             for state, (objects, strings) in zip(self.states, before, strict=True)
         ):
-            self._rebuild()
+            self._reindex()
 
     # -- time ----------------------------------------------------------------------------------------------
 
@@ -504,7 +605,8 @@ class Bands:
         pairs, ends = pairs.only(wanted), ends[wanted]
         reasons = _time_reasons(expires[pairs.rules], ends)
         found = [(pairs, _ended(pairs, "exit", ends, reasons))]
-        events = self._told_without_rows(found, self._rules.ids, self._rules.versions[pairs.rules])
+        versions = self._rules.versions[pairs.rules]
+        events = self._told_without_rows(found, self._rules.ids, versions, self._version)
         for side, slots in enumerate(silent):
             for join in self._joins.values():
                 places = join.places(side, self.states[side].positions(slots), self.states[side].strings)
@@ -521,26 +623,29 @@ class Bands:
         pairs = join.pairs(side, places, usable)
         own = slots[usable[pairs.moves]]
         keys = (state.positions(slice(None)).keys, own)
-        inside = self._holding(self._rules, side, pairs, keys, state.times, expires)
+        others = (History(self.states[1 - side]), pairs.others)
+        inside = self._holding(self._rules, side, pairs, keys, state.times, others, expires)
         lefts, rights = (own, pairs.others) if side == LEFT else (pairs.others, own)
         return Triples(lefts, rights, pairs.rules).only(inside)
 
     # -- keeping it ----------------------------------------------------------------------------------------
 
     def restore(self, states: Sequence[State], kinds: tuple[dict[str, str], dict[str, str]]) -> None:
-        """Take over rows that were saved under the same rules."""
+        """Take over rows that were saved under the same rules, in place of those that are there."""
         self.states, self.key_kinds = (states[LEFT], states[RIGHT]), kinds
         self.rows = self.late_rows = self.null_rows = 0  # the monitor has the counts of both
         self.events = dict.fromkeys(DETECTS, 0)
-        self._rebuild()
+        self._reindex()
 
     # -- questions -----------------------------------------------------------------------------------------
 
     def inside(self, rule: BandRule) -> list[tuple[Any, Any]]:
         """The pairs that are inside a rule now."""
         pairs = self._inside([rule], np.array([rule.id]))
-        lefts = self.states[LEFT].objects.values(pairs.moves).to_pylist()
-        rights = self.states[RIGHT].objects.values(pairs.others).to_pylist()
+        lefts, rights = (
+            state.objects.ids(state.objects.values(slots)).to_pylist()
+            for state, slots in zip(self.states, (pairs.moves, pairs.others), strict=True)
+        )
         return list(zip(lefts, rights, strict=True))
 
     # -- events --------------------------------------------------------------------------------------------
@@ -562,13 +667,16 @@ class Bands:
             parts.append(found._replace(rows=found.rows + rows_before[side], before=shifted[0], after=shifted[1]))
         found, others = joined(parts), np.concatenate(partners)
         is_left = np.repeat([side == LEFT for side, *_ in told], [len(each.others) for each in told])
+        if self.pairing.report == "rules":
+            once = _each_once([found.rows, found.rules, found.times, found.phases])
+            found, others, is_left = found.take(once), others[once], is_left[once]
         own = of_row[found.rows]
         lefts, rights = np.where(is_left, own, others), np.where(is_left, others, own)
         one, two = self._identities(lefts, rights)
         by_time = np.where(found.phases == ENDED, found.times, 0)
         by = [two.highs, two.lows, one.highs, one.lows, self._rules.ids[found.rules], by_time, found.phases]
         order = np.lexsort([*by, places[found.rows]])
-        found, lefts, rights = found.take(order), lefts[order], rights[order]
+        found, lefts, rights, is_left = found.take(order), lefts[order], rights[order], is_left[order]
         caused = found.phases != ENDED  # what time ended has no row, and so no sequence
         sequences = []
         for column in zip(*(each.rows.sequences for _, each in there), strict=True):
@@ -576,14 +684,19 @@ class Bands:
             sequences.append((ordinals[found.rows], known[found.rows] & caused))
         positions = together([each.moved.positions for _, each in there], self.types)
         ids, versions = self._rules.ids[found.rules], self._rules.versions[found.rules]
-        return self._written(found, ids, versions, positions, (lefts, rights), sequences)
+        return self._written(found, ids, versions, positions, (lefts, rights), is_left, sequences, self._version)
 
-    def _told_without_rows(self, parts: Sequence[tuple[Triples, Found]], ids: Int64s, versions: Int64s) -> Any:
+    def _told_without_rows(
+        self, parts: Sequence[tuple[Triples, Found]], ids: Int64s, versions: Int64s, snapshot_version: int
+    ) -> Any:
         """Events that no row caused, by time, rule and rows; `ids` has the rules that the pairs refer to."""
         found = joined([each for _, each in parts])
         if not len(found.rules):
             return self.no_events()
         lefts, rights = (np.concatenate([pairs[place] for pairs, _ in parts]) for place in (LEFT, RIGHT))
+        if self.pairing.report == "rules":
+            once = _each_once([found.rules, found.times, found.detects, lefts])
+            found, versions, lefts, rights = found.take(once), versions[once], lefts[once], rights[once]
         rule_ids = ids[found.rules]
         one, two = self._identities(lefts, rights)
         order = np.lexsort([two.highs, two.lows, one.highs, one.lows, rule_ids, found.times])
@@ -593,7 +706,10 @@ class Bands:
         positions = together([self.states[LEFT].positions(lefts)], self.types)
         absent = (np.zeros(len(order), np.int64), np.zeros(len(order), np.bool_))
         sequences = [absent] * len(self._columns[1])
-        return self._written(found, rule_ids[order], versions[order], positions, (lefts, rights), sequences)
+        is_left = np.ones(len(order), np.bool_)
+        rule_ids, versions = rule_ids[order], versions[order]
+        pairs = (lefts, rights)
+        return self._written(found, rule_ids, versions, positions, pairs, is_left, sequences, snapshot_version)
 
     def _identities(self, lefts: Int64s, rights: Int64s) -> Any:
         return self.states[LEFT].objects.identities(lefts), self.states[RIGHT].objects.identities(rights)
@@ -605,34 +721,75 @@ class Bands:
         versions: Int64s,
         positions: Positions,
         pairs: tuple[Int64s, Int64s],
+        is_left: Bools,
         sequences: Sequence[tuple[Int64s, Bools]],
+        snapshot_version: int,
     ) -> Any:
+        """The event table, counted; `is_left` says which of the two rows an event is about."""
         for kind, bit in DETECTS.items():
             self.events[kind] += int((found.detects == bit).sum())
-        objects, others = (state.objects.values(slots) for state, slots in zip(self.states, pairs, strict=True))
-        one, two = self._identities(*pairs)
+        values = [state.objects.values(slots) for state, slots in zip(self.states, pairs, strict=True)]
+        named = [state.objects.ids(each) for state, each in zip(self.states, values, strict=True)]
+        identities = list(self._identities(*pairs))
+        if self.pairing.report == "rules":
+            for side, hidden in ((LEFT, ~is_left), (RIGHT, is_left)):
+                named[side] = pc.if_else(pa.array(hidden), pa.scalar(None, named[side].type), named[side])
+                identities[side] = Identities(*(np.where(hidden, 0, column) for column in identities[side]))
         assert self._clock.type is not None, "there are rows, so there was a time"
-        return written(
+        events = written(
             found,
             ids,
             versions,
             positions,
-            objects,
-            one,
+            named[LEFT],
+            identities[LEFT],
             sequences,
             self._clock.type,
             self.types,
-            self._version,
-            (others, two),
+            snapshot_version,
+            (named[RIGHT], identities[RIGHT]),
         )
+        for place, name in enumerate(self.pairing.key):
+            events = events.append_column(name, values[LEFT].field(place))
+        return events
 
     def no_events(self) -> Any:
         """A table without rows."""
         object_type, other_type = (
-            pa.null() if state.objects.type is None else state.objects.type for state in self.states
+            pa.null() if state.objects.id_type is None else state.objects.id_type for state in self.states
         )
         time_type = pa.null() if self._clock.type is None else self._clock.type.arrow
-        return event_schema(object_type, time_type, self.types, other_type).empty_table()
+        return self._schema(object_type, time_type, self.types, other_type).empty_table()
+
+    def _schema(self, object: Any, time: Any, types: Mapping[str, AttributeType], other: Any = None) -> Any:
+        """The schema of events, with the columns of the key behind the others."""
+        schema, keyed = event_schema(object, time, types, other), self.states[LEFT].objects.type
+        for place, name in enumerate(self.pairing.key):
+            if name in schema.names:
+                raise FencepostError(
+                    f"key={name!r}, which events have as a column already",
+                    "a column name that no other event column has",
+                    f"Rename {name} in both streams and in the rules.",
+                )
+            schema = schema.append(pa.field(name, pa.null() if keyed is None else keyed.field(place).type))
+        return schema
+
+
+def _changes(held: Triples, holds: Triples, compared: Bools) -> tuple[Triples, Triples]:
+    """The pairs of rows that are only after, and only before; of rows that are not compared, all of them."""
+    was, is_now = compared[held.moves], compared[holds.moves]
+    newly, no_longer = differing(held.only(was), holds.only(is_now))
+    return holds.only(~is_now).joined(newly), held.only(~was).joined(no_longer)
+
+
+def _each_once(columns: Sequence[Any]) -> Int64s:
+    """The places of items, one of those that are equal in all columns."""
+    order = np.lexsort(columns)
+    differs = np.ones(len(order), np.bool_)
+    differs[1:] = False
+    for column in columns:
+        differs[1:] |= column[order][1:] != column[order][:-1]
+    return order[differs]
 
 
 def _ended(pairs: Triples, kind: str, times: Int64s, reasons: UInt8s) -> Found:

@@ -15,7 +15,7 @@ from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.language import Band, parse
 from fencepost.monitor import reasons, single, state_file
 from fencepost.monitor.band_reasons import BandReason, explained_band
-from fencepost.monitor.bands import Bands
+from fencepost.monitor.bands import Bands, Pairing
 from fencepost.monitor.changes import changed_rules
 from fencepost.monitor.clock import Clock
 from fencepost.monitor.crossings import held_at, inside_boxes
@@ -31,7 +31,7 @@ from fencepost.rules import Rules
 from fencepost.rules.rule import checked_id
 from fencepost.snapshot import DETECTS, NEVER, Snapshot, Table
 
-__all__ = ["Monitor", "checked_first"]
+__all__ = ["Monitor", "checked_first", "checked_report"]
 
 _NOTHING = np.zeros(0, np.int64)
 
@@ -53,6 +53,9 @@ class Monitor:
         schema: the types of columns, as for `Rules.compile`.
         late: called with every batch's late rows, as an Arrow table; in bands with those of each side.
         deleted: in bands, a boolean column that says that a row is gone; it then leaves every band.
+        key: in bands, a column, or several, of both sides that tell rows apart beside `object`: only rows of one key
+            make pairs, whether rules say so or not, and events have these columns behind the others.
+        report: in bands, "pairs", or "rules" for events that name only the row that moved, once for each rule.
 
     >>> rules = Rules()
     >>> rules.add(1, "symbol = 'IBM' AND price BETWEEN 40 AND 50", detect="enter,exit")
@@ -77,14 +80,18 @@ class Monitor:
         schema: Any = None,
         late: Callable[[Any], None] | None = None,
         deleted: str | None = None,
+        key: str | Sequence[str] = (),
+        report: Literal["pairs", "rules"] = "pairs",
     ) -> None:
         checked_first(first)
+        checked_report(report)
         if not isinstance(rules, (Rules, Snapshot)):
             raise FencepostError(
                 f"{type(rules).__name__} as rules", "Rules or a Snapshot", "Build them with Rules() and add()."
             )
         base = rules if isinstance(rules, Snapshot) else rules.compile(schema)
-        self._begin(Layers(base, schema), object, time, sequence, first, timeout, late, deleted, bands=True)
+        with_bands = Pairing(deleted, (key,) if isinstance(key, str) else tuple(key), report)
+        self._begin(Layers(base, schema), object, time, sequence, first, timeout, late, with_bands)
 
     def _begin(
         self,
@@ -95,12 +102,12 @@ class Monitor:
         first: str,
         timeout: timedelta | int | None,
         late: Callable[[Any], None] | None,
-        deleted: str | None = None,
-        *,
-        bands: bool = False,
+        pairing: Pairing | None = None,
     ) -> None:
         """Starts with rules that are ready; an operator for one stream leaves their bands out."""
-        self.object, self.time, self.first, self.deleted = object, time, first, deleted
+        self.object, self.time, self.first = object, time, first
+        self.deleted = None if pairing is None else pairing.deleted
+        self._pairing = pairing
         self.sequence = (sequence,) if isinstance(sequence, str) else tuple(sequence or ())
         self._late = late
         self._clock = Clock(time, timeout)
@@ -118,10 +125,9 @@ class Monitor:
         self._empty: tuple[Any, Any] | None = None
         self._now: Present | None = None
         """All objects, where it has been asked since the last row."""
-        columns = (object, self.sequence)
-        self._bands = Bands(columns, deleted, self._clock, silent=first == "silent", late=late)
-        self._with_bands = bands
-        if bands:
+        told_late = None if late is None else lambda _side, table: late(table)
+        self._bands = Bands((object, self.sequence), self._clock, pairing, silent=first == "silent", late=told_late)
+        if pairing is not None:
             self._bands.change(self._bands.prepared(None, layers.snapshot(), {}))
         self._changed()
 
@@ -288,7 +294,7 @@ class Monitor:
     def _follow(self, layers: Layers) -> Any:
         self._clock.check_expiry(layers.ids[layers.expiring])
         of_bands = None
-        if self._with_bands:
+        if self._pairing is not None:
             of_bands = self._bands.prepared(self._layers.snapshot(), layers.snapshot(), self._layers.types)
         before, self._layers = self._layers.snapshot(), layers
         self._changed()
@@ -393,6 +399,7 @@ class Monitor:
             "sequence": list(self.sequence),
             "first": self.first,
             "timeout": None if self._clock.given_timeout is None else str(self._clock.given_timeout),
+            **({"key": list(self._pairing.key)} if self._pairing is not None and self._pairing.key else {}),
         }
 
     # -- bands ---------------------------------------------------------------------------------------------
@@ -433,6 +440,7 @@ class Monitor:
         object_type = of_bands.schema.field("object").type if object_type is None else object_type
         time = pa.null() if time_type is None else time_type.arrow
         schema = event_schema(object_type, time, types, of_bands.schema.field("other").type)
+        schema = pa.schema([*schema, *(field for field in of_bands.schema if field.name in bands.pairing.key)])
         parts = []
         for table in (events, of_bands):
             names = table.schema.names
@@ -454,7 +462,7 @@ class Monitor:
         rows, time_type = read_rows(table, state, (self.object, self.sequence), self._clock, values, observed(values))
         if not len(rows.numbers):
             return rows
-        beside = self._bands.states[0].objects.type
+        beside = self._bands.states[0].objects.id_type
         if beside is not None and rows.objects.type != beside:
             raise FencepostError(
                 f"objects of type {rows.objects.type} beside left rows named by {beside}",
@@ -634,4 +642,12 @@ def checked_first(first: str) -> None:
     if first not in ("enter", "silent"):
         raise FencepostError(
             f"first={first!r}", "'enter' or 'silent'", "Use 'silent' to start on traffic that already runs."
+        )
+
+
+def checked_report(report: str) -> None:
+    """Refuse a way of telling about bands that there is not."""
+    if report not in ("pairs", "rules"):
+        raise FencepostError(
+            f"report={report!r}", "'pairs' or 'rules'", "Use 'rules' to learn only which rules a row affects."
         )

@@ -10,7 +10,6 @@ import pyarrow as pa
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.language import KEY, Binder, Condition, parse
-from fencepost.monitor.band_rules import key_columns
 from fencepost.monitor.positions import KeyStrings, Pairs, Positions, batch_of
 from fencepost.ordinals import AttributeType
 from fencepost.rules import Rules
@@ -24,6 +23,7 @@ from fencepost.rules.rule import (
 )
 from fencepost.rules.schemas import read_schema
 from fencepost.snapshot import DETECTS, NEVER, BoxSet, CompiledColumns, RuleColumns, Snapshot, detect_flags
+from fencepost.snapshot.columns import key_columns
 
 __all__ = ["Box", "Layers", "LiveRule", "matched"]
 

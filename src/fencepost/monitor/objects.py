@@ -8,6 +8,7 @@ import pyarrow as pa
 from fencepost.errors import FencepostError
 from fencepost.events import Identities, Identity, identify
 from fencepost.indexes.arrays import Int64s
+from fencepost.snapshot import Table
 
 __all__ = ["UNKNOWN", "Objects"]
 
@@ -46,6 +47,19 @@ class Objects:
     def is_integer(self) -> bool:
         """Whether objects are integers."""
         return self.type is not None and pa.types.is_integer(self.type)
+
+    @property
+    def id_type(self) -> Any:
+        """The Arrow type of what events name objects by."""
+        return self.type
+
+    def emptied(self) -> "Objects":
+        """The same without any object."""
+        return Objects(self.type)
+
+    def read(self, table: Table, name: str) -> Any:
+        """The objects of a batch, null where there is none."""
+        return self.accept(table.arrow(name), name)
 
     def accept(self, column: Any, name: str) -> Any:
         """The column as one plain Arrow array of the objects' type, which the first batch decides."""
@@ -105,8 +119,16 @@ class Objects:
         if self.type is None:
             return pa.nulls(len(slots))
         if self.is_integer:
-            return pa.array(self._identities.lows[slots]).cast(self.type)
+            return pa.array(self.integers(slots)).cast(self.type)
         return pa.array([self._names[slot] for slot in slots.tolist()], self.type)
+
+    def ids(self, values: Any) -> Any:
+        """What events name these objects by."""
+        return values
+
+    def integers(self, slots: Int64s) -> Int64s:
+        """The objects themselves, which are integers."""
+        return self._identities.lows[slots]
 
     def _integer_slots(self, values: Int64s, add: bool) -> Int64s:
         found = self._find_integers(values)

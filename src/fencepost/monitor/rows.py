@@ -75,7 +75,7 @@ def read_rows(
         time_type: that times must have, where the clock does not say it yet.
 
     """
-    objects = state.objects.accept(_plain(table.arrow(columns[0])), columns[0])
+    objects = state.objects.read(table, columns[0])
     usable = told & np.asarray(objects.is_valid())
     times, time_type = np.zeros(table.rows, np.int64), clock.type or time_type
     if clock.column is not None:

@@ -18,10 +18,14 @@ class State:
     """Arrays by slot of object: whether it is present, its last time, its last known values.
 
     Which rules an object is inside is not kept: its position and the rules say it.
+
+    Args:
+        objects: none yet, of the kind to keep.
+
     """
 
-    def __init__(self) -> None:
-        self.objects = Objects()
+    def __init__(self, objects: Objects | None = None) -> None:
+        self.objects = Objects() if objects is None else objects
         self.strings: dict[str, KeyStrings] = {}
         self._room = 0
         self._columns: dict[tuple[str, str], Any] = {}
@@ -99,7 +103,7 @@ class State:
         here = self.here()
         if len(self.objects) > 2 * len(here) + _FEW:
             positions, times, values = self.positions(here), self.times[here], self.objects.values(here)
-            self.objects = Objects(self.objects.type)
+            self.objects = self.objects.emptied()
             self._room = 0
             self.present, self.times = self.present[:0], self.times[:0]
             self._columns = {place: column[:0] for place, column in self._columns.items()}

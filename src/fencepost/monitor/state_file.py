@@ -19,7 +19,7 @@ from fencepost.monitor.positions import NO_KEY, Positions
 from fencepost.monitor.state import State
 from fencepost.ordinals import AttributeType
 
-__all__ = ["Columns", "fill", "read", "table_of", "write"]
+__all__ = ["Columns", "fill", "read", "side_of", "table_of", "write"]
 
 _FORMAT = 1
 _METADATA = b"fencepost.monitor"
@@ -109,11 +109,12 @@ def read(
         raise FencepostError(
             f"{path} in format {header['format']}", f"format {_FORMAT}", "Restore it with the version that saved it."
         )
-    for name, value in settings.items():
-        if header["settings"][name] != value:
+    for name in {**header["settings"], **settings}:
+        value, saved = settings.get(name), header["settings"].get(name)
+        if value != saved:
             raise FencepostError(
                 f"a Monitor with {name}={value!r}",
-                f"{name}={header['settings'][name]!r}, as in {path}",
+                f"{name}={saved!r}, as in {path}",
                 "Build the Monitor with the settings of the one that saved.",
             )
     _compare_rules(path, header, rules, bands)
@@ -122,10 +123,11 @@ def read(
     for side, (name, count) in enumerate(zip(SIDES, counts, strict=True)):
         chosen = [column for column in table.column_names if column.startswith(f"{name} ")]
         own = table.select(chosen).rename_columns([column[len(name) + 1 :] for column in chosen]).slice(0, count)
-        types = {column: bands.types[column] for column in sorted(bands.used[side])}
-        sides.append(_state_of(own, _SideColumns(types, sorted(bands.states[side].strings))))
+        sides.append(side_of(own, bands, side))
     kinds = header.get("key_kinds", ({}, {}))
-    return _state_of(table.slice(0, objects), rules), header["kept"], (sides, (kinds[0], kinds[1]))
+    state = State()
+    fill(state, table.slice(0, objects), rules)
+    return state, header["kept"], (sides, (kinds[0], kinds[1]))
 
 
 def table_of(state: State, slots: Int64s | None = None) -> Any:
@@ -140,6 +142,14 @@ def table_of(state: State, slots: Int64s | None = None) -> Any:
     return pa.table(columns)
 
 
+def side_of(table: Any, bands: Bands, side: int) -> State:
+    """The rows of one side that `table_of` wrote, for band rules that may use other columns by now."""
+    types = {column: bands.types[column] for column in sorted(bands.used[side])}
+    state = State(bands.states[side].objects.emptied())
+    fill(state, table, _SideColumns(types, sorted(bands.states[side].strings)))
+    return state
+
+
 def fill(state: State, table: Any, rules: Columns) -> Int64s:
     """Put what `table_of` wrote into a state, for rules that may use other columns by now; the slots of its rows."""
     state.track(rules.types, tuple(sorted(rules.keys)))
@@ -149,12 +159,6 @@ def fill(state: State, table: Any, rules: Columns) -> Int64s:
     state.make_room()
     state.store(slots, np.asarray(table["time"]), _positions(table, state, rules))
     return slots
-
-
-def _state_of(table: Any, rules: Columns) -> State:
-    state = State()
-    fill(state, table, rules)
-    return state
 
 
 def _positions(table: Any, state: State, rules: Columns) -> Positions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencepost.errors import FencepostError
@@ -21,6 +22,8 @@ __all__ = [
     "RuleColumns",
     "detect_flags",
     "detect_names",
+    "key_columns",
+    "key_pairs",
 ]
 
 DETECTS = {"inside": 1, "enter": 2, "exit": 4, "cross": 8}
@@ -79,6 +82,20 @@ class BandColumns(NamedTuple):
     upper: Float64s
     lower_closed: Bools
     upper_closed: Bools
+
+
+def key_columns(bands: BandColumns | None) -> set[str]:
+    """The columns of both sides that bands compare for equality."""
+    if bands is None:
+        return set()
+    same = {name for text in bands.same.unique().to_pylist() for pair in key_pairs(text) for name in pair}
+    texts = [*bands.left_keys.unique().to_pylist(), *bands.right_keys.unique().to_pylist()]
+    return same | {name for text in texts for name, _ in key_pairs(text)}
+
+
+def key_pairs(text: str) -> tuple[tuple[str, str], ...]:
+    """The pairs in one item of `same`, `left_keys` or `right_keys`."""
+    return tuple((one, other) for one, other in json.loads(text))
 
 
 class CompiledColumns(NamedTuple):

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Self
 
 from fencepost.errors import FencepostError
+from fencepost.snapshot.columns import key_columns
 from fencepost.snapshot.snapshot import Snapshot
 from fencepost.snapshot.store import read_header
 
@@ -99,7 +100,9 @@ class VersionDirectory:
         number = self._claim()
         snapshot = compile_version(number)
         used = {name: str(kind) for name, kind in snapshot.types.items()} | dict.fromkeys(snapshot.keys, "key")
-        self._fix_schema({**(schema or {}), **used})
+        # What bands compare has no type in a snapshot: strings, unless somebody said otherwise.
+        compared = key_columns(snapshot.bands) - set(self.schema() or {})
+        self._fix_schema({**dict.fromkeys(sorted(compared), "key"), **(schema or {}), **used})
         target = self.path / f"{number:0{_DIGITS}}"
         with contextlib.ExitStack() as leases:
             shared = self._lease_layers(snapshot, number, leases)

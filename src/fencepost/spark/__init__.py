@@ -1,9 +1,20 @@
-"""fencepost on Spark DataFrames: match, watch, and what the operators share (needs the extra ``fencepost[spark]``)."""
+"""fencepost on Spark DataFrames: match, watch, bands, and what they share (needs the extra ``fencepost[spark]``)."""
 
+from fencepost.spark.bands import bands
 from fencepost.spark.match import match
 from fencepost.spark.metrics import prometheus_text
 from fencepost.spark.session import tune
 from fencepost.spark.sql import match_function, register
 from fencepost.spark.watch import read_state, save_state, watch
 
-__all__ = ["match", "match_function", "prometheus_text", "read_state", "register", "save_state", "tune", "watch"]
+__all__ = [
+    "bands",
+    "match",
+    "match_function",
+    "prometheus_text",
+    "read_state",
+    "register",
+    "save_state",
+    "tune",
+    "watch",
+]

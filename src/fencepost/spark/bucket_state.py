@@ -21,7 +21,8 @@ from fencepost.monitor import Monitor
 from fencepost.monitor.state import State
 from fencepost.monitor.state_file import Columns, fill, table_of
 from fencepost.ordinals import AttributeType
-from fencepost.spark.watch_task import WatchTask, from_bytes, monitor_at, to_bytes
+from fencepost.spark.packing import packed_bytes, packed_table
+from fencepost.spark.watch_task import WatchTask, monitor_at
 from fencepost.spark.worker import Published
 
 __all__ = [
@@ -215,11 +216,11 @@ def keep(monitor: Monitor, before: Opened | None, store: BucketStore, task: Watc
     if store.appends and touched is not None and before is not None and 2 * logged <= base and entries < _MOST_ENTRIES:
         head |= {"base": base, "entries": entries + 1, "logged": logged}
         entry = table_of(state, touched).append_column(_GONE, pa.array(~state.present[touched]))
-        store.append(json.dumps(head), entries, to_bytes(entry))
+        store.append(json.dumps(head), entries, packed_bytes(entry))
     else:
         table = table_of(state)
         head |= {"base": len(table), "entries": 0, "logged": 0}
-        store.rewrite(json.dumps(head), to_bytes(table))
+        store.rewrite(json.dumps(head), packed_bytes(table))
     _warm[task, bucket] = head["token"], monitor
     while len(_warm) > 1 and sum(len(each._state.objects) for _, each in _warm.values()) > _MOST_WARM:
         _warm.popitem(last=False)
@@ -228,7 +229,7 @@ def keep(monitor: Monitor, before: Opened | None, store: BucketStore, task: Watc
 def seed_bytes(monitor: Monitor, task: WatchTask) -> bytes:
     """A bucket as a file for `seed`."""
     head = _head(monitor, task)
-    return to_bytes(table_of(monitor._state).replace_schema_metadata({_METADATA: json.dumps(head)}))
+    return packed_bytes(table_of(monitor._state).replace_schema_metadata({_METADATA: json.dumps(head)}))
 
 
 def _seeded(task: WatchTask, bucket: int) -> Opened | None:
@@ -236,7 +237,7 @@ def _seeded(task: WatchTask, bucket: int) -> Opened | None:
     if file is None or not file.exists():
         return None
     table = file.read_bytes()
-    head = json.loads(from_bytes(table).schema.metadata[_METADATA])
+    head = json.loads(packed_table(table).schema.metadata[_METADATA])
     return _restored(head, [table], task, bucket)
 
 
@@ -251,7 +252,7 @@ def _restored(head: dict[str, Any], tables: list[bytes], task: WatchTask, bucket
 def _replayed(tables: Iterable[bytes], columns: Columns) -> Journal:
     state = Journal()
     state.track(columns.types, tuple(sorted(columns.keys)))
-    for table in map(from_bytes, tables):
+    for table in map(packed_table, tables):
         slots = fill(state, table, columns)
         if _GONE in table.column_names:
             state.forget(slots[np.asarray(table[_GONE])])

@@ -1,13 +1,8 @@
-"""The part of watch that runs in Python workers: rows packed by bucket, a step of one bucket, events unpacked.
-
-Objects are spread over a fixed number of buckets by a hash. The shuffle and the state operator see one packed row per
-bucket and partition instead of one per event.
-"""
+"""The part of watch that runs in Python workers: a step of one bucket, and whole batch frames."""
 
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,81 +11,32 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 
-from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Int64s
 from fencepost.monitor import Monitor
 from fencepost.snapshot import DETECTS
 from fencepost.spark.bucket_state import BlobStore, BucketStore, LoggedStore, keep, new_bucket, open_bucket, seed_bytes
-from fencepost.spark.versions import Claim, Claims, current_micro_batch
-from fencepost.spark.watch_task import OBJECT, WatchTask, from_bytes, layers_at, monitor_at, to_bytes
-from fencepost.spark.worker import Published, newest_usable
+from fencepost.spark.packing import CLOCK, EVENTS_AT_ONCE, MOST_ROWS, ROWS, VERSION, packed_bytes, packed_table
+from fencepost.spark.stepping import instant_of, version_in_force
+from fencepost.spark.watch_task import OBJECT, WatchTask, layers_at, monitor_at
 
 __all__ = [
-    "CLOCK",
     "METERS",
-    "PACKED",
-    "ROWS",
     "STEPPED",
-    "VERSION",
     "Kernel",
     "Processor",
-    "pack",
     "save_buckets",
     "step",
     "step_in_pandas",
-    "unpack",
     "watch_sorted",
 ]
 
-ROWS, VERSION, CLOCK = range(3)
-"""What a packed row holds: rows of a bucket, the number of a version, or a time that has come."""
-PACKED = "bucket int, kind int, number bigint, payload binary"
 METERS = ("rows", "late", "null_rows", *DETECTS, "nanoseconds", "version", "rules", "rejected")
 STEPPED = ", ".join(["payload binary", *(f"{name} bigint" for name in METERS)])
-
-_MOST_ROWS = 1_000_000
-_EVENTS_AT_ONCE = 65_536
-_RENEWED_EVERY = timedelta(minutes=5)
 
 Packed = Iterable[tuple[int, int, bytes]]
 """Kind, number and payload of the packed rows of one bucket."""
 Kernel = Callable[[int, Packed, BucketStore, WatchTask], dict[str, Any]]
 """What a bucket does with its packed rows: one row of `STEPPED`."""
-
-
-# -- before the shuffle ------------------------------------------------------------------------------------
-
-
-def pack(batches: Iterable[Any]) -> Iterator[Any]:
-    """For mapInArrow: the rows of a partition as one packed row per bucket; the last column is the bucket."""
-    waiting: list[Any] = []
-    for batch in batches:
-        waiting.append(batch)
-        if sum(each.num_rows for each in waiting) >= _MOST_ROWS:
-            yield _packed(waiting)
-            waiting = []
-    if waiting:
-        yield _packed(waiting)
-
-
-def _packed(batches: list[Any]) -> Any:
-    table = pa.Table.from_batches(batches)
-    buckets = table.column(table.num_columns - 1).to_numpy()
-    rows = table.drop_columns(table.column_names[-1:]).take(pa.array(np.argsort(buckets, kind="stable")))
-    present, counts = np.unique(buckets, return_counts=True)
-    starts = np.cumsum(counts) - counts
-    payloads = [
-        to_bytes(rows.slice(start, count)) for start, count in zip(starts.tolist(), counts.tolist(), strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array(present, pa.int32()),
-            pa.array([ROWS] * len(payloads), pa.int32()),
-            pa.nulls(len(payloads), pa.int64()),
-            pa.array(payloads, pa.binary()),
-        ],
-        names=["bucket", "kind", "number", "payload"],
-    )
 
 
 # -- one step of one bucket --------------------------------------------------------------------------------
@@ -139,11 +85,12 @@ def step(bucket: int, packed: Packed, store: BucketStore, task: WatchTask) -> di
     tables = []
     for kind, number, payload in packed:
         if kind == ROWS:
-            tables.append(from_bytes(payload))
+            tables.append(packed_table(payload))
         else:
             markers[kind].append(int(number))
     before = open_bucket(store, task, bucket)
-    claim = _version_in_force(task, None if before is None else before.version, max(markers[VERSION], default=None))
+    held, newest = None if before is None else before.version, max(markers[VERSION], default=None)
+    claim = version_in_force(task, held, newest, "watch")
     monitor = new_bucket(task, claim.version, bucket) if before is None else before.monitor
     counted = _counts(monitor)
     found = []
@@ -157,45 +104,12 @@ def step(bucket: int, packed: Packed, store: BucketStore, task: WatchTask) -> di
     events = pa.concat_tables([_as_declared(each, task) for each in found if each.num_rows] or [_no_events(task)])
     meter = [now - then for now, then in zip(_counts(monitor), counted, strict=True)]
     meter += [time.perf_counter_ns() - begin, claim.version, len(monitor._layers), claim.rejected]
-    return {"payload": to_bytes(events) if events.num_rows else None, **dict(zip(METERS, meter, strict=True))}
+    return {"payload": packed_bytes(events) if events.num_rows else None, **dict(zip(METERS, meter, strict=True))}
 
 
 def _counts(monitor: Monitor) -> list[int]:
     counters = monitor.counters
     return [counters["rows"], counters["late"], counters["null"], *(counters["events"][kind] for kind in DETECTS)]
-
-
-def _version_in_force(task: WatchTask, held: int | None, newest: int | None) -> Claim:
-    """The version from this step on: the same in all buckets, and again when the micro-batch is repeated."""
-    if not task.follow or not isinstance(task.source, Published):
-        return Claim(task.planned, 0)
-    source, batch = task.source, current_micro_batch()
-    if newest is None:
-        if held is None:
-            raise FencepostError(
-                f"rows before any version of {source.directory}",
-                "a marker of each published version",
-                "Start the query anew; if that does not help, publish the rules again.",
-            )
-        claim = Claim(held, 0)
-    elif batch is None:
-        claim = Claim(newest, 0)
-    else:
-        claim = Claims(source.versions).claim(batch, lambda: newest_usable(source, newest, held))
-    _renew_lease(source, claim.version)
-    return claim
-
-
-_renewed: dict[tuple[str, int], float] = {}
-
-
-def _renew_lease(source: Published, version: int) -> None:
-    """Keep the version in force from being collected, as long as the query runs."""
-    batch, now = current_micro_batch(), time.monotonic()
-    place = (source.directory, version)
-    if batch is not None and now - _renewed.get(place, -1e9) > _RENEWED_EVERY.total_seconds():
-        _renewed[place] = now
-        source.versions.lease(version, f"watch {batch.query}")
 
 
 def _columns(table: Any, task: WatchTask) -> Any:
@@ -209,11 +123,7 @@ def _advanced(monitor: Monitor, ordinal: int) -> Any:
     """What ends because a time has come."""
     kind = monitor._clock.type
     assert kind is not None, "the clock was started"
-    if kind.kind == "bigint":
-        return monitor.advance(ordinal)
-    instant = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ordinal)
-    given = {"date": instant.date(), "timestamp_ntz": instant.replace(tzinfo=None)}
-    return monitor.advance(given.get(kind.kind, instant))
+    return monitor.advance(instant_of(ordinal, kind))
 
 
 def save_buckets(batches: Iterable[Any], task: WatchTask, folder: str) -> Iterator[Any]:
@@ -234,27 +144,6 @@ def save_buckets(batches: Iterable[Any], task: WatchTask, folder: str) -> Iterat
         yield pa.RecordBatch.from_pydict({"bucket": pa.array([bucket], pa.int32())})
 
 
-# -- after the state operator ------------------------------------------------------------------------------
-
-
-def unpack(batches: Iterable[Any]) -> Iterator[Any]:
-    """For mapInArrow: the events of packed rows; the first column is the payload."""
-    waiting: list[Any] = []
-    for batch in batches:
-        for payload in batch.column(0).to_pylist():
-            waiting.append(from_bytes(payload))
-            if sum(table.num_rows for table in waiting) >= _EVENTS_AT_ONCE:
-                yield from _together(waiting)
-                waiting = []
-    if waiting:
-        yield from _together(waiting)
-
-
-def _together(tables: list[Any]) -> Iterator[Any]:
-    table = pa.concat_tables(tables).combine_chunks()
-    yield from table.to_batches(max_chunksize=_EVENTS_AT_ONCE)
-
-
 def _as_declared(events: Any, task: WatchTask) -> Any:
     return events.cast(task.event_schema)
 
@@ -272,7 +161,7 @@ def watch_sorted(batches: Iterable[Any], task: WatchTask) -> Iterator[Any]:
     waiting: list[Any] = []
     for batch in batches:
         waiting.append(batch)
-        if sum(each.num_rows for each in waiting) >= _MOST_ROWS // 4:
+        if sum(each.num_rows for each in waiting) >= MOST_ROWS // 4:
             rows = pa.Table.from_batches(waiting).combine_chunks()
             cut = _last_object(rows.column(OBJECT))
             if cut:
@@ -292,4 +181,4 @@ def _last_object(objects: Any) -> int:
 def _told(monitor: Monitor, rows: Any, task: WatchTask) -> Iterator[Any]:
     events = monitor.update(_columns(rows, task))
     if events.num_rows:
-        yield from _as_declared(events, task).combine_chunks().to_batches(max_chunksize=_EVENTS_AT_ONCE)
+        yield from _as_declared(events, task).combine_chunks().to_batches(max_chunksize=EVENTS_AT_ONCE)

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -10,39 +10,33 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from fencepost.errors import FencepostError
-from fencepost.events import event_schema
 from fencepost.monitor.clock import Clock
 from fencepost.monitor.core import checked_first
-from fencepost.ordinals import AttributeType
-from fencepost.snapshot import NEVER, Table, VersionDirectory
-from fencepost.spark.binding import KEY, arrow_type, bound_columns, own_name, quoted
+from fencepost.snapshot import NEVER
+from fencepost.spark.binding import KEY, arrow_type, quoted
 from fencepost.spark.bucket_state import BLOB, state_rows
 from fencepost.spark.buckets import (
-    CLOCK,
-    PACKED,
     STEPPED,
-    VERSION,
     Kernel,
     Processor,
-    pack,
     save_buckets,
     step,
     step_in_pandas,
-    unpack,
     watch_sorted,
 )
 from fencepost.spark.metrics import observed_watch
+from fencepost.spark.packing import PACKED, pack, unpack
+from fencepost.spark.sending import Sent, attributes_of, event_fields, sent_columns, spark_type
 from fencepost.spark.session import appends_state, warn_untuned
 from fencepost.spark.sources import Plan, plan_rules
+from fencepost.spark.streams import checked_buckets, version_markers
 from fencepost.spark.watch_task import OBJECT, TIME, WatchTask
 from fencepost.spark.worker import Published
 
 __all__ = ["read_state", "save_state", "watch"]
-
-_MOST_BUCKETS = 65_536
 
 
 def watch(
@@ -99,7 +93,7 @@ def stepped_buckets(given: "WatchedFrame", kernel: Kernel) -> Any:
     task = given.task
     packed = given.rows.withColumn("fencepost bucket", _bucket(task.buckets)).mapInArrow(pack, PACKED)
     if task.follow:
-        packed = packed.unionByName(_markers(given.rows.sparkSession, task.source, task.buckets))
+        packed = packed.unionByName(version_markers(given.rows.sparkSession, task.source, task.buckets))
 
     grouped = packed.groupBy("bucket")
     if appends_state(given.rows.sparkSession):
@@ -158,7 +152,7 @@ def read_state(spark: Any, checkpoint: str | os.PathLike[str]) -> Any:
     head = json.loads(bytes(first["part"]))
     types = {"object": head["object"], "time": head["clock"]["type"], "snapshot_version": "bigint"}
     types |= head["attributes"] | dict.fromkeys(head["keys"], "string")
-    declared = StructType([StructField(name, _spark_type(kind)) for name, kind in types.items()])
+    declared = StructType([StructField(name, spark_type(kind)) for name, kind in types.items()])
     schema = pa.schema([(field.name, arrow_type(field)) for field in declared.fields])
 
     def fencepost_state(parts: pa.Table) -> pa.Table:
@@ -210,63 +204,33 @@ def watched_frame(
     late: str | os.PathLike[str] | None = None,
     seed: str | os.PathLike[str] | None = None,
 ) -> WatchedFrame:
-    if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= _MOST_BUCKETS:
-        raise FencepostError(f"buckets={buckets!r}", f"1 to {_MOST_BUCKETS}", "Eight for every core do well.")
+    checked_buckets(buckets)
     checked_first(first)
     plan = plan_rules(events.sparkSession, rules, events.schema)
     order = (sequence,) if isinstance(sequence, str) else tuple(sequence or ())
-    sent = _sent_columns(events, plan, object, time, order)
-    task = _task(events, plan, sent, buckets, first, timeout, late, seed)
-    rows = events.select(*(quoted(own).alias(name) for name, own in sent.columns))
-    return WatchedFrame(rows, task, StructType(_event_fields(events, sent, plan)))
+    roles = _roles(object, time, order)
+    sent = sent_columns(events, roles, plan.needed, plan.snapshot)
+    names = tuple(role for role, _ in roles[2:])
+    task = _task(events, plan, sent, names, buckets, first, timeout, late, seed)
+    return WatchedFrame(sent.rows(events), task, StructType(_event_fields(events, sent, plan)))
 
 
-class _Sent(NamedTuple):
-    """The columns that go to Python."""
-
-    columns: list[tuple[str, str]]
-    """Each as it is called there, and in the frame."""
-    twice: tuple[tuple[str, str], ...]
-    """Those that are sent already under another name."""
-    sequence: tuple[str, ...]
-
-
-def _sent_columns(events: Any, plan: Plan, object: str, time: str, sequence: Sequence[str]) -> _Sent:
-    names = Table(dict.fromkeys(events.columns, ()))
-    columns: dict[str, str] = {}
-    """By the frame's own name, so that none is sent twice."""
-    twice: list[tuple[str, str]] = []
-    for role, wanted in (
-        (OBJECT, object),
-        (TIME, time),
-        *((f"fencepost sequence {n}", c) for n, c in enumerate(sequence)),
-    ):
-        reason = partial("which was named as {}".format, role.removeprefix("fencepost "))
-        _send(role, own_name(names, wanted, reason), columns, twice)
-    for column in bound_columns(events.schema, plan.needed, plan.snapshot):
-        _send(column.name, column.own, columns, twice)
-    sent = [(name, own) for own, name in columns.items()]
-    return _Sent(sent, tuple(twice), tuple(f"fencepost sequence {n}" for n in range(len(sequence))))
-
-
-def _send(name: str, own: str, columns: dict[str, str], twice: list[tuple[str, str]]) -> None:
-    if own in columns:
-        twice.append((name, columns[own]))
-    else:
-        columns[own] = name
+def _roles(object: str, time: str, sequence: Sequence[str]) -> list[tuple[str, str]]:
+    return [(OBJECT, object), (TIME, time), *((f"fencepost sequence {n}", c) for n, c in enumerate(sequence))]
 
 
 def _task(
     events: Any,
     plan: Plan,
-    sent: _Sent,
+    sent: Sent,
+    sequence: tuple[str, ...],
     buckets: int,
     first: str,
     timeout: timedelta | int | None,
     late: str | os.PathLike[str] | None,
     seed: str | os.PathLike[str] | None,
 ) -> WatchTask:
-    time_field = _field(events, sent, TIME)
+    time_field = sent.field(events, TIME)
     clock, in_force = Clock(time_field.name, timeout), plan.snapshot.in_force
     kind = clock.type_for(arrow_type(time_field))
     clock.check(kind, plan.snapshot.rules.ids[in_force][plan.snapshot.rules.expires[in_force] != NEVER])
@@ -275,10 +239,10 @@ def _task(
         plan.snapshot.version,
         events.isStreaming and isinstance(plan.source, Published),
         sent.twice,
-        tuple(sorted(_attributes(plan.needed).items())),
+        tuple(sorted(attributes_of(plan.needed).items())),
         tuple(sorted(name for name, type_ in plan.needed.items() if type_ == KEY)),
-        sent.sequence,
-        _field(events, sent, OBJECT).dataType.simpleString(),
+        sequence,
+        sent.field(events, OBJECT).dataType.simpleString(),
         str(kind),
         buckets,
         first,
@@ -289,49 +253,7 @@ def _task(
     )
 
 
-def _attributes(needed: Mapping[str, str]) -> dict[str, str]:
-    return {name: kind for name, kind in needed.items() if kind != KEY}
-
-
-def _field(events: Any, sent: _Sent, role: str) -> Any:
-    own = dict([*sent.columns, *((a, dict(sent.columns)[b]) for a, b in sent.twice)])[role]
-    return next(field for field in events.schema.fields if field.name == own)
-
-
-def _event_fields(events: Any, sent: _Sent, plan: Plan) -> list[Any]:
+def _event_fields(events: Any, sent: Sent, plan: Plan) -> list[Any]:
     """The columns of events, in Spark's types."""
-    attributes = _attributes(plan.needed)
-    names = event_schema(
-        pa.null(), pa.null(), {name: AttributeType.parse(kind) for name, kind in attributes.items()}
-    ).names
-    given: dict[str, Any] = {
-        "object": _field(events, sent, OBJECT).dataType,
-        "time": _field(events, sent, TIME).dataType,
-    }
-    given["other"] = given["object"]
-    given |= dict.fromkeys(("rule_id", "rule_version", "snapshot_version"), "bigint")
-    for name, kind in attributes.items():
-        given |= {name: kind, f"{name}_before": kind}
-    fields = []
-    for name in names:
-        type_ = given.get(name, StringType())
-        fields.append(StructField(name, _spark_type(type_) if isinstance(type_, str) else type_))
-    return fields
-
-
-def _spark_type(text: str) -> Any:
-    return StructType.fromDDL(f"c {text}")[0].dataType
-
-
-def _markers(spark: Any, source: Any, buckets: int) -> Any:
-    """The stream of versions and clock markers, each told to every bucket."""
-    versions = VersionDirectory(source.directory)
-    versions.mark()
-    schema = "path string, modificationTime timestamp, length bigint, content binary"
-    files = spark.readStream.format("binaryFile").schema(schema).load(str(versions.markers)).select("path")
-    name = F.element_at(F.split("path", "/"), -1)
-    number, ending = (F.element_at(F.split(name, r"\."), place) for place in (1, 2))
-    kind = F.when(ending == "version", VERSION).when(ending == "clock", CLOCK)
-    told = files.select(kind.cast("int").alias("kind"), number.cast("bigint").alias("number")).where("kind IS NOT NULL")
-    everywhere = F.explode(F.sequence(F.lit(0), F.lit(buckets - 1))).alias("bucket")
-    return told.select(everywhere, "kind", "number", F.lit(None).cast("binary").alias("payload"))
+    objects, times = (sent.field(events, role).dataType for role in (OBJECT, TIME))
+    return event_fields({"object": objects, "other": objects, "time": times}, attributes_of(plan.needed))

@@ -1,21 +1,17 @@
 """What a task of watch must know, and the monitor it makes of that."""
 
-import os
 from collections import OrderedDict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
-from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
 from fencepost.monitor.layers import Layers
 from fencepost.ordinals import AttributeType
-from fencepost.spark.versions import current_micro_batch
-from fencepost.spark.worker import Source, snapshot_at
+from fencepost.spark.stepping import keep_late, last_snapshot
+from fencepost.spark.worker import Source
 
-__all__ = ["OBJECT", "TIME", "WatchTask", "from_bytes", "layers_at", "monitor_at", "to_bytes"]
+__all__ = ["OBJECT", "TIME", "WatchTask", "layers_at", "monitor_at"]
 
 OBJECT, TIME = "fencepost object", "fencepost time"
 _HELD = 4
@@ -46,20 +42,6 @@ class WatchTask(NamedTuple):
     """The Arrow schema of events, as Spark has it."""
 
 
-def to_bytes(table: Any) -> bytes:
-    """A table as an Arrow stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(memoryview(sink.getvalue()))
-
-
-def from_bytes(stream: bytes) -> Any:
-    """The table in an Arrow stream."""
-    with pa.ipc.open_stream(stream) as reader:
-        return reader.read_all()
-
-
 _layers: "OrderedDict[tuple[Source, int, tuple[tuple[str, str], ...]], Layers]" = OrderedDict()
 
 
@@ -68,16 +50,8 @@ def layers_at(task: WatchTask, version: int) -> Layers:
     place = (task.source, version, task.attributes)
     found = _layers.pop(place, None)
     if found is None:
-        try:
-            snapshot = snapshot_at(task.source, version)
-        except FencepostError as error:
-            raise FencepostError(
-                f"objects whose last rules were version {version}, which cannot be loaded ({error.got})",
-                "that version, to tell which rules they leave",
-                "Put the version back from a copy, or start with a new checkpoint.",
-            ) from None
         types = {name: AttributeType.parse(kind) for name, kind in task.attributes}
-        found = Layers(snapshot, None, types, task.keys)
+        found = Layers(last_snapshot(task.source, version), None, types, task.keys)
     _layers[place] = found
     while len(_layers) > _HELD:
         _layers.popitem(last=False)
@@ -99,16 +73,7 @@ def monitor_at(task: WatchTask, version: int, bucket: int) -> Monitor:
 
 
 def _keep_late(late: Any, task: WatchTask, bucket: int) -> None:
-    """Write late rows to a file that a repeated micro-batch replaces by the same."""
-    import pyarrow.parquet as pq
-
-    batch = current_micro_batch()
-    folder = Path(str(task.late))
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{0 if batch is None else batch.number:08}-{bucket:05}.parquet"
     names = {OBJECT: "object", TIME: "time"}
     table = late.drop_columns([name for name, _ in task.twice])
     table = table.rename_columns([names.get(name, name) for name in table.column_names])
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
-    pq.write_table(table, partial)
-    partial.replace(file)
+    keep_late(table, Path(str(task.late)), bucket)

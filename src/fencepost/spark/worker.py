@@ -9,6 +9,7 @@ import tempfile
 import threading
 import warnings
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -109,13 +110,19 @@ def rules_in_force(source: Source, planned: int, follow: bool) -> InForce:
     return InForce(snapshot_at(source, claim.version), claim.rejected)
 
 
-def newest_usable(source: Published, most: int | None = None, held: int | None = None) -> Claim:
+def newest_usable(
+    source: Published,
+    most: int | None = None,
+    held: int | None = None,
+    refuse: Callable[[Snapshot], None] | None = None,
+) -> Claim:
     """The newest version that loads; each newer one that does not is warned of.
 
     Args:
         source: the directory.
         most: the newest version to look at.
         held: the version in force, which stays if no newer one loads.
+        refuse: raises where the caller cannot use a version that loads.
     """
     rejected = 0
     for version in reversed(source.versions.versions()):
@@ -124,7 +131,9 @@ def newest_usable(source: Published, most: int | None = None, held: int | None =
         if held is not None and version <= held:
             break
         try:
-            snapshot_at(source, version)
+            snapshot = snapshot_at(source, version)
+            if refuse is not None:
+                refuse(snapshot)
         except (FencepostError, OSError) as error:
             rejected += 1
             warnings.warn(f"version {version} of {source.directory} is not used: {error}", stacklevel=2)

@@ -39,7 +39,9 @@ __all__ = [
     "Probes",
     "Side",
     "high_sign",
+    "item_of",
     "low_sign",
+    "no_number",
 ]
 
 Side = Literal["left", "right"]
@@ -145,7 +147,7 @@ class BandIndex(ABC):
         faulty = bad_low | bad_high | empty
         if faulty.any():
             row = int(np.argmax(faulty))
-            raise _query_refusal(int(id_array[row]), _item(lows, row), _item(highs, row), bounds, bool(empty[row]))
+            raise _query_refusal(int(id_array[row]), item_of(lows, row), item_of(highs, row), bounds, bool(empty[row]))
         slots, row = self._queries.admit(id_array)
         if row >= 0:
             raise _known(id_array, row, "query")
@@ -198,7 +200,7 @@ class BandIndex(ABC):
         same_length(ids, values=keys)
         group_keys, no_key = self._group_keys(groups, ids)
         if missing.any():
-            raise _no_number(side, int(ids[np.argmax(missing)]), _item(values, int(np.argmax(missing))))
+            raise no_number(side, int(ids[np.argmax(missing)]), item_of(values, int(np.argmax(missing))))
         slots, row = self._rows[which].admit(ids)
         if row >= 0:
             raise _known(ids, row, f"{side} row")
@@ -233,7 +235,7 @@ class BandIndex(ABC):
         if (slots == ABSENT).any():
             raise _unknown(int(ids[np.argmax(slots == ABSENT)]), f"{side} row", " to move")
         if missing.any():
-            raise _no_number(side, int(ids[np.argmax(missing)]), _item(values, int(np.argmax(missing))))
+            raise no_number(side, int(ids[np.argmax(missing)]), item_of(values, int(np.argmax(missing))))
         return self._move(which, slots, keys)
 
     def row(self, side: Side, row: int) -> float:
@@ -396,7 +398,8 @@ def _side(side: Any) -> int:
     raise FencepostError(f"side {side!r}", "'left' or 'right'", "Name the side that changes.")
 
 
-def _item(column: Any, row: int) -> Any:
+def item_of(column: Any, row: int) -> Any:
+    """One item of a column, as Python has it."""
     item = column if np.ndim(column) == 0 else column[row]
     return item.item() if isinstance(item, np.generic) else item
 
@@ -423,7 +426,8 @@ def _known(ids: Int64s, row: int, what: str) -> FencepostError:
     )
 
 
-def _no_number(side: str, id: int, value: Any) -> FencepostError:
+def no_number(side: str, id: int, value: Any) -> FencepostError:
+    """The refusal of a row without a finite value."""
     return FencepostError(
         f"{side} row {id} with value {value}", "a finite number", "Leave it out: it is at no distance from anything."
     )

@@ -74,6 +74,11 @@ class Table:
         """Forget ids that are there, each once."""
         evict(self.members, ids)
 
+    def clear(self) -> None:
+        """Forget all ids; the room stays."""
+        self.members.table[:] = 0
+        self.members.state[:] = 0
+
     def live(self) -> Bools:
         """Which slots are in use."""
         used = np.zeros(int(self.members.state[_USED]), np.bool_)

@@ -1,7 +1,7 @@
 """SSI: the production band index, whose cost follows the number of hotspots that the bands gather around."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -9,8 +9,8 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from fencepost.errors import FencepostError
-from fencepost.indexes.arguments import kernel_ready
-from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.indexes.arguments import Column, id_column, kernel_ready, same_length
+from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.indexes.bands.contract import (
     HIGH,
     LOW,
@@ -23,7 +23,9 @@ from fencepost.indexes.bands.contract import (
     PairLists,
     Probes,
     Side,
+    item_of,
     low_sign,
+    no_number,
 )
 from fencepost.indexes.bands.distance import LEFT, RIGHT
 from fencepost.indexes.bands.members import Table, enlarged, find_slot
@@ -55,12 +57,13 @@ from fencepost.indexes.bands.ssi_changing import (
     unlink,
 )
 from fencepost.indexes.bands.ssi_moving import move_rows
+from fencepost.indexes.bands.ssi_replaying import CAME, LISTED, MOVED, WENT, possible, take_steps
 from fencepost.indexes.idmap import ABSENT
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
 from fencepost.indexes.ordinal import ValueType
 from fencepost.indexes.registry import Bounds
 
-__all__ = ["SSI"]
+__all__ = ["CAME", "LISTED", "MOVED", "SSI", "WENT"]
 
 _FORMAT = 1
 _EXCESS, _SLACK = 0.5, 2
@@ -227,28 +230,80 @@ class SSI(BandIndex):
         discard_all(self._order[side], groups, keys, slots)
         self._release(groups[slots].astype(np.int64))
 
+    def clear_rows(self) -> None:
+        """Take all rows of both sides out; the queries stay."""
+        for side, table in enumerate(self._rows):
+            numbers = table.columns[ROW_GROUP][table.slots()].astype(np.int64)
+            table.clear()
+            self._order[side] = with_majors(empty_ordered(with_keys=True), len(self._uses))
+            self._release(numbers)
+
     @override
     def _move(self, side: int, slots: Int64s, keys: Int64s) -> Moves:
-        room = 64 + 4 * len(slots)
-        changed = np.empty((2, 2, room), np.int64)
-        counts, needed = np.zeros(2, np.int64), np.zeros(1, np.int64)
-        offsets = np.zeros((2, len(slots) + 1), np.int64)
         others, view = self._row_list(1 - side), self._view()
-        done = 0
-        while done < len(slots):
-            if needed[0] > room:
-                room = 2 * int(needed[0])
-                wider = np.empty((2, 2, room), np.int64)
-                wider[:, :, : counts.max()] = changed[:, :, : counts.max()]
-                changed = wider
+
+        def take(done: int, *room: Int64s) -> int:
             self._order[side] = with_room(self._order[side])
-            own = self._row_list(side)
-            done = move_rows(self._kind, side, done, slots, keys, own, others, view, changed, counts, offsets, needed)
-        entered, left = (
-            PairLists(offsets[which], changed[which, 0, : counts[which]], changed[which, 1, : counts[which]])
-            for which in (0, 1)
-        )
-        return Moves(entered, left)
+            return int(move_rows(self._kind, side, done, slots, keys, self._row_list(side), others, view, *room))
+
+        return _taken(len(slots), take)
+
+    def replay(
+        self, sides: Int64s, rows: Column, actions: UInt8s, values: Column, groups: Column | None = None
+    ) -> Moves:
+        """Take steps of both sides in their order; what each of them changed. All of them or, if one is at fault, none.
+
+        Args:
+            sides: of each step: 0 for left, 1 for right.
+            rows: the row of each step.
+            actions: `MOVED` gives a row another value; `WENT` takes it out, `CAME` puts it in, both do so in turn;
+                with `LISTED` all pairs of a row that went have left and all of one that came have entered, else no
+                pair is told of.
+            values: where rows come or move to.
+            groups: of rows that come.
+        """
+        ids = id_column(rows)
+        keys, missing = self._keys(LEFT, values)
+        group_keys, no_key = self._group_keys(groups, ids)
+        same_length(ids, values=keys, sides=sides, actions=actions)
+        keys = np.where(sides == RIGHT, ~keys, keys)
+        faulty = missing & (actions & (CAME | MOVED) != 0)
+        if faulty.any():
+            row = int(np.argmax(faulty))
+            raise no_number(_SIDES[sides[row]], int(ids[row]), item_of(values, row))
+        slots, there, new = np.empty(len(ids), np.int64), [], []
+        for side, table in enumerate(self._rows):
+            own = ids[sides == side]
+            new.append(np.unique(own[table.find(own) == ABSENT]))
+            table.admit(new[side])
+            slots[sides == side] = table.find(own)
+            there.append(np.ones(len(table.members.ids), np.bool_))
+            there[side][table.find(new[side])] = False
+        wrong = int(possible(sides, slots, actions, *there))
+        if wrong >= 0:
+            for table, admitted in zip(self._rows, new, strict=True):
+                table.evict(admitted)
+            step = f"{_SIDES[sides[wrong]]} row {ids[wrong]} in step {wrong}"
+            raise FencepostError(
+                step, "a row that is there if it moves or goes, and is not if it comes", "Put the steps in their order."
+            )
+        comes = (actions & CAME) != 0
+        numbers = np.zeros(len(ids), np.int64)
+        numbers[comes] = self._numbered(group_keys[comes] if len(group_keys) else group_keys, no_key[comes])
+        released, view = np.empty(len(ids), np.int64), self._view()
+
+        def take(done: int, *room: Int64s) -> int:
+            self._order = [with_room(order) for order in self._order]
+            lists = self._row_list(LEFT), self._row_list(RIGHT)
+            steps = (sides, slots, actions, keys, numbers)
+            return int(take_steps(self._kind, done, *steps, *lists, view, released, *room))
+
+        changed = _taken(len(ids), take)
+        for side, table in enumerate(self._rows):
+            own = np.unique(slots[sides == side])
+            table.evict(table.members.ids[own[~there[side][own]]])
+        self._release(released[released >= 0])
+        return changed
 
     # -- queries ----------------------------------------------------------------------------------------
 
@@ -505,3 +560,24 @@ class SSI(BandIndex):
         groups = np.bincount(stabs.partitions[list(reach)], minlength=len(partitions.groups))
         assert np.array_equal(groups, partitions.groups), "stabbing groups are counted"
         assert (groups <= (1 + _EXCESS) * np.maximum(1, witnesses) + _SLACK).all(), "there are not too many of them"
+
+
+def _taken(steps: int, take: Callable[..., int]) -> Moves:
+    """What steps change; `take` takes them from one on until it is short of room, and says which is the next."""
+    room = 64 + 4 * steps
+    changed = np.empty((2, 2, room), np.int64)
+    counts, needed = np.zeros(2, np.int64), np.zeros(1, np.int64)
+    offsets = np.zeros((2, steps + 1), np.int64)
+    done = 0
+    while done < steps:
+        if needed[0] > room:
+            room = 2 * int(needed[0])
+            wider = np.empty((2, 2, room), np.int64)
+            wider[:, :, : counts.max()] = changed[:, :, : counts.max()]
+            changed = wider
+        done = take(done, changed, counts, offsets, needed)
+    entered, left = (
+        PairLists(offsets[which], changed[which, 0, : counts[which]], changed[which, 1, : counts[which]])
+        for which in (0, 1)
+    )
+    return Moves(entered, left)

@@ -12,6 +12,9 @@ from fencepost.indexes.ordinal import SMALLEST
 
 __all__ = ["Queries", "RowList", "SSIView", "Stabs", "affected_by", "pairs_of"]
 
+_NEAR = 4
+"""So many places are looked at one by one before they are searched."""
+
 
 class Queries(NamedTuple):
     """The columns of the queries: ids, lower bounds, complements of upper bounds, marks, stabbing groups."""
@@ -120,6 +123,41 @@ def rank(
     if first == size:
         return (low + 1) * CHUNK
     return low * CHUNK + first
+
+
+@kernel
+def rank_before(
+    order: Int32s, sizes: Int32s, firsts: Int64s, keys: Int64s, begin: int, place: int, key: int, below: bool
+) -> Any:
+    """The same up to a place that it is likely to be just in front of."""
+    if below and key == SMALLEST:
+        return begin
+    most = key - below
+    for _ in range(_NEAR):
+        if place == begin:
+            return place
+        there = before(order, sizes, place)
+        if keys[entry(order, there)] <= most:
+            return place
+        place = there
+    return rank(order, sizes, firsts, keys, begin, place, key, below)
+
+
+@kernel
+def rank_behind(
+    order: Int32s, sizes: Int32s, firsts: Int64s, keys: Int64s, place: int, end: int, key: int, below: bool
+) -> Any:
+    """The same from a place on that it is likely to be just behind of."""
+    if below and key == SMALLEST:
+        return place
+    most = key - below
+    for _ in range(_NEAR):
+        if place == end or keys[entry(order, place)] > most:
+            return place
+        place = behind(order, sizes, place)
+    if place == end:
+        return place
+    return rank(order, sizes, firsts, keys, place, end, key, below)
 
 
 @kernel

@@ -8,7 +8,18 @@ from fencepost.indexes.bands.contract import high_sign, low_sign
 from fencepost.indexes.bands.distance import gap, limit, reaches
 from fencepost.indexes.bands.members import Int32s
 from fencepost.indexes.bands.ordered import CHUNK, Ordered, add, discard, find, first_of, has_room
-from fencepost.indexes.bands.ssi_asking import RowList, SSIView, before, behind, entry, partition_begin, rank, span
+from fencepost.indexes.bands.ssi_asking import (
+    RowList,
+    SSIView,
+    before,
+    behind,
+    entry,
+    partition_begin,
+    rank,
+    rank_before,
+    rank_behind,
+    span,
+)
 from fencepost.indexes.ordinal import LARGEST, SMALLEST
 
 __all__ = ["move_rows"]
@@ -111,12 +122,12 @@ def changes_in(
             bound, below = limit(kind, side, high, stabs.points[group], i64(stabs.signs[group]))
             still_left = rank(order, sizes, firsts, row_keys, begin, end, bound, below)
             bound, below = limit(kind, side, low, stabs.points[group], i64(stabs.signs[group]))
-            once_left = rank(order, sizes, firsts, row_keys, begin, end, bound, below)
+            once_left = rank_behind(order, sizes, firsts, row_keys, still_left, end, bound, below)
 
             row = begin
             if stabs.lowest[group] != SMALLEST:
                 bound, below = limit(kind, side, high, stabs.lowest[group], -1)
-                row = rank(order, sizes, firsts, row_keys, begin, end, bound, below)
+                row = rank_before(order, sizes, firsts, row_keys, begin, still_left, bound, below)
             while row < still_left:
                 stored = entry(order, row)
                 d, d_rest = gap(kind, side, low, row_keys[stored])
@@ -129,7 +140,7 @@ def changes_in(
                     row = behind(order, sizes, row)
                 else:
                     bound, below = limit(kind, side, high, nearest, -1)
-                    row = rank(order, sizes, firsts, row_keys, begin, end, bound, below)
+                    row = rank_behind(order, sizes, firsts, row_keys, row, end, bound, below)
 
             row = still_left
             while row < once_left:
@@ -143,7 +154,7 @@ def changes_in(
             row = end
             if ~stabs.highest[group] != LARGEST:
                 bound, below = limit(kind, side, low, ~stabs.highest[group], 0)
-                row = rank(order, sizes, firsts, row_keys, begin, end, bound, below)
+                row = rank_behind(order, sizes, firsts, row_keys, once_left, end, bound, below)
             while row > once_left:
                 row = before(order, sizes, row)
                 stored = entry(order, row)
@@ -155,7 +166,7 @@ def changes_in(
                     break
                 if nearest < d:
                     bound, below = limit(kind, side, low, nearest, 0)
-                    row = rank(order, sizes, firsts, row_keys, begin, end, bound, below)
+                    row = rank_before(order, sizes, firsts, row_keys, begin, row, bound, below)
         chunk = i64(points.nexts[chunk])
         index = i64(0)
 

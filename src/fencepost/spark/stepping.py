@@ -1,0 +1,114 @@
+"""What the steps of all operators with state share: the version in force, clock markers, late rows."""
+
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+from fencepost.errors import FencepostError
+from fencepost.ordinals import AttributeType
+from fencepost.snapshot import Snapshot
+from fencepost.spark.versions import Claim, Claims, current_micro_batch
+from fencepost.spark.worker import Published, Source, newest_usable, snapshot_at
+
+__all__ = ["Following", "instant_of", "keep_late", "last_snapshot", "version_in_force"]
+
+_RENEWED_EVERY = timedelta(minutes=5)
+
+
+class Following(Protocol):
+    """What a task says about its rules."""
+
+    @property
+    def source(self) -> Source:
+        """Where they are."""
+
+    @property
+    def planned(self) -> int:
+        """The version that was the newest when the query was planned."""
+
+    @property
+    def follow(self) -> bool:
+        """Whether newer ones are taken up."""
+
+
+def version_in_force(
+    task: Following,
+    held: int | None,
+    newest: int | None,
+    operator: str,
+    refuse: Callable[[Snapshot], None] | None = None,
+) -> Claim:
+    """The version from this step on: the same in all buckets, and again when the micro-batch is repeated.
+
+    Args:
+        task: the rules.
+        held: the version of the bucket's state, if it has any.
+        newest: the newest version that a marker told.
+        operator: its name, for the lease.
+        refuse: raises where the operator cannot use a version.
+    """
+    if not task.follow or not isinstance(task.source, Published):
+        return Claim(task.planned, 0)
+    source, batch = task.source, current_micro_batch()
+    if newest is None:
+        if held is None:
+            raise FencepostError(
+                f"rows before any version of {source.directory}",
+                "a marker of each published version",
+                "Start the query anew; if that does not help, publish the rules again.",
+            )
+        claim = Claim(held, 0)
+    elif batch is None:
+        claim = Claim(newest, 0)
+    else:
+        claim = Claims(source.versions).claim(batch, lambda: newest_usable(source, newest, held, refuse))
+    _renew_lease(source, claim.version, operator)
+    return claim
+
+
+_renewed: dict[tuple[str, int], float] = {}
+
+
+def _renew_lease(source: Published, version: int, operator: str) -> None:
+    """Keep the version in force from being collected, as long as the query runs."""
+    batch, now = current_micro_batch(), time.monotonic()
+    place = (source.directory, version)
+    if batch is not None and now - _renewed.get(place, -1e9) > _RENEWED_EVERY.total_seconds():
+        _renewed[place] = now
+        source.versions.lease(version, f"{operator} {batch.query}")
+
+
+def last_snapshot(source: Source, version: int) -> Snapshot:
+    """The rules of the version that state was left with."""
+    try:
+        return snapshot_at(source, version)
+    except FencepostError as error:
+        raise FencepostError(
+            f"objects whose last rules were version {version}, which cannot be loaded ({error.got})",
+            "that version, to tell which rules they leave",
+            "Put the version back from a copy, or start with a new checkpoint.",
+        ) from None
+
+
+def instant_of(ordinal: int, kind: AttributeType) -> Any:
+    """The time of a clock marker, as a column of that type has it."""
+    if kind.kind == "bigint":
+        return ordinal
+    instant = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ordinal)
+    given = {"date": instant.date(), "timestamp_ntz": instant.replace(tzinfo=None)}
+    return given.get(kind.kind, instant)
+
+
+def keep_late(late: Any, folder: Path, bucket: int) -> None:
+    """Write late rows to a file that a repeated micro-batch replaces by the same."""
+    import pyarrow.parquet as pq
+
+    batch = current_micro_batch()
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{0 if batch is None else batch.number:08}-{bucket:05}.parquet"
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    pq.write_table(late, partial)
+    partial.replace(file)

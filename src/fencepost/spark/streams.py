@@ -1,0 +1,33 @@
+"""What the plans of operators with state share: buckets, and the stream of versions and clock markers."""
+
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
+
+from fencepost.errors import FencepostError
+from fencepost.snapshot import VersionDirectory
+from fencepost.spark.packing import CLOCK, VERSION
+
+__all__ = ["checked_buckets", "version_markers"]
+
+_MOST_BUCKETS = 65_536
+
+
+def checked_buckets(buckets: int) -> None:
+    """Refuse a number of buckets that cannot be."""
+    if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= _MOST_BUCKETS:
+        raise FencepostError(f"buckets={buckets!r}", f"1 to {_MOST_BUCKETS}", "Eight for every core do well.")
+
+
+def version_markers(spark: Any, source: Any, buckets: int) -> Any:
+    """The stream of versions and clock markers, each told to every bucket."""
+    versions = VersionDirectory(source.directory)
+    versions.mark()
+    schema = "path string, modificationTime timestamp, length bigint, content binary"
+    files = spark.readStream.format("binaryFile").schema(schema).load(str(versions.markers)).select("path")
+    name = F.element_at(F.split("path", "/"), -1)
+    number, ending = (F.element_at(F.split(name, r"\."), place) for place in (1, 2))
+    kind = F.when(ending == "version", VERSION).when(ending == "clock", CLOCK)
+    told = files.select(kind.cast("int").alias("kind"), number.cast("bigint").alias("number")).where("kind IS NOT NULL")
+    everywhere = F.explode(F.sequence(F.lit(0), F.lit(buckets - 1))).alias("bucket")
+    return told.select(everywhere, "kind", "number", F.lit(None).cast("binary").alias("payload"))

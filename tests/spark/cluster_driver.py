@@ -1,0 +1,69 @@
+"""The driver of the cluster tests: python -m tests.spark.cluster_driver MASTER DIRECTORY. Runs every operator."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+import fencepost
+from fencepost.spark import bands, match, tune, watch
+from tests.spark import test_bands, test_watch
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.executor.cores": "1",
+    "spark.executor.memory": "512m",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    # How executors find the interpreter and the package: both are installed on these workers, which share a disk.
+    "spark.pyspark.python": sys.executable,
+    "spark.executorEnv.PYTHONPATH": str(Path(fencepost.__file__).parents[1]),
+}
+OPERATORS = ("match", "watch", "bands")
+
+
+def main(master: str, directory: str) -> None:
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    builder = SparkSession.builder.master(master).appName("cluster tests")
+    for key, value in SETTINGS.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    tune(spark)
+
+    def stream(folder: str, schema: str) -> Any:
+        source = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+        return source.parquet(f"{directory}/{folder}")
+
+    traffic, quotes = test_watch.SCHEMA, test_bands.SCHEMA
+    operators = {
+        "match": match(stream("traffic", traffic), test_watch.rules_of(1), explode=True),
+        "watch": watch(
+            stream("traffic", traffic),
+            f"{directory}/published",
+            object="vehicle",
+            time="ts",
+            sequence="seq",
+            buckets=4,
+        ),
+        "bands": bands(
+            stream("left", quotes), stream("right", quotes), test_bands.rules_of(1), buckets=4, **test_bands.NAMED
+        ),
+    }
+    assert tuple(operators) == OPERATORS
+    queries = []
+    for name, told in operators.items():
+        writer = told.writeStream.option("checkpointLocation", f"{directory}/{name}/checkpoint").format("parquet")
+        queries.append(writer.trigger(processingTime="1 second").start(f"{directory}/{name}/out"))
+    for query in queries:
+        query.processAllAvailable()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
