@@ -50,10 +50,10 @@ kafka-stop: $(VENV)/dev ## end that broker
 	$(BIN)/python -m tools.kafka stop
 
 figures: $(VENV)/dev ## every figure of the papers, ours beside them (FIGURES="cei-15 --full" for some, at the papers' sizes)
-	$(BIN)/python -m fencepost.reproduce --out docs/figures --table docs/reproduction.md $(FIGURES)
+	$(BIN)/fencepost reproduce --out docs/figures --table docs/reproduction.md $(FIGURES)
 
 demo: $(VENV)/dev ## a market and a city under a million rules, live on local Spark (DEMO="--once" ends by itself)
-	@$(BIN)/python -m fencepost.demo $(DEMO)
+	@$(BIN)/fencepost demo $(DEMO)
 
 clean: ## remove the virtual environment and everything generated
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -277,7 +277,7 @@ def test_a_pipeline_with_faults_is_refused_with_all_of_them_and_nothing_is_start
 def test_the_commands_exit_with_1_on_a_refusal(home: Path) -> None:
     (home / "pipeline.toml").write_text(changed(('"events/"', '"else/"')))
     for command in ("check", "run"):
-        arguments = [sys.executable, "-m", "fencepost.pipeline", command, "pipeline.toml", "--json"]
+        arguments = [sys.executable, "-m", "fencepost", command, "pipeline.toml", "--json"]
         done = subprocess.run(arguments, cwd=home, capture_output=True, text=True, check=False)  # noqa: S603
         assert done.returncode == 1, done.stderr
         assert [fault["place"] for fault in json.loads(done.stdout)["faults"]] == ["source.path"]

@@ -238,7 +238,7 @@ def test_a_query_that_fails_is_a_refusal_with_its_cause(spark: Any, home: Path) 
 def test_the_command_ends_in_order_on_a_signal(home: Path) -> None:
     sink = 'format = "parquet"\npath = "out"\ncheckpoint = "checkpoint"'
     write_pipeline(home, JSON, WATCH, sink, 'every = "100 milliseconds"')
-    command = [sys.executable, "-m", "fencepost.pipeline", "run", "pipeline.toml", "--json"]
+    command = [sys.executable, "-m", "fencepost", "run", "pipeline.toml", "--json"]
     with (home / "errors").open("w") as errors_file:
         process = subprocess.Popen(command, cwd=home, stdout=subprocess.PIPE, stderr=errors_file, text=True)  # noqa: S603
     deadline = time.monotonic() + 180

@@ -181,7 +181,7 @@ def test_the_checks_of_every_paper_can_fail(name: str, monkeypatch: pytest.Monke
 
 
 def test_an_unknown_name_is_refused_with_all_names_and_nothing_is_written(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "fencepost.reproduce", "cei-15", "cei-99", "--out", str(tmp_path / "figures")]
+    command = [sys.executable, "-m", "fencepost", "reproduce", "cei-15", "cei-99", "--out", str(tmp_path / "figures")]
     result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     assert result.returncode == 1
     assert result.stderr.startswith("fencepost: got no figure named cei-99; expected any of cei-14, cei-15,")

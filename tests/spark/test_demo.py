@@ -12,7 +12,7 @@ import numpy as np
 from fencepost.demo.world import World
 from tests.spark.conftest import ENVIRONMENT
 
-COMMAND = [sys.executable, "-m", "fencepost.demo", "--rules", "20000", "--objects", "400"]
+COMMAND = [sys.executable, "-m", "fencepost", "demo", "--rules", "20000", "--objects", "400"]
 
 
 def test_once_ends_by_itself_with_a_summary_that_was_checked(tmp_path: Path) -> None:

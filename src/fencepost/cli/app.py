@@ -5,13 +5,16 @@ import sys
 import typer
 
 from fencepost.cli import backtest, catalogue, explain, match, publish, rules, verify, version, why
+from fencepost.demo import command as demo
 from fencepost.errors import FencepostError
+from fencepost.pipeline import commands as pipeline
+from fencepost.reproduce import command as reproduce
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="fencepost",
-    help="Standing range rules: keep, try and publish them. Exit code 0 is done, 1 refused, 2 wrong usage.",
+    help="Standing range rules: keep, try, publish and run them. Exit code 0 is done, 1 refused, 2 wrong usage.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -23,7 +26,12 @@ app.command("explain")(explain.explain)
 app.command("why")(why.why)
 app.command("verify")(verify.verify)
 app.command("publish")(publish.publish)
+app.command("check")(pipeline.check_command)
+app.command("run")(pipeline.run_command)
+app.command("connector")(pipeline.connector_command)
+app.command("demo")(demo.demo)
 app.command("catalogue")(catalogue.catalogue)
+app.command("reproduce")(reproduce.reproduce)
 app.command("version")(version.version)
 
 

@@ -1,5 +1,1 @@
 """A simulated market and a simulated city under a million rules, live on local Spark: `fencepost demo`."""
-
-from fencepost.demo.command import demo
-
-__all__ = ["demo"]

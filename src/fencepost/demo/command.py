@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console, Group
@@ -18,9 +18,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from fencepost.demo.live import Figures, Live
-from fencepost.demo.world import World
 from fencepost.errors import FencepostError
+
+if TYPE_CHECKING:
+    from fencepost.demo.live import Figures, Live
+    from fencepost.demo.world import World
 
 __all__ = ["demo"]
 
@@ -33,23 +35,23 @@ def demo(
     once: Annotated[bool, typer.Option("--once", help="end after 20 seconds, and fail if a spot check does")] = False,
 ) -> None:
     """A market and a city under a million rules, live on local Spark."""
+    from fencepost.demo.world import World  # brings the indexes with it, which other commands need not wait for
+
     started = time.monotonic()
     console = Console()
     lasting = 20.0 if once and seconds is None else seconds
-    try:
-        with tempfile.TemporaryDirectory(prefix="fencepost-demo-") as name:
-            wrong = _show(console, Path(name), World(rules, objects), every, lasting, started)
-    except FencepostError as error:
-        Console(stderr=True).print(f"[red]fencepost demo:[/] {error}")
-        raise typer.Exit(1) from None
+    with tempfile.TemporaryDirectory(prefix="fencepost-demo-") as name:
+        wrong = _show(console, Path(name), World(rules, objects), every, lasting, started)
     if wrong and once:
         raise typer.Exit(1)
 
 
 def _show(
-    console: Console, folder: Path, world: World, every: float, lasting: float | None, started: float
+    console: Console, folder: Path, world: "World", every: float, lasting: float | None, started: float
 ) -> list[str]:
     """Run it; the objects whose rules were told wrongly."""
+    from fencepost.demo.live import Live
+
     live = Live(world, folder, every, started)
     with _session(folder, console) as spark:
         with console.status("compiling and publishing the rules, starting Spark"):
@@ -71,7 +73,7 @@ def _show(
         return _summary(console, live)
 
 
-def _watch(console: Console, live: Live, lasting: float | None) -> None:
+def _watch(console: Console, live: "Live", lasting: float | None) -> None:
     """Show what happens, for so long after the first event."""
     end: float | None = None
     with Screen(_screen(live.figures()), console=console, refresh_per_second=4, transient=True) as screen:
@@ -85,7 +87,7 @@ def _watch(console: Console, live: Live, lasting: float | None) -> None:
                 end = time.monotonic() + lasting
 
 
-def _screen(figures: Figures) -> Panel:
+def _screen(figures: "Figures") -> Panel:
     facts = Table.grid(padding=(0, 3))
     for _ in range(4):
         facts.add_column()
@@ -103,7 +105,7 @@ def _screen(figures: Figures) -> Panel:
     return Panel(Group(facts, "", words, "", change), title="fencepost: a market and a city", title_align="left")
 
 
-def _summary(console: Console, live: Live) -> list[str]:
+def _summary(console: Console, live: "Live") -> list[str]:
     figures, wrong = live.figures(), live.wrong_objects()
     first = "no event came" if figures.first_event is None else f"the first event after {figures.first_event:.1f} s"
     console.print(

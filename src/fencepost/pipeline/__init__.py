@@ -6,11 +6,10 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fencepost.pipeline.checks import pipeline_faults
 from fencepost.pipeline.faults import Fault, PipelineFaultsError
-from fencepost.pipeline.file import PipelineFile, read_pipeline
 
 if TYPE_CHECKING:
+    from fencepost.pipeline.file import PipelineFile
     from fencepost.pipeline.progress import Summary
 
 __all__ = ["Fault", "PipelineFaultsError", "check", "run"]
@@ -50,7 +49,10 @@ def run(
     return run_file(file, spark, sys.stderr if out is None else out, stop)
 
 
-def _checked(path: str | PathLike[str]) -> tuple[PipelineFile, list[Fault]]:
+def _checked(path: str | PathLike[str]) -> "tuple[PipelineFile, list[Fault]]":
+    from fencepost.pipeline.checks import pipeline_faults  # brings the indexes with it
+    from fencepost.pipeline.file import read_pipeline
+
     file, faults = read_pipeline(Path(path))
     if file.sections:
         faults += pipeline_faults(file)

@@ -267,7 +267,7 @@ def _machine_faults(file: PipelineFile) -> Iterator[Fault]:
             uses[0],
             "Kafka without Spark's connector for it",
             "spark-sql-kafka-0-10_2.13 and what it depends on",
-            "Run python -m fencepost.pipeline connector, or name it in session.settings as spark.jars.packages.",
+            "Run fencepost connector, or name it in session.settings as spark.jars.packages.",
         )
 
 

@@ -7,9 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from fencepost.errors import FencepostError
-from fencepost.pipeline import PipelineFaultsError, check, run
-from fencepost.pipeline.connector import fetch_connector
+from fencepost.pipeline.faults import PipelineFaultsError
 
 __all__ = ["check_command", "connector_command", "run_command"]
 
@@ -20,6 +18,8 @@ _errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 def check_command(file: _File, as_json: _Json = False) -> None:
     """Find every fault of a pipeline file before Spark starts."""
+    from fencepost.pipeline import check  # here and below: whoever asks for another command need not wait for it
+
     faults = check(file)
     if as_json:
         typer.echo(json.dumps({"file": str(file), "faults": [fault._asdict() for fault in faults]}))
@@ -33,6 +33,8 @@ def check_command(file: _File, as_json: _Json = False) -> None:
 
 def run_command(file: _File, as_json: _Json = False) -> None:
     """Run a pipeline file until Ctrl-C, or with once = true until it has taken what is there."""
+    from fencepost.pipeline import run
+
     try:
         summary = run(file)
     except PipelineFaultsError as error:
@@ -40,18 +42,12 @@ def run_command(file: _File, as_json: _Json = False) -> None:
             typer.echo(json.dumps({"file": str(file), "faults": [fault._asdict() for fault in error.faults]}))
         _errors.print(str(error), markup=False)
         raise typer.Exit(1) from None
-    except FencepostError as error:
-        _errors.print(str(error), markup=False)
-        raise typer.Exit(1) from None
     typer.echo(json.dumps(summary._asdict()) if as_json else f"done: {summary}")
 
 
 def connector_command() -> None:
     """Get Spark's Kafka connector with Maven, for pipelines that read or write topics."""
-    try:
-        jars = fetch_connector()
-    except FencepostError as error:
-        _errors.print(str(error), markup=False)
-        raise typer.Exit(1) from None
-    for jar in jars:
+    from fencepost.pipeline.connector import fetch_connector
+
+    for jar in fetch_connector():
         typer.echo(str(jar))

@@ -1,4 +1,4 @@
-"""Every figure of the five papers, and our own experiments in the same form: `python -m fencepost.reproduce`.
+"""Every figure of the five papers, and our own experiments in the same form: `fencepost reproduce`.
 
 `figure` says what a figure is; a file per paper has its figures, and `catalogue` all of them; `command` measures,
 checks, draws and writes them; `table` makes docs/reproduction.md of what was written.
