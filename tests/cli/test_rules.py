@@ -17,10 +17,10 @@ def test_rules_from_the_first_to_the_last(tmp_path: Path) -> None:
     assert not (tmp_path / "rules.db").exists()
     done = shell.run("""fencepost rules add 1 "symbol = 'IBM' AND price BETWEEN 40 AND 50" --detect exit,enter""")
     assert (done.out, done.err) == ("", "added rule 1, version 1\n")
-    shell.run(
+    shell.call(
         "fencepost rules add 2 'price < 4' --label 'team=it''s; DROP TABLE' --expires 2020-01-01 --paused --author bob"
     )
-    added = json.loads(shell.run("fencepost rules replace 1 'price > 41' --initial --expect 1 --json").out)
+    added = json.loads(shell.call("fencepost rules replace 1 'price > 41' --initial --expect 1 --json").out)
     assert added == {
         "id": 1,
         "condition": "price > 41",
@@ -31,20 +31,20 @@ def test_rules_from_the_first_to_the_last(tmp_path: Path) -> None:
         "enabled": True,
         "version": 2,
     }
-    listed = json.loads(shell.run("fencepost rules list --json").out)
+    listed = json.loads(shell.call("fencepost rules list --json").out)
     assert [(rule["id"], rule["version"], rule["enabled"]) for rule in listed] == [(1, 2, True), (2, 1, False)]
     assert listed[1]["labels"] == {"team": "its; DROP TABLE"}
-    lines = shell.run("fencepost rules list").out.splitlines()
+    lines = shell.call("fencepost rules list").out.splitlines()
     assert lines[0].split("\t") == ["id", "version", "detect", "condition", "labels", "expires", "state"]
     assert lines[2].split("\t")[-1] == "paused"
-    assert "1 of 2 rules; --limit 0 shows all" in shell.run("fencepost rules list --limit 1").err
+    assert "1 of 2 rules; --limit 0 shows all" in shell.call("fencepost rules list --limit 1").err
     shell.run("fencepost rules resume 2 && fencepost rules pause 1 && fencepost publish published")
     snapshot = VersionDirectory(tmp_path / "published").load()
     assert (len(snapshot), snapshot.paused) == (1, {1: 3})
-    assert json.loads(shell.run("fencepost rules expire --json").out) == {"expired": [2]}
-    assert json.loads(shell.run("fencepost publish published --json").out)["version"] == 2
-    shell.run("fencepost rules remove 1")
-    history = json.loads(shell.run("fencepost rules history --json").out)
+    assert json.loads(shell.call("fencepost rules expire --json").out) == {"expired": [2]}
+    assert json.loads(shell.call("fencepost publish published --json").out)["version"] == 2
+    shell.call("fencepost rules remove 1")
+    history = json.loads(shell.call("fencepost rules history --json").out)
     assert [(each["id"], each["action"]) for each in history] == [
         (1, "added"),
         (2, "added"),
@@ -57,7 +57,7 @@ def test_rules_from_the_first_to_the_last(tmp_path: Path) -> None:
     assert {each["author"] for each in history if each["id"] == 1} == {"ann"}
     assert history[1]["author"] == "bob"
     assert history[2]["before"]["condition"] == "symbol = 'IBM' AND price BETWEEN 40 AND 50"
-    assert len(shell.run("fencepost rules history 2").out.splitlines()) == 4
+    assert len(shell.call("fencepost rules history 2").out.splitlines()) == 4
 
 
 def test_many_rules_in_and_out_of_files(tmp_path: Path) -> None:
@@ -80,27 +80,27 @@ def test_many_rules_in_and_out_of_files(tmp_path: Path) -> None:
 
 def test_refusals_in_plain_words(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    shell.run("fencepost rules add 1 'price > 4'")
+    shell.call("fencepost rules add 1 'price > 4'")
     message = shell.refused("fencepost rules add 2 'price > 5 AND price < 3'")
     assert "got rule 2: `price > 5` and `price < 3`, which exclude each other" in message
     assert "\n  price > 5 AND price < 3\n  ^^^^^^^^^     ^^^^^^^^^\n" in message
-    assert "detect='leave'; expected any of inside, enter" in shell.refused(
+    assert "detect='leave'; expected any of inside, enter" in shell.call_refused(
         "fencepost rules add 2 'x > 1' --detect leave"
     )
-    assert "--label team; expected a name, an equals sign" in shell.refused(
+    assert "--label team; expected a name, an equals sign" in shell.call_refused(
         "fencepost rules add 2 'x > 1' --label team"
     )
-    assert "expires='soon'; expected a datetime" in shell.refused("fencepost rules add 2 'x > 1' --expires soon")
+    assert "expires='soon'; expected a datetime" in shell.call_refused("fencepost rules add 2 'x > 1' --expires soon")
     assert "rule 9; expected the id of a rule that is in the book" in shell.refused("fencepost rules show 9")
-    assert "rule 1 a second time" in shell.refused("fencepost rules add 1 'price > 4'")
-    assert "version 1, added by ann; expected version 7" in shell.refused("fencepost rules remove 1 --expect 7")
-    assert "which is no file" in shell.refused("fencepost rules import nowhere.csv")
+    assert "rule 1 a second time" in shell.call_refused("fencepost rules add 1 'price > 4'")
+    assert "version 1, added by ann; expected version 7" in shell.call_refused("fencepost rules remove 1 --expect 7")
+    assert "which is no file" in shell.call_refused("fencepost rules import nowhere.csv")
     (tmp_path / "lies.csv").write_text("id,price,volume\n1,2,3\n")
-    assert "lies.csv with the column 'price'; expected the columns id," in shell.refused(
+    assert "lies.csv with the column 'price'; expected the columns id," in shell.call_refused(
         "fencepost rules import lies.csv"
     )
-    assert "in no directory" in shell.refused("fencepost rules export nowhere/rules.csv")
-    assert "that is no rule book" in shell.refused("fencepost rules list --book sqlite:///lies.csv")
+    assert "in no directory" in shell.call_refused("fencepost rules export nowhere/rules.csv")
+    assert "that is no rule book" in shell.call_refused("fencepost rules list --book sqlite:///lies.csv")
     read_only = "sqlite:///file:rules.db?mode=ro&uri=true"
     assert "a read-only rule book" in shell.refused("fencepost rules remove 1", FENCEPOST_BOOK=read_only)
     other = sqlite3.connect(tmp_path / "rules.db", isolation_level=None)
@@ -109,21 +109,21 @@ def test_refusals_in_plain_words(tmp_path: Path) -> None:
     assert "a locked rule book" in locked
     assert "Wait for the other writer to finish, and try again." in locked
     other.close()
-    assert "no connection to" in shell.refused("fencepost rules list --book postgresql://ann@127.0.0.1:1/rules")
+    assert "no connection to" in shell.call_refused("fencepost rules list --book postgresql://ann@127.0.0.1:1/rules")
     for wrong in ("rules add x 'price > 4'", "rules add 2", "rules sell", "rules list --limit -1", "rules", "nonsense"):
-        shell.run(f"fencepost {wrong}", 2)
-    assert len(json.loads(shell.run("fencepost rules list --json").out)) == 1
+        shell.call(f"fencepost {wrong}", 2)
+    assert len(json.loads(shell.call("fencepost rules list --json").out)) == 1
 
 
 def test_what_needs_no_rules(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     assert re.fullmatch(r"fencepost \d+\.\d+.*\n", shell.run("fencepost version").out)
-    assert "fencepost" in json.loads(shell.run("fencepost version --json").out)
-    told = json.loads(shell.run("fencepost catalogue --json").out)
+    assert "fencepost" in json.loads(shell.call("fencepost version --json").out)
+    told = json.loads(shell.call("fencepost catalogue --json").out)
     assert [each["name"] for each in told] == [each.name for each in CATALOGUE]
     structures = set(fencepost.indexes.__all__) - {"Crossings", "Matches", "Storage"}
     assert {each["name"] for each in told} == structures
-    assert "Wu, Chen, Yu 2006" in shell.run("fencepost catalogue").out
+    assert "Wu, Chen, Yu 2006" in shell.call("fencepost catalogue").out
     assert (
         "complete -"
         in shell.run("fencepost --show-completion bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1").out
