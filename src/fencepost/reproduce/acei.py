@@ -77,13 +77,13 @@ def swept(places: Sequence[Place], by_span: bool, searches: int, rounds: int, mo
         for place in places:
             work, domain = place.workload(searches), (0, place.span)
             made: dict[str, Callable[[], IntervalIndex]] = {
-                "ACEI": lambda place=place, domain=domain: ACEI.tuned(domain, place.queries, place.mean_width)  # type: ignore[misc]
+                "ACEI": partial(ACEI.tuned, domain, place.queries, place.mean_width)
             }
             for name, length in place.lengths().items():
                 if cei_constructs(length, place.span) <= most_constructs:
                     made[name] = partial(CEI, domain, length)
-            made[OURS] = lambda: SliceList("float64")
-            structures = {name: lambda make=make, work=work: filled(make(), work) for name, make in made.items()}
+            made[OURS] = partial(SliceList, "float64")
+            structures = {name: partial(filled, make, work) for name, make in made.items()}
             yield Case(place.span if by_span else place.queries, work, structures)
 
     return measured(cases(), rounds=rounds)

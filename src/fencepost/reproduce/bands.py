@@ -10,7 +10,7 @@ import numpy.typing as npt
 from fencepost import workloads
 from fencepost.indexes import SSI, BlockBands, QuadraticBands, StabbingBands, Storage
 from fencepost.indexes.bands.contract import BandIndex
-from fencepost.reproduce.figure import Check, Curve, Figure, Finding, Outcome, Panel
+from fencepost.reproduce.figure import Check, Curve, Figure, Finding, Kind, Outcome, Panel
 from fencepost.reproduce.timing import computing, interleaved
 
 __all__ = ["FIGURES"]
@@ -94,7 +94,7 @@ def clusters(
     xs = [each.stabbing / queries for each in found]
     names = (QUADRATIC, STABBING, BLOCKS, OURS)
 
-    def kind(name: str) -> str:
+    def kind(name: str) -> Kind:
         return "ours" if name == OURS else "paper"
 
     times = {name: [each.microseconds[name] for each in found] for name in names}
@@ -110,14 +110,14 @@ def clusters(
                 "time of Q2: the queries that a new value affects",
                 "stabbing points of all queries, tau / n",
                 "CPU time per value, µs",
-                [Curve(name, xs, times[name], kind(name)) for name in names],  # type: ignore[arg-type]
+                [Curve(name, xs, times[name], kind(name)) for name in names],
                 ratio_to=OURS,
             ),
             Panel(
                 "storage, 8 bytes per entry",
                 "stabbing points of all queries, tau / n",
                 "storage, MB",
-                [Curve(name, xs, held[name], kind(name)) for name in names],  # type: ignore[arg-type]
+                [Curve(name, xs, held[name], kind(name)) for name in names],
             ),
         ],
         [

@@ -1,6 +1,7 @@
 """Figures 14 to 19 of the CEI paper (Wu, Chen, Yu 2006): pieces, storage and search time of UI, LCI, CEI, IS-lists."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from fencepost import workloads
@@ -40,7 +41,7 @@ def of_work(work: IntervalWorkload, name: str, length: int) -> IntervalIndex:
         "IS-list": ISList,
         OURS: lambda: SliceList("float64"),
     }
-    return filled(made[name](), work)
+    return filled(made[name], work)
 
 
 # Figure 14: pieces
@@ -188,8 +189,8 @@ def against_length(span: int, queries: int, widest: int, lengths: Sequence[int],
                 work,
                 {
                     "UI": lambda: fixed["UI"],
-                    "LCI": lambda length=length: of_work(work, "LCI", length),  # type: ignore[misc]
-                    "CEI": lambda length=length: of_work(work, "CEI", length),  # type: ignore[misc]
+                    "LCI": partial(of_work, work, "LCI", length),
+                    "CEI": partial(of_work, work, "CEI", length),
                     OURS: lambda: fixed[OURS],
                 },
             )
@@ -317,10 +318,7 @@ def against_width(span: int, queries: int, widths: Sequence[int], length: int, s
 
 
 def _four(work: IntervalWorkload, length: int) -> dict[str, Callable[[], IntervalIndex]]:
-    return {
-        name: lambda name=name: of_work(work, name, length)  # type: ignore[misc]
-        for name in ("UI", "LCI", "CEI", "IS-list", OURS)
-    }
+    return {name: partial(of_work, work, name, length) for name in ("UI", "LCI", "CEI", "IS-list", OURS)}
 
 
 def _all_faster(sweep: Sweep) -> bool:

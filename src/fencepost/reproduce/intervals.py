@@ -48,8 +48,9 @@ class Sweep(NamedTuple):
         return next(point for point in self.points[name] if point.x == x)
 
 
-def filled(index: IntervalIndex, work: IntervalWorkload, closed: bool = False) -> IntervalIndex:
-    """The index with the workload's intervals in it."""
+def filled(make: Callable[[], IntervalIndex], work: IntervalWorkload, closed: bool = False) -> IntervalIndex:
+    """A new index with the workload's intervals in it."""
+    index = make()
     index.insert_many(work.ids, work.los, work.his, "[]" if closed else None)
     return index
 

@@ -20,7 +20,7 @@ from fencepost.indexes.analysis import (
     vcr_lists_per_search,
 )
 from fencepost.indexes.intervals.contract import IntervalIndex
-from fencepost.reproduce.figure import Check, Curve, Figure, Finding, Outcome, Panel
+from fencepost.reproduce.figure import Check, Curve, Figure, Finding, Kind, Outcome, Panel
 from fencepost.reproduce.intervals import OURS, Case, Sweep, filled, measured, storage_panel, time_panel
 from fencepost.reproduce.pieces import lci_pieces
 from fencepost.reproduce.timing import computing, interleaved
@@ -55,9 +55,7 @@ def closed_sweep(
                 "LCI": partial(LCI, domain, length, closed=True),
                 OURS: partial(SliceList, "float64"),
             }
-            structures = {
-                name: lambda make=make, work=work: filled(make(), work, closed=True) for name, make in made.items()
-            }
+            structures = {name: partial(filled, make, work, closed=True) for name, make in made.items()}
             yield Case(queries, work, structures)
 
     sweep = measured(cases(), values, _closed_counts, rounds)
@@ -214,7 +212,7 @@ def against_side(
         domain = (work.domain, work.domain)
         found: dict[str, list[Rectangles]] = {"VCR, simple": [], "VCR, overlapped": [], BOXES: []}
         for length in lengths:
-            indexes = {
+            indexes: dict[str, Any] = {
                 "VCR, simple": VCR(domain, length, most_pieces=widest**2),
                 "VCR, overlapped": VCR(domain, length, overlap=True, most_pieces=widest**2),
                 BOXES: BoxIndex(2),
@@ -222,7 +220,7 @@ def against_side(
             where = f"W = {widest}, L = {length}"
             for name, measure in rectangles(work, indexes, rounds, checks, where).items():
                 found[name].append(measure)
-            checks += vcr_checks(work, indexes["VCR, simple"], length, where)  # type: ignore[arg-type]
+            checks += vcr_checks(work, indexes["VCR, simple"], length, where)
         simple = found["VCR, simple"]
         activated = lengths[int(np.argmin([each.storage.model_bytes for each in simple]))]
         every_head = [
@@ -274,8 +272,8 @@ def _panels(
     xs: Sequence[float], found: dict[str, list[Rectangles]], prefix: str, x_label: str, extra: Sequence[Curve] = ()
 ) -> list[Panel]:
     """Search time, and storage: ours in real bytes, the others by their models."""
-    kinds = {name: "ours" if name.startswith(BOXES) else "paper" for name in found}
-    times = [Curve(name, xs, [each.microseconds for each in found[name]], kinds[name]) for name in found]  # type: ignore[arg-type]
+    kinds: dict[str, Kind] = {name: "ours" if name.startswith(BOXES) else "paper" for name in found}
+    times = [Curve(name, xs, [each.microseconds for each in found[name]], kinds[name]) for name in found]
     bytes_of = [
         Curve(
             name,
@@ -284,7 +282,7 @@ def _panels(
                 (each.storage.nbytes if kinds[name] == "ours" else each.storage.model_bytes) / 1e6
                 for each in found[name]
             ],
-            kinds[name],  # type: ignore[arg-type]
+            kinds[name],
         )
         for name in found
     ]
@@ -311,11 +309,15 @@ def against_rtree(counts: Sequence[int], widths: Sequence[tuple[int, int]], sear
         for queries in counts:
             for spread in ("uniform", "90-10"):
                 work = workloads.grid(queries, widest, spread == "90-10", searches)
-                indexes = {"VCR": VCR((work.domain, work.domain), length), "R-tree": RTree(2), BOXES: BoxIndex(2)}
+                indexes: dict[str, Any] = {
+                    "VCR": VCR((work.domain, work.domain), length),
+                    "R-tree": RTree(2),
+                    BOXES: BoxIndex(2),
+                }
                 where = f"W = {widest}, {spread}, n = {queries:,}"
                 for name, measure in rectangles(work, indexes, rounds, checks, where).items():
                     found[f"{name}, {spread}"].append(measure)
-                checks += vcr_checks(work, indexes["VCR"], length, where)  # type: ignore[arg-type]
+                checks += vcr_checks(work, indexes["VCR"], length, where)
         ratios = {
             spread: [
                 tree.microseconds / vcr.microseconds
