@@ -36,6 +36,9 @@ test: $(VENV)/dev ## tests, doctests and the README's code
 test-system: $(VENV)/dev ## tests that need servers, such as PostgreSQL (tools/system-packages installs them)
 	$(BIN)/pytest -m system tests
 
+soak: $(VENV)/dev ## a long run with kills, changing rules and a slow sink (SOAK="--triggers 200" for a shorter one)
+	$(BIN)/python -m tests.spark.soak $(SOAK)
+
 bench: $(VENV)/bench ## peers side by side, as ratios (BENCH="--full" for the large sizes)
 	$(BIN)/python -m benchmarks $(BENCH)
 
@@ -59,4 +62,4 @@ clean: ## remove the virtual environment and everything generated
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup check format test test-system bench bench-spark figures kafka kafka-stop demo clean
+.PHONY: help setup check format test test-system soak bench bench-spark figures kafka kafka-stop demo clean

@@ -32,6 +32,8 @@ SAMPLED = 2_000
 ANSWER = "symbol string, price double, rule_ids array<bigint>"
 MOVES = "object bigint, at bigint, value double"
 BIN_WIDTHS = (6.25e-6, 1.25e-5, 2.5e-5, 5e-5, 1e-4)
+BOX_BIN_WIDTHS = {False: (2e-3, 4e-3, 8e-3), True: (4e-3, 8e-3, 1.6e-2)}
+"""For small boxes, and for those with long sides."""
 
 
 def cpu_seconds() -> float:
@@ -108,11 +110,11 @@ def frames(spark: Any, table: pa.Table, file: Path) -> tuple[Any, Any]:
     return read(str(file)).coalesce(1), read(str(file.with_suffix(".one"))).coalesce(1)
 
 
-def net(plans: Mapping[str, tuple[Any, Any]], rounds: int) -> tuple[dict[str, float], dict[str, float]]:
+def net(plans: Mapping[str, tuple[Any, Any]], rounds: int, warm: int = 3) -> tuple[dict[str, float], dict[str, float]]:
     """CPU seconds of plans without their fixed cost, and the fixed cost; each plan is given on all rows and on one."""
     whole = {name: partial(write, full) for name, (full, _) in plans.items()}
     fixed = {f"{name}, one row": partial(write, one) for name, (_, one) in plans.items()}
-    for warm_up in [*whole.values()] * 3:
+    for warm_up in [*whole.values()] * warm:
         warm_up()
     taken = interleaved(whole | fixed, rounds, cpu_of)
     shares = {name: taken[f"{name}, one row"] for name in plans}
@@ -193,6 +195,58 @@ def against_joins(spark: Any, scratch: Path, rounds: int, n: int = 100_000) -> R
     tried = ", ".join(f"{w:g}: {seconds:.2f}" for w, seconds in widths.items())
     report.note("  bin widths tried, exploded, fixed cost included", tried)
     return report
+
+
+def against_joins_of_boxes(spark: Any, scratch: Path, rounds: int, long_sides: bool, n: int = 100_000) -> Report:
+    """Boxes of two columns, a mean of five matches, against a join on bins of both."""
+    rng = np.random.default_rng(4)
+    sides = rng.exponential(np.sqrt(5 / n), (n, 2))
+    if long_sides:
+        long = rng.random(n) < 0.1
+        sides[long, 0] = rng.uniform(0.1, 0.5, long.sum())
+        sides[long, 1] = rng.exponential(3 / n / 0.3 / 0.1, long.sum())
+        sides[~long] *= np.sqrt(0.4)
+    lows = rng.random((n, 2)) * (1 - sides)
+    columns: dict[str, Any] = {"rule_id": np.arange(n)}
+    for axis, name in enumerate("xy"):
+        columns |= {f"{name}_from": lows[:, axis], f"{name}_to": lows[:, axis] + sides[:, axis]}
+    name = "long" if long_sides else "small"
+    points = {"id": np.arange(ROWS), "x": rng.random(ROWS), "y": rng.random(ROWS)}
+    events, one = frames(spark, pa.table(points), scratch / f"points {name}")
+    pq.write_table(pa.table(columns), scratch / f"boxes {name}")
+    boxes = spark.read.parquet(str(scratch / f"boxes {name}")).coalesce(1).cache()
+    boxes.count()
+    ranges = {axis: (f"{axis}_from", f"{axis}_to") for axis in "xy"}
+    snapshot = Rules.from_table(columns, ranges=ranges).compile(events.schema)
+    widths = {w: cpu_of(partial(write, binned_boxes(events, boxes, w))) for w in BOX_BIN_WIDTHS[long_sides]}
+    best = min(widths, key=lambda w: widths[w])
+    assert figures(binned_boxes(events, boxes, best)) == figures(match(events, snapshot, explode=True)), (
+        "another answer"
+    )
+    plans = {
+        "match": (match(events, snapshot, explode=True), match(one, snapshot, explode=True)),
+        "binned join": (binned_boxes(events, boxes, best), binned_boxes(one, boxes, best)),
+    }
+    taken, fixed = net(plans, rounds, warm=1)
+    kind = "of mixed size with long sides" if long_sides else "that are small"
+    report = Report(f"match against a binned join in 2-D: {n:,} boxes {kind}, {ROWS:,} rows, best bin width {best:g}")
+    report.at_least("binned join, exploded", taken["binned join"] / taken["match"], 20 if long_sides else 4)
+    for plan, seconds in taken.items():
+        report.note(f"  {plan}", f"{seconds:.2f} CPU s, fixed {fixed[plan]:.2f}")
+    tried = ", ".join(f"{w:g}: {seconds:.2f}" for w, seconds in widths.items())
+    report.note("  bin widths tried, fixed cost included", tried)
+    return report
+
+
+def binned_boxes(events: Any, boxes: Any, width: float) -> Any:
+    """Pairs by an equality join on bins of both columns."""
+    spread = boxes
+    for axis in "xy":
+        first, last = (f"cast(floor({axis}_{end} / {width!r}) AS int)" for end in ("from", "to"))
+        spread = spread.selectExpr("*", f"explode(sequence({first}, {last})) AS bin_{axis}")
+    left = events.selectExpr("*", *(f"cast(floor({axis} / {width!r}) AS int) AS bin_{axis}" for axis in "xy"))
+    inside = " AND ".join(f"{axis} >= {axis}_from AND {axis} < {axis}_to" for axis in "xy")
+    return left.join(spread, ["bin_x", "bin_y"]).where(inside).select("id", "x", "y", "rule_id")
 
 
 def binned(events: Any, ranges: Any, width: float) -> Any:
@@ -360,6 +414,7 @@ def run(full: bool) -> list[Report]:
         reports = [watching(spark, scratch), small_triggers(spark, scratch), *joining(spark, scratch, cpu_of)]
         reports += [against_nothing(spark, scratch, n, rounds) for n in (100_000, 1_000_000)]
         reports.append(against_joins(spark, scratch, rounds))
+        reports += [against_joins_of_boxes(spark, scratch, 2 + full, long_sides) for long_sides in (False, True)]
         spark.stop()
     return reports
 

@@ -1,12 +1,6 @@
 """watch against the Monitor, batch against stream, live rules, restarts and kills."""
 
-import json
-import os
 import random
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -339,67 +333,6 @@ def _breaking(snapshot: fp.Snapshot, path: Path) -> fp.Snapshot:
 
     snapshot.save = save_broken  # type: ignore[method-assign,assignment]
     return snapshot
-
-
-def test_killed_again_and_again_each_fact_is_told_once(spark: Any, tmp_path: Path) -> None:
-    """SIGKILL at random moments, new rules between the attempts; compared with what the checkpoint has recorded."""
-    rules = rules_of(8, detect=DETECT)
-    rules.publish(tmp_path / "published")
-    rng = random.Random(5)  # noqa: S311
-    stream = Stream(spark, tmp_path, tmp_path / "published", buckets=4)
-    parts = {f"{number:04}.parquet": traffic(150, number, start=number * 75) for number in range(16)}
-    written = iter(parts.values())
-    for attempt, cores in enumerate((2, 1, 2)):
-        for _ in range(4):
-            stream.put(next(written))
-        command = [sys.executable, "-m", "tests.spark.watcher", str(tmp_path), str(cores)]
-        with (tmp_path / f"log{attempt}").open("w") as log:
-            watcher = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)  # noqa: S603
-        commits = tmp_path / "checkpoint" / "commits"
-        wanted = len(list(commits.glob("[0-9]*"))) + rng.randrange(1, 3)
-        deadline = time.monotonic() + 240
-        while len(list(commits.glob("[0-9]*"))) < wanted and time.monotonic() < deadline:
-            assert watcher.poll() is None, (tmp_path / f"log{attempt}").read_text()[-2000:]
-            time.sleep(0.05)
-        time.sleep(rng.random() * 0.5)
-        os.killpg(watcher.pid, signal.SIGKILL)
-        watcher.wait()
-        rules.remove(attempt)
-        rules.add(100 + attempt, f"x > {attempt}", detect=DETECT, initial=True)
-        rules.publish(tmp_path / "published")
-    for part in written:
-        stream.put(part)
-    stream.run()
-    assert Counter(ids(stream.told())) == Counter(recomputed(tmp_path, parts))
-
-
-def recomputed(path: Path, parts: dict[str, pa.Table]) -> list[str]:
-    """The ids of all events, by a Monitor that takes what each micro-batch took, as the checkpoint tells."""
-    taken: dict[int, dict[int, list[str]]] = {0: {}, 1: {}}
-    for source, batches in taken.items():
-        for file in (path / "checkpoint" / "sources" / str(source)).glob("[0-9]*"):
-            for entry in map(json.loads, file.read_text().splitlines()[1:]):
-                names = batches.setdefault(entry["batchId"], [])
-                names += [Path(entry["path"]).name] if Path(entry["path"]).name not in names else []
-    directory, monitor, found = VersionDirectory(path / "published"), None, []
-    reached = [-1, -1]
-    for file in sorted((path / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda file: int(file.name)):
-        offsets = [-1 if line == "-" else json.loads(line)["logOffset"] for line in file.read_text().splitlines()[2:]]
-        files, markers = (
-            [name for batch in range(reached[s] + 1, offsets[s] + 1) for name in taken[s].get(batch, [])]
-            for s in (0, 1)
-        )
-        reached = offsets
-        if markers:
-            snapshot = directory.load(max(int(name.split(".")[0]) for name in markers))
-            if monitor is None:
-                monitor = fp.Monitor(snapshot, object="vehicle", time="ts", sequence="seq")
-            else:
-                found.append(monitor.follow(snapshot))
-        assert monitor is not None, "the first micro-batch has a marker"
-        if files:
-            found.append(monitor.update(pa.concat_tables([parts[name] for name in files])))
-    return [id for events in found for id in events["event_id"].to_pylist()]
 
 
 def test_refusals_come_before_the_query_starts(spark: Any, tmp_path: Path) -> None:

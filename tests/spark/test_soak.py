@@ -1,0 +1,20 @@
+"""The long run in a short form."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from rich.progress import Progress
+
+from tests.spark.soak import Soak
+
+pytestmark = pytest.mark.system
+
+
+def test_killed_again_and_again_each_fact_is_told_once(tmp_path: Path) -> None:
+    soak = Soak(tmp_path, triggers=14, kills=2)
+    soak.run(Progress(disable=True))
+    told, expected = soak.events(), soak.recomputed()
+    assert Counter(told) == Counter(expected), soak.last_words()
+    assert len(told) > 1_000
+    assert soak.started == 3
