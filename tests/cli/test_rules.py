@@ -37,6 +37,9 @@ def test_rules_from_the_first_to_the_last(tmp_path: Path) -> None:
     lines = shell.call("fencepost rules list").out.splitlines()
     assert lines[0].split("\t") == ["id", "version", "detect", "condition", "labels", "expires", "state"]
     assert lines[2].split("\t")[-1] == "paused"
+    assert (
+        shell.run("fencepost --book sqlite:///rules.db rules list", FENCEPOST_BOOK="nonsense").out.splitlines() == lines
+    )
     assert "1 of 2 rules; --limit 0 shows all" in shell.call("fencepost rules list --limit 1").err
     shell.run("fencepost rules resume 2 && fencepost rules pause 1 && fencepost publish published")
     snapshot = VersionDirectory(tmp_path / "published").load()
