@@ -4,7 +4,7 @@ import argparse
 import importlib.metadata
 import platform
 
-from benchmarks import bands, borders, boxes, catalogue, rules, slices
+from benchmarks import bands, book, borders, boxes, catalogue, rules, slices
 from benchmarks.harness import console
 
 PACKAGES = (
@@ -26,6 +26,7 @@ SUBJECTS = {
     "borders": borders.run,
     "bands": bands.run,
     "rules": rules.run,
+    "book": book.run,
 }
 
 
