@@ -3,7 +3,7 @@
 import argparse
 import importlib.metadata
 
-from benchmarks import bands, borders, boxes, catalogue, rules, slices
+from benchmarks import bands, book, borders, boxes, catalogue, rules, slices
 from benchmarks.harness import console
 from fencepost.reproduce.timing import machine
 
@@ -23,6 +23,7 @@ SUBJECTS = {
     "borders": borders.run,
     "bands": bands.run,
     "rules": rules.run,
+    "book": book.run,
 }
 
 

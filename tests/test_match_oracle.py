@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fencepost.errors import FencepostError
 from fencepost.rules import Rules
-from fencepost.snapshot import Snapshot
+from fencepost.snapshot import BruteForce, Snapshot
 from tests.conditions import TYPES, conditions
 from tests.test_language_oracle import ROWS, TABLE, oracle  # noqa: F401 (a fixture)
 
@@ -49,6 +49,7 @@ def test_a_rule_set_matches_what_duckdb_finds(
     for answer in answers:
         assert answer.sets() == found
         assert answer.counts.sum() == sum(map(len, found)), "each rule once per row"
+    assert BruteForce(rules.columns(TYPES)).holding(TABLE.slice(0, 20)) == found[:20]
 
 
 def test_a_table_of_ranges_matches_what_duckdb_joins() -> None:

@@ -95,6 +95,7 @@ def _take_in(
 
     """
     counts = {"added": 0, "replaced": 0, "unchanged": 0, "skipped": 0}
+    stamps = {action: stamp._replace(action=action) for action in ("added", "replaced")}
     done = 0
     for some in chunks(rules):
         known = stored_rows(connection, [rule.id for rule in some])
@@ -107,11 +108,12 @@ def _take_in(
                 continue
             fate = _fate(rule, now, existing)
             counts[fate] += 1
-            if fate in ("added", "replaced"):
-                at_least = 1 if last is None else last["version"] + 1
-                versioned = replace(rule, version=max(rule.version, at_least))
-                previous = None if last is None else last["revision"]
-                rows.append(change_row(versioned, stamp._replace(action=fate), previous))
+            if fate in stamps:
+                previous = None
+                if last is not None:
+                    rule = replace(rule, version=max(rule.version, last["version"] + 1))
+                    previous = last["revision"]
+                rows.append(change_row(rule, stamps[fate], previous))
         put(connection, rows)
         done += len(some)
         progress("storing", done, len(rules))

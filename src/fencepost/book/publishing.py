@@ -5,6 +5,7 @@ is in it. So it does not matter where a directory was moved or copied to, nor wh
 the book was restored from a backup: a version that this book has no record of is never built upon.
 """
 
+import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -28,6 +29,8 @@ __all__ = ["Publisher", "rules_from"]
 
 _LOOKED_AT = 100
 """How many versions of a directory are looked at for one of this book."""
+_COLLECTIONS = 10
+"""How often versions are collected in the time that they stay."""
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -90,7 +93,7 @@ class Publisher:
         snapshot, revision = made[0]
         self._kept = _Kept(directory.absolute(), versions.digest(number), snapshot)
         self._record(self._kept.digest, revision, keep)
-        versions.collect(keep)
+        _collect(versions, keep)
         return number
 
     def _base(self, connection: Connection, versions: VersionDirectory, schema: Any) -> _Version | None:
@@ -131,6 +134,15 @@ class Publisher:
         except FencepostError:
             # A book that cannot be written can be published; the next time then starts from an older version.
             return
+
+
+def _collect(versions: VersionDirectory, keep: timedelta) -> None:
+    """Collects old versions, which looks at every one of them: now and then, not at every publishing."""
+    last = versions.path / "collected"
+    if last.exists() and time.time() - last.stat().st_mtime < keep.total_seconds() / _COLLECTIONS:
+        return
+    last.touch()
+    versions.collect(keep)
 
 
 def rules_from(rules: Iterable[Rule]) -> Rules:

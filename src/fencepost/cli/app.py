@@ -1,6 +1,8 @@
 """The `fencepost` command: its subcommands, and the one place where a refusal becomes a message."""
 
+import os
 import sys
+from typing import Annotated
 
 import typer
 
@@ -19,6 +21,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+@app.callback()
+def _before(
+    book: Annotated[str | None, typer.Option("--book", metavar="URL", help="The rule book of any command.")] = None,
+) -> None:
+    """Takes the book also in front of the command."""
+    if book is not None:
+        os.environ["FENCEPOST_BOOK"] = book
+
+
 app.add_typer(rules.app, name="rules")
 app.command("match")(match.match)
 app.command("backtest")(backtest.backtest)
@@ -38,7 +51,7 @@ app.command("version")(version.version)
 def main() -> None:
     """Runs the command line; a refusal is told in plain words, anything else is a fault of fencepost."""
     try:
-        app()
+        app(prog_name="fencepost")
     except FencepostError as error:
         sys.exit(f"fencepost: {error}")
     except OSError as error:

@@ -73,7 +73,7 @@ def backtest(
         counted = [{**each._asdict(), "condition": conditions[each.rule_id]} for each in shown]
         print_json({**monitor.counters, "rules": counted, "over_time": tally.histogram()})
         return
-    tell_counters(monitor)
+    tell_counters(monitor, asked)
     print_table(_HEADERS, [_row(each, tally.histogram(each.rule_id, _SPARK), conditions) for each in shown])
     silent = len(asked.snapshot) - len(fired)
     rows = monitor.counters["rows"]

@@ -55,10 +55,10 @@ def print_json_array(values: Iterable[Any]) -> None:
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "") -> None:
     """A table for a person; tab-separated lines where standard output is no terminal."""
-    texts = [["" if each is None else str(each) for each in row] for row in rows]
+    texts = [["" if each is None else _printable(str(each)) for each in row] for row in rows]
     if not sys.stdout.isatty():
         for row in [list(headers), *texts]:
-            print("\t".join(cell.replace("\t", " ").replace("\n", " ") for cell in row))
+            print("\t".join(row))
         return
     from rich.console import Console
     from rich.table import Table
@@ -70,6 +70,11 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], title: st
     for row in texts:
         table.add_row(*map(Text, row))  # not markup: a condition may hold brackets
     Console().print(table)
+
+
+def _printable(text: str) -> str:
+    """One line in which a tab, a line feed or an escape sequence for the terminal is spelled out."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def note(text: str) -> None:

@@ -35,9 +35,11 @@ def watch_file(monitor: Monitor, asked: Asked, report: "Progress") -> Iterator[A
         yield monitor.update(table)
 
 
-def tell_counters(monitor: Monitor) -> None:
+def tell_counters(monitor: Monitor, asked: Asked) -> None:
     """What did not count, if anything."""
     counters = monitor.counters
+    if asked.snapshot.bands is not None:
+        note(f"{len(asked.snapshot.bands.rules):,} rules about two streams were left out: one file has one stream")
     if counters["late"]:
         note(f"{counters['late']:,} of {counters['rows']:,} rows were older than their object's last: sort by time")
     if counters["null"]:

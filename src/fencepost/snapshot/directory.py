@@ -5,6 +5,7 @@
     00000001/            the snapshot itself
     00000001.published   version 1 is complete; its content repeats the snapshot's digest
     00000001.HOLDER.lease   someone needs version 1; kept fresh by its holder
+    collected            when old versions were last collected by a rule book
     markers/00000001.version   says to streams that version 1 is there
     markers/1700000000000000.clock   says to streams that this time has come, in microseconds or numbers
 
