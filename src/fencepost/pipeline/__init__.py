@@ -6,7 +6,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fencepost.pipeline.checks import pipeline_faults
 from fencepost.pipeline.faults import Fault, PipelineFaultsError
 from fencepost.pipeline.file import PipelineFile, read_pipeline
 
@@ -53,5 +52,9 @@ def run(
 def _checked(path: str | PathLike[str]) -> tuple[PipelineFile, list[Fault]]:
     file, faults = read_pipeline(Path(path))
     if file.sections:
+        from fencepost.pipeline.checks import (
+            pipeline_faults,
+        )  # loads compiled code, which other commands can do without
+
         faults += pipeline_faults(file)
     return file, sorted(faults, key=lambda fault: (fault.line is None, fault.line or 0))
