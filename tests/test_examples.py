@@ -1,6 +1,7 @@
 """Every example runs and says what it should."""
 
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,11 @@ SAYS = {
 def says(name: str, *arguments: str) -> str:
     """What an example prints; it must end in order."""
     command = [sys.executable, str(ROOT / "examples" / f"{name}.py"), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)  # noqa: S603
+    paths = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    # What an activated virtual environment gives.
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": paths}
+    environment.pop("PYSPARK_SUBMIT_ARGS", None)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)  # noqa: S603
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

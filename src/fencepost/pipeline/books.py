@@ -87,28 +87,26 @@ class FollowedBook:
 
     def __init__(self, book: Any, directory: Path, schema: Mapping[str, Any]) -> None:
         self.book, self.directory, self.schema = book, directory, dict(schema)
-        self._published: int | None = None
+        self._tried: int | None = None
+        self._said = ""
         self._publishing = threading.Lock()  # changes on a topic are applied in a thread of their own
-        self.publish()
+        self._publish()
 
-    def publish(self) -> None:
-        """Publish the book as it is now."""
-        with self._publishing:
-            revision = self.book.revision
+    def _publish(self) -> None:
+        revision = self.book.revision
+        if revision != self._tried:
+            self._tried = revision  # what cannot be published is tried again after the next change
             self.book.publish(self.directory, self.schema)
-            self._published = revision
 
     def follow(self) -> str | None:
         """Publish if the book has changed; what to tell the user, if anything.
 
-        Rules that cannot be published leave the last version in force.
+        A book that cannot be reached, and rules that cannot be published, leave the last version in force.
         """
-        revision = self.book.revision
-        if revision == self._published:
-            return None
-        try:
-            self.publish()
-        except FencepostError as error:
-            self._published = revision  # said once, and tried again after the next change
-            return f"the book is not published, the rules stay as they were: {error}"
+        with self._publishing:
+            try:
+                self._publish()
+            except FencepostError as error:
+                said, self._said = self._said, str(error)
+                return None if said == self._said else f"the rules stay as they were, since the book gave: {error}"
         return None

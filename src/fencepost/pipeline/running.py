@@ -124,7 +124,7 @@ class _Run:
         messages = kafka_reader(self._spark, changes["servers"], changes["topic"], options)
         state = identity.own_place(self._file, "changes")
         dead = self._file.resolved(changes["dead_letters"]) if changes["dead_letters"] else None
-        follower = ChangeFollower(followed.book, followed.publish, state, followed.schema, dead, self.progress.applied)
+        follower = ChangeFollower(followed.book, self._follow_book, state, followed.schema, dead, self.progress.applied)
         writer = messages.writeStream.foreachBatch(follower.take)
         return writer.option("checkpointLocation", str(state / "checkpoint"))
 

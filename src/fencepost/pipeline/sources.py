@@ -99,9 +99,15 @@ def _json_object(schema: Mapping[str, str], options: Mapping[str, Any]) -> tuple
         F.when(text.isNull() | (trimmed == ""), "empty")
         # Spark would take the first object of an array, or of several in a row, and drop the rest without a word.
         .when(~(F.startswith(trimmed, F.lit("{")) & F.endswith(trimmed, F.lit("}"))), "not a JSON object")
+        .when((F.locate("}", trimmed) < F.length(trimmed)) & ~_is_alone(trimmed), "not a JSON object")
         .when(quoted(_PARSED).isNull() | _field(_CORRUPT).isNotNull(), "does not fit the schema")
     )
     return F.from_json(text, struct, settings).alias(_PARSED), fault
+
+
+def _is_alone(text: Any) -> Any:
+    """Whether a text is one JSON value; only asked where it does not end with its first brace, as flat objects do."""
+    return F.coalesce(F.size(F.from_json(F.concat(F.lit("["), text, F.lit("]")), "array<string>")), F.lit(0)) == 1
 
 
 def _field(name: str) -> Any:
