@@ -173,6 +173,6 @@ FIGURES = (
         "queries. Theorem 1: o(mn) space, o(m + n) + O(k) time for any queries.",
         clusters,
         {"rows": 400, "queries": 400, "shares": _SHARES, "mean_affected": 10, "values": 400, "rounds": 5},
-        {"rows": 1500, "queries": 1500, "shares": _SHARES, "mean_affected": 10, "values": 2000, "rounds": 9},
+        {"rows": 1000, "queries": 1000, "shares": _SHARES, "mean_affected": 10, "values": 1000, "rounds": 7},
     ),
 )
