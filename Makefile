@@ -39,7 +39,7 @@ bench: $(VENV)/bench ## peers side by side, as ratios (BENCH="--full" for the la
 bench-spark: $(VENV)/dev ## match on Spark against a plan that does nothing and the joins one would write instead
 	$(BIN)/python -m benchmarks.spark $(BENCH)
 
-figures: $(VENV)/dev ## every figure of the papers, ours beside them (FIGURES="cei-15 --full" for some, at the papers' sizes)
+figures: $(VENV)/dev ## every figure of the papers, ours beside them (FIGURES="--full" for the papers' own sizes)
 	$(BIN)/python -m fencepost.reproduce --out docs/figures --table docs/reproduction.md $(FIGURES)
 
 demo: $(VENV)/dev ## the catalogue at work on a seeded workload

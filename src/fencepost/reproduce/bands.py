@@ -143,7 +143,7 @@ def clusters(
                 f"{held[BLOCKS][-1] / held[QUADRATIC][-1]:.2f}x of Lemma 1's space, "
                 f"{times[BLOCKS][-1] / times[QUADRATIC][-1]:.0f}x its time, unclustered",
                 held[BLOCKS][-1] < held[QUADRATIC][-1],
-                "a result for sizes beyond any machine: blocks of 2 are the most that share their descriptions",
+                "one size cannot show a limit, and blocks of 2 are the largest that share their descriptions",
             ),
             Finding(
                 "SSI, O(m + n) space: its time follows tau",
