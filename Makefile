@@ -52,7 +52,7 @@ kafka: $(VENV)/dev ## start a Kafka broker on 127.0.0.1:9092, and get Spark's co
 kafka-stop: $(VENV)/dev ## end that broker
 	$(BIN)/python -m tools.kafka stop
 
-figures: $(VENV)/dev ## every figure of the papers, ours beside them (FIGURES="cei-15 --full" for some, at the papers' sizes)
+figures: $(VENV)/dev ## every figure of the papers, ours beside them (FIGURES="--full" for the papers' own sizes)
 	$(BIN)/fencepost reproduce --out docs/figures --table docs/reproduction.md $(FIGURES)
 
 demo: $(VENV)/dev ## a market and a city under a million rules, live on local Spark (DEMO="--once" ends by itself)

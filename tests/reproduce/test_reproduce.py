@@ -205,9 +205,18 @@ def test_without_matplotlib_nothing_is_measured_and_the_remedy_is_named(
     assert not (tmp_path / "figures").exists()
 
 
-def test_the_table_of_an_empty_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FencepostError, match="got no figures in"):
-        table.written(tmp_path, tmp_path / "table.md")
+def test_a_table_that_would_miss_figures_is_refused_before_anything_is_measured(
+    small: list[str], tmp_path: Path
+) -> None:
+    with pytest.raises(
+        FencepostError, match=r"got no acei-7.json, vci-7.json, ours-bytes.json in .*; expected the JSON"
+    ):
+        reproduce(small[:1], tmp_path / "figures", table=tmp_path / "table.md")
+    assert not (tmp_path / "figures").exists()
+    for name in small[1:]:
+        reproduce([name], tmp_path / "figures")
+    reproduce(small[:1], tmp_path / "figures", table=tmp_path / "table.md")
+    assert all(f"(figures/{name}.svg)" in (tmp_path / "table.md").read_text() for name in small)
 
 
 def test_the_verdict_is_about_the_papers_claims() -> None:

@@ -143,7 +143,7 @@ def clusters(
                 f"{held[BLOCKS][-1] / held[QUADRATIC][-1]:.2f}x of Lemma 1's space, "
                 f"{times[BLOCKS][-1] / times[QUADRATIC][-1]:.0f}x its time, unclustered",
                 held[BLOCKS][-1] < held[QUADRATIC][-1],
-                "a result for sizes beyond any machine: blocks of 2 are the most that share their descriptions",
+                "one size cannot show a limit, and blocks of 2 are the largest that share their descriptions",
             ),
             Finding(
                 "SSI, O(m + n) space: its time follows tau",
@@ -173,6 +173,6 @@ FIGURES = (
         "queries. Theorem 1: o(mn) space, o(m + n) + O(k) time for any queries.",
         clusters,
         {"rows": 400, "queries": 400, "shares": _SHARES, "mean_affected": 10, "values": 400, "rounds": 5},
-        {"rows": 1500, "queries": 1500, "shares": _SHARES, "mean_affected": 10, "values": 2000, "rounds": 9},
+        {"rows": 1000, "queries": 1000, "shares": _SHARES, "mean_affected": 10, "values": 1000, "rounds": 7},
     ),
 )

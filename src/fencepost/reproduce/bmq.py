@@ -36,11 +36,10 @@ class Place(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """What was measured at a place: microseconds per row, search efficiency of BMQ and DiffRMQ, deltas per row."""
+    """What was measured at a place: microseconds per row, search efficiency of BMQ and DiffRMQ."""
 
     microseconds: dict[str, float]
     efficiency: dict[str, float]
-    deltas: float
 
 
 def nearest_length(width: float) -> int:
@@ -99,7 +98,7 @@ def watched(place: Place, law: StepLaw, objects: int, ticks: int, rounds: int) -
         contest[OURS] = partial(indexes[OURS].update, names, rows, cross=False)
         taken = interleaved(contest, rounds, computing)
         microseconds = {name: seconds / len(rows) * 1e6 for name, seconds in taken.items()}
-    return Watched(microseconds, efficiency, deltas), checks
+    return Watched(microseconds, efficiency), checks
 
 
 class Sweep(NamedTuple):

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from fencepost import workloads
 from fencepost.indexes import CEI, LCI, UI, ISList, SliceList
 from fencepost.indexes.analysis import (
+    Gamma,
     cei_constructs,
     cei_gamma,
     cei_lists_per_search,
@@ -14,7 +14,6 @@ from fencepost.indexes.analysis import (
     lci_gamma,
     lci_lists_per_search,
     lci_smaller_than_cei_beyond,
-    model_bytes,
     ui_constructs,
     ui_gamma,
     ui_lists_per_search,
@@ -108,10 +107,11 @@ def decomposed(span: int, queries: int, widest: int, lengths: Sequence[int]) -> 
     )
 
 
-def _gamma(name: str, length: int, widest: int) -> Any:
-    return {"UI": lambda: ui_gamma(widest)}.get(
-        name, lambda: (lci_gamma if name == "LCI" else cei_gamma)(length, widest)
-    )()
+def _gamma(name: str, length: int, widest: int) -> Gamma:
+    """Mean pieces of a query in one of the three structures."""
+    if name == "UI":
+        return ui_gamma(widest)
+    return (lci_gamma if name == "LCI" else cei_gamma)(length, widest)
 
 
 # What figures 15 to 19 have in common
@@ -139,12 +139,6 @@ def checks_of(sweep: Sweep, cases: Sequence[tuple[float, int, int, int, int]]) -
                 Check(f"{where}: model bytes", held.model_bytes, 4 * constructs + 8 * held.entries),
             ]
     return checks
-
-
-def megabytes(name: str, length: int, span: int, queries: int, widest: int) -> float:
-    """Predicted storage of LCI or CEI under the paper's model."""
-    constructs = lci_constructs(length, span) if name == "LCI" else cei_constructs(length, span)
-    return model_bytes(constructs, queries, _gamma(name, length, widest).exact) / 1e6
 
 
 def _model(point: Point) -> float:

@@ -21,12 +21,14 @@ def reproduce(
     names: Annotated[list[str] | None, typer.Argument(help="Figures such as cei-15; all of them if none.")] = None,
     out: Annotated[Path, typer.Option(help="Where NAME.json and NAME.svg go.")] = Path("figures"),
     full: Annotated[bool, typer.Option("--full", help="The papers' own sizes instead of the quick ones.")] = False,
-    table: Annotated[Path | None, typer.Option(help="A Markdown table of all figures in the out directory.")] = None,
+    table: Annotated[Path | None, typer.Option(help="Also write a Markdown table of all figures to this file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
 ) -> None:
     """Reproduce the figures of the papers, with our index beside theirs."""
-    from fencepost.reproduce.table import written  # here and below: the figures bring all indexes with them
+    from fencepost.reproduce.table import require_others, written  # late: the figures bring all indexes with them
 
+    if table:
+        require_others(out, names or [])
     records = run(names or [], out, full)
     if table:
         written(out, table)

@@ -89,8 +89,7 @@ def draw(figure: Figure, outcome: Outcome, path: Path) -> None:
             _label_ends(axis, panel)
         canvas.text(0.012, 1 - 0.1 / height, f"{figure.name}: {figure.title}", va="top", size=11, weight="bold")
         canvas.text(0.012, 0.08 / height, caption, va="bottom", size=8.5, color="#333333", linespacing=1.3)
-        options = {"metadata": {"Date": None}} if path.suffix == ".svg" else {"dpi": 80}
-        canvas.savefig(path, **options)
+        canvas.savefig(path, format="svg", metadata={"Date": None})  # no date: the same numbers give the same file
 
 
 def _caption(figure: Figure, outcome: Outcome, columns: int) -> str:

@@ -2,13 +2,14 @@
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fencepost.errors import FencepostError
-from fencepost.reproduce.catalogue import figures
+from fencepost.reproduce.catalogue import figures, named
 
-__all__ = ["written"]
+__all__ = ["require_others", "written"]
 
 HEAD = """# Reproduction: every figure of the papers, and ours beside them
 
@@ -22,22 +23,30 @@ Spark end to end by `make bench-spark`.
 """
 
 
+def require_others(records: Path, names: Sequence[str]) -> None:
+    """Refuse a table in which figures would be missing: those that are neither to be measured nor in the directory."""
+    measured = {figure.name for figure in named(names)}
+    absent = [
+        figure.name
+        for figure in figures()
+        if figure.name not in measured and not (records / f"{figure.name}.json").exists()
+    ]
+    if absent:
+        raise FencepostError(
+            f"no {', '.join(f'{name}.json' for name in absent)} in {records}",
+            "the JSON files of all figures, for a table of all",
+            "Leave the table out, or measure all figures once by naming none.",
+        )
+
+
 def written(records: Path, path: Path) -> None:
-    """Write the table of all figures whose JSON is in a directory.
+    """Write the table of all figures.
 
     Args:
-        records: where the JSON files are; the table shows the SVG files beside them.
+        records: where their JSON files are; the table shows the SVG files beside them.
         path: the Markdown file to write.
     """
-    found = []
-    for figure in figures():
-        file = records / f"{figure.name}.json"
-        if file.exists():
-            found.append(json.loads(file.read_text(encoding="utf-8")))
-    if not found:
-        raise FencepostError(
-            f"no figures in {records}", "the JSON files of a run", "Run `fencepost reproduce --out` there first."
-        )
+    found = [json.loads((records / f"{figure.name}.json").read_text(encoding="utf-8")) for figure in figures()]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(_page(found, os.path.relpath(records, path.parent)), encoding="utf-8")
 
