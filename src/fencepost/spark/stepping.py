@@ -69,16 +69,19 @@ def version_in_force(
     return claim
 
 
-_renewed: dict[tuple[str, int], float] = {}
+_renewed: dict[tuple[str, int, str], float] = {}
 
 
 def _renew_lease(source: Published, version: int, operator: str) -> None:
     """Keep the version in force from being collected, as long as the query runs."""
     batch, now = current_micro_batch(), time.monotonic()
-    place = (source.directory, version)
-    if batch is not None and now - _renewed.get(place, -1e9) > _RENEWED_EVERY.total_seconds():
+    if batch is None:
+        return
+    holder = f"{operator} {batch.query}"
+    place = (source.directory, version, holder)
+    if now - _renewed.get(place, -1e9) > _RENEWED_EVERY.total_seconds():
         _renewed[place] = now
-        source.versions.lease(version, f"{operator} {batch.query}")
+        source.versions.lease(version, holder)
 
 
 def last_snapshot(source: Source, version: int) -> Snapshot:

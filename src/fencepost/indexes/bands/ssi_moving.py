@@ -3,7 +3,7 @@
 from typing import Any
 
 from fencepost.compiled import kernel
-from fencepost.indexes.arrays import Int64s, i64
+from fencepost.indexes.arrays import Int64s, UInt8s, i64
 from fencepost.indexes.bands.contract import high_sign, low_sign
 from fencepost.indexes.bands.distance import gap, limit, reaches
 from fencepost.indexes.bands.members import Int32s
@@ -112,6 +112,14 @@ def changes_in(
     """
     order, sizes, firsts, row_keys = rows.order.order, rows.order.sizes, rows.order.keys_first, rows.order.keys
     stabs, points = view.stabs, view.points
+    # Arrays one by one: a helper that takes a tuple of them counts references to each.
+    lows, highs = view.lows, view.highs
+    low_order, low_sizes, low_nexts, low_slots = lows.order, lows.sizes, lows.nexts, lows.slots
+    low_majors, low_firsts, low_chunks = lows.majors, lows.keys_first, lows.state[0]
+    high_order, high_sizes, high_nexts, high_slots = highs.order, highs.sizes, highs.nexts, highs.slots
+    high_majors, high_firsts, high_chunks = highs.majors, highs.keys_first, highs.state[0]
+    ids, groups, marks = view.queries.ids, view.queries.groups, view.queries.marks
+    begins, ends = view.queries.lows, view.queries.highs
     lost = 1 - gained
     chunk, index = partition_begin(view, partition)
     while chunk >= 0:
@@ -133,9 +141,27 @@ def changes_in(
                 d, d_rest = gap(kind, side, low, row_keys[stored])
                 e, e_rest = gap(kind, side, high, row_keys[stored])
                 id = rows.ids[rows.order.slots[stored]]
-                found, nearest = gain(view, group, d, d_rest, e, e_rest, id, gained, changed, counts)
-                if not found:
+                place, first = first_bound(
+                    low_order,
+                    low_sizes,
+                    low_nexts,
+                    low_majors,
+                    low_firsts,
+                    low_slots,
+                    low_chunks,
+                    groups,
+                    begins,
+                    group,
+                    d,
+                )
+                if place < 0 or groups[low_slots[place * CHUNK + first]] != group:
                     break
+                nearest = begins[low_slots[place * CHUNK + first]]
+                if nearest <= e:
+                    gain(
+                        low_sizes, low_nexts, low_slots, ids, groups, begins, marks,
+                        place, first, group, d, d_rest, e, e_rest, id, gained, changed, counts,
+                    )  # fmt: skip
                 if nearest <= e:
                     row = behind(order, sizes, row)
                 else:
@@ -161,9 +187,18 @@ def changes_in(
                 d, d_rest = gap(kind, side, low, row_keys[stored])
                 e, e_rest = gap(kind, side, high, row_keys[stored])
                 id = rows.ids[rows.order.slots[stored]]
-                found, nearest = lose(view, group, d, d_rest, e, e_rest, id, lost, changed, counts)
-                if not found:
+                place, first = first_bound(
+                    high_order, high_sizes, high_nexts, high_majors, high_firsts, high_slots, high_chunks, groups, ends,
+                    group, ~e,
+                )  # fmt: skip
+                if place < 0 or groups[high_slots[place * CHUNK + first]] != group:
                     break
+                nearest = ~ends[high_slots[place * CHUNK + first]]
+                if nearest >= d:
+                    lose(
+                        high_sizes, high_nexts, high_slots, ids, groups, ends, marks,
+                        place, first, group, d, d_rest, e, e_rest, id, lost, changed, counts,
+                    )  # fmt: skip
                 if nearest < d:
                     bound, below = limit(kind, side, low, nearest, 0)
                     row = rank_before(order, sizes, firsts, row_keys, begin, row, bound, below)
@@ -191,8 +226,54 @@ def list_place(ordered: Ordered, at: int, index: int) -> Any:
 
 
 @kernel
+def first_bound(
+    order: Int32s,
+    sizes: Int32s,
+    nexts: Int32s,
+    majors: Int32s,
+    firsts: Int64s,
+    slots: Int32s,
+    chunks: int,
+    groups: Int32s,
+    keys: Int64s,
+    group: int,
+    key: int,
+) -> Any:
+    """The chunk and index of the first entry of a list at or after (group, key); chunk -1 if there is none."""
+    if chunks == 0:
+        return i64(-1), i64(0)
+    low, high = i64(0), i64(chunks) - 1
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if majors[middle] > group or (majors[middle] == group and firsts[middle] >= key):
+            high = middle - 1
+        else:
+            low = middle
+    chunk = i64(order[low])
+    base, begin, end = chunk * CHUNK, i64(0), i64(sizes[chunk])
+    while begin < end:
+        middle = (begin + end) >> 1
+        entry = slots[base + middle]
+        if groups[entry] < group or (groups[entry] == group and keys[entry] < key):
+            begin = middle + 1
+        else:
+            end = middle
+    if begin == sizes[chunk]:
+        return i64(nexts[chunk]), i64(0)
+    return chunk, begin
+
+
+@kernel
 def gain(
-    view: SSIView,
+    sizes: Int32s,
+    nexts: Int32s,
+    slots: Int32s,
+    ids: Int64s,
+    groups: Int32s,
+    lows: Int64s,
+    marks: UInt8s,
+    chunk: int,
+    index: int,
     group: int,
     d: int,
     d_rest: int,
@@ -202,30 +283,31 @@ def gain(
     which: int,
     changed: Int64s,
     counts: Int64s,
-) -> Any:
-    """Append the queries whose lower bound is in (d, e]; whether the group has one from d on, and the nearest."""
-    queries, lows = view.queries, view.lows
-    at, index = find(lows, queries.groups, queries.lows, group, d, -1)
-    chunk, index = list_place(lows, at, index)
-    if chunk < 0 or queries.groups[lows.slots[chunk * CHUNK + index]] != group:
-        return False, i64(0)
-    nearest = queries.lows[lows.slots[chunk * CHUNK + index]]
+) -> None:
+    """Append the queries whose lower bound is in (d, e], from a place of their list on."""
     while chunk >= 0:
-        for at in range(chunk * CHUNK + index, chunk * CHUNK + lows.sizes[chunk]):
-            slot = lows.slots[at]
-            low, sign = queries.lows[slot], low_sign(i64(queries.marks[slot]))
-            if low > e or queries.groups[slot] != group:
-                return True, nearest
+        for at in range(chunk * CHUNK + index, chunk * CHUNK + sizes[chunk]):
+            slot = slots[at]
+            low, sign = lows[slot], low_sign(i64(marks[slot]))
+            if low > e or groups[slot] != group:
+                return
             if reaches(low, sign, e, e_rest) and not reaches(low, sign, d, d_rest):
-                emit(changed, counts, which, row, queries.ids[slot])
-        chunk = i64(lows.nexts[chunk])
+                emit(changed, counts, which, row, ids[slot])
+        chunk = i64(nexts[chunk])
         index = i64(0)
-    return True, nearest
 
 
 @kernel
 def lose(
-    view: SSIView,
+    sizes: Int32s,
+    nexts: Int32s,
+    slots: Int32s,
+    ids: Int64s,
+    groups: Int32s,
+    highs: Int64s,
+    marks: UInt8s,
+    chunk: int,
+    index: int,
     group: int,
     d: int,
     d_rest: int,
@@ -235,25 +317,18 @@ def lose(
     which: int,
     changed: Int64s,
     counts: Int64s,
-) -> Any:
-    """Append the queries whose upper bound is in [d, e); whether the group has one up to e, and the nearest."""
-    queries, highs = view.queries, view.highs
-    at, index = find(highs, queries.groups, queries.highs, group, ~e, -1)
-    chunk, index = list_place(highs, at, index)
-    if chunk < 0 or queries.groups[highs.slots[chunk * CHUNK + index]] != group:
-        return False, i64(0)
-    nearest = ~queries.highs[highs.slots[chunk * CHUNK + index]]
+) -> None:
+    """Append the queries whose upper bound is in [d, e), from a place of their list on."""
     while chunk >= 0:
-        for at in range(chunk * CHUNK + index, chunk * CHUNK + highs.sizes[chunk]):
-            slot = highs.slots[at]
-            high, sign = ~queries.highs[slot], high_sign(i64(queries.marks[slot]))
-            if high < d or queries.groups[slot] != group:
-                return True, nearest
+        for at in range(chunk * CHUNK + index, chunk * CHUNK + sizes[chunk]):
+            slot = slots[at]
+            high, sign = ~highs[slot], high_sign(i64(marks[slot]))
+            if high < d or groups[slot] != group:
+                return
             if reaches(d, d_rest, high, sign) and not reaches(e, e_rest, high, sign):
-                emit(changed, counts, which, row, queries.ids[slot])
-        chunk = i64(highs.nexts[chunk])
+                emit(changed, counts, which, row, ids[slot])
+        chunk = i64(nexts[chunk])
         index = i64(0)
-    return True, nearest
 
 
 @kernel
