@@ -27,9 +27,10 @@ from fencepost.ordinals import AttributeType
 from fencepost.snapshot import DETECTS, Snapshot, Table
 from fencepost.spark.buckets import METERS
 from fencepost.spark.packing import CLOCK, MOST_ROWS, VERSION, packed_bytes, packed_table
+from fencepost.spark.state_head import check_head, state_head
 from fencepost.spark.stepping import instant_of, keep_late, last_snapshot, version_in_force
 from fencepost.spark.watch_task import OBJECT, TIME
-from fencepost.spark.worker import Published, Source
+from fencepost.spark.worker import Source
 
 __all__ = [
     "BAND_STATE",
@@ -49,7 +50,6 @@ SIDE_KINDS = {"left": CLOCK + 1, "right": CLOCK + 2}
 BAND_STATE = "version bigint, header string, left binary, right binary"
 
 _FORMAT = 1
-_HASH = "xxhash64"
 _HELD = 4
 
 
@@ -263,21 +263,9 @@ def _as_declared(events: Any, task: BandTask) -> Any:
 
 
 def _saved(rules: _Held, task: BandTask) -> tuple[str, bytes, bytes]:
-    header = {
-        "format": _FORMAT,
-        "buckets": task.buckets,
-        "hash": _HASH,
-        "key": list(task.pairing.key),
-        "rules": _fixed_rules(task),
-        "clock": rules.clock.saved(),
-    }
+    header = state_head(task, _FORMAT, rules.snapshot.version, rules.clock.saved()) | {"key": list(task.pairing.key)}
     left, right = (packed_bytes(table_of(state)) for state in rules.bands.states)
     return json.dumps(header), left, right
-
-
-def _fixed_rules(task: BandTask) -> str | None:
-    """What tells one set of fixed rules from another; a directory has versions instead."""
-    return None if isinstance(task.source, Published) else task.source.digest
 
 
 def _load(rules: _Held, before: _State | None, task: BandTask, bucket: int) -> None:
@@ -287,40 +275,11 @@ def _load(rules: _Held, before: _State | None, task: BandTask, bucket: int) -> N
     tables, clock = [nothing, nothing], {"type": task.time_type, "marker": None}
     if before is not None:
         header = json.loads(before.header)
-        _check(header, task)
+        check_head(header, task, "bands", _FORMAT, {"key": list(task.pairing.key)})
         tables, clock = [packed_table(before.left), packed_table(before.right)], header["clock"]
     states = [side_of(table, rules.bands, side) for side, table in enumerate(tables)]
     rules.clock.restore(clock)
     rules.bands.restore(states, ({}, {}))
-
-
-def _check(header: dict[str, Any], task: BandTask) -> None:
-    """Refuse state that was made otherwise than this query would make it."""
-    if header["format"] != _FORMAT:
-        raise FencepostError(
-            f"state in format {header['format']}",
-            f"format {_FORMAT}",
-            "Run the query with the version of fencepost that wrote its checkpoint.",
-        )
-    for name, own in (("buckets", task.buckets), ("hash", _HASH), ("key", list(task.pairing.key))):
-        if header[name] != own:
-            raise FencepostError(
-                f"bands with {name}={own}",
-                f"{name}={header[name]}, with which the checkpoint was made",
-                f"Pass {name}={header[name]}, or start with a new checkpoint.",
-            )
-    if header["rules"] is not None and header["rules"] != _fixed_rules(task):
-        raise FencepostError(
-            "other rules than those that the checkpoint was made with",
-            "the same ones, so that no pair stays inside a rule that is gone",
-            "Publish the rules to a directory and pass that: then they may change.",
-        )
-    if header["clock"]["type"] != task.time_type:
-        raise FencepostError(
-            f"a time column of type {task.time_type}",
-            f"{header['clock']['type']}, with which the checkpoint was made",
-            "Cast the column, or start with a new checkpoint.",
-        )
 
 
 # -- batch frames ------------------------------------------------------------------------------------------

@@ -15,15 +15,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Int64s
 from fencepost.monitor import Monitor
 from fencepost.monitor.state import State
 from fencepost.monitor.state_file import Columns, fill, table_of
 from fencepost.ordinals import AttributeType
 from fencepost.spark.packing import packed_bytes, packed_table
+from fencepost.spark.state_head import check_head, state_head
 from fencepost.spark.watch_task import WatchTask, monitor_at
-from fencepost.spark.worker import Published
 
 __all__ = [
     "BLOB",
@@ -41,7 +40,6 @@ BLOB = "head string, base binary"
 """The state where a value is written whole."""
 
 _FORMAT = 2
-_HASH = "xxhash64"
 _METADATA = b"fencepost.bucket"
 _GONE = "gone"
 _MOST_ENTRIES = 256
@@ -242,7 +240,7 @@ def _seeded(task: WatchTask, bucket: int) -> Opened | None:
 
 
 def _restored(head: dict[str, Any], tables: list[bytes], task: WatchTask, bucket: int) -> Opened:
-    _check(head, task)
+    check_head(head, task, "watch", _FORMAT)
     monitor = monitor_at(task, int(head["version"]), bucket)
     monitor._state = _replayed(tables, monitor._layers)
     monitor._clock.restore(head["clock"])
@@ -261,14 +259,8 @@ def _replayed(tables: Iterable[bytes], columns: Columns) -> Journal:
 
 
 def _head(monitor: Monitor, task: WatchTask) -> dict[str, Any]:
-    return {
-        "format": _FORMAT,
+    return state_head(task, _FORMAT, monitor._layers.version, monitor._clock.saved()) | {
         "token": secrets.token_hex(16),
-        "buckets": task.buckets,
-        "hash": _HASH,
-        "rules": _fixed_rules(task),
-        "version": monitor._layers.version,
-        "clock": monitor._clock.saved(),
         "object": task.object_type,
         "attributes": dict(task.attributes),
         "keys": list(task.keys),
@@ -278,40 +270,6 @@ def _head(monitor: Monitor, task: WatchTask) -> dict[str, Any]:
 def _lengths(head: Mapping[str, Any]) -> tuple[int, int, int]:
     """Rows of the table, entries of the log, and their rows; a seed has none of them in the store."""
     return head.get("base", 0), head.get("entries", 0), head.get("logged", 0)
-
-
-def _fixed_rules(task: WatchTask) -> str | None:
-    """What tells one set of fixed rules from another; a directory has versions instead."""
-    return None if isinstance(task.source, Published) else task.source.digest
-
-
-def _check(head: Mapping[str, Any], task: WatchTask) -> None:
-    """Refuse a state that this query cannot go on with."""
-    if head["format"] != _FORMAT:
-        raise FencepostError(
-            f"state in format {head['format']}",
-            f"format {_FORMAT}",
-            "Run the query with the version of fencepost that wrote its checkpoint.",
-        )
-    for name, own in (("buckets", task.buckets), ("hash", _HASH)):
-        if head[name] != own:
-            raise FencepostError(
-                f"watch with {name}={own}",
-                f"{name}={head[name]}, with which the checkpoint was made",
-                f"Pass {name}={head[name]}, or start with a new checkpoint.",
-            )
-    if head["rules"] is not None and head["rules"] != _fixed_rules(task):
-        raise FencepostError(
-            "other rules than those that the checkpoint was made with",
-            "the same ones, so that nobody stays inside a rule that is gone",
-            "Publish the rules to a directory and watch that: then they may change.",
-        )
-    if head["clock"]["type"] != task.time_type:
-        raise FencepostError(
-            f"a time column of type {task.time_type}",
-            f"{head['clock']['type']}, with which the checkpoint was made",
-            "Cast the column, or start with a new checkpoint.",
-        )
 
 
 class _Columns(NamedTuple):
