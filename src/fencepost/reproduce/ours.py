@@ -407,7 +407,7 @@ FIGURES = (
             "searches": 100_000,
             "rounds": 7,
             "most_listed": 1_000_000,
-            "most_compared": 10_000,
+            "most_compared": 1000,
         },
     ),
     Figure(
