@@ -107,8 +107,6 @@ def test_watch_of_json_to_parquet_with_dead_letters_and_a_second_run(spark: Any,
 
 
 def test_match_of_csv_to_csv_and_of_parquet_to_json(spark: Any, tmp_path: Path) -> None:
-    table = expected().schema  # the types of price
-    assert table.field("price").type == pa.float64()
     for name in ("csv", "parquet"):
         (tmp_path / name / "in").mkdir(parents=True)
     rows = pa.Table.from_pylist([row | {"n": i} for i, row in enumerate(ticks())])
@@ -123,8 +121,7 @@ def test_match_of_csv_to_csv_and_of_parquet_to_json(spark: Any, tmp_path: Path) 
     (written,) = (file for file in (tmp_path / "csv" / "out").glob("*.csv") if file.read_text())
     answers = {row["n"]: json.loads(row["rule_ids"]) for row in pc.read_csv(written).to_pylist()}
     assert answers == {0: [], 1: [1], 2: [2], 3: [], 4: [], 5: [1]}
-    source = 'format = "parquet"\npath = "in/*.parquet"\ncolumns = { PRICE = "price / 2", m = "n + 1" }'
-    source = source.replace("PRICE", "price")
+    source = 'format = "parquet"\npath = "in/*.parquet"\ncolumns = { price = "price / 2", m = "n + 1" }'
     sink = 'format = "json"\npath = "out"\ncheckpoint = "checkpoint"'
     file = write_pipeline(tmp_path / "parquet", source, 'kind = "match"\nexplode = true', sink)
     assert run(file, spark, out=StringIO()).events == 0
