@@ -34,6 +34,7 @@ test: $(VENV)/dev ## tests, doctests and the README's code
 	$(BIN)/pytest -n 2 -m "not system"
 
 test-system: $(VENV)/dev ## tests that need servers, such as PostgreSQL (tools/system-packages installs them)
+	-@$(BIN)/fencepost connector > /dev/null
 	$(BIN)/pytest -m system tests
 
 soak: $(VENV)/dev ## a long run with kills, changing rules and a slow sink (SOAK="--triggers 200" for a shorter one)

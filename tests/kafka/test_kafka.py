@@ -235,7 +235,6 @@ def test_rules_arrive_on_a_topic(spark: Any, broker: Broker, tmp_path: Path) -> 
     assert (target[1].version, len(heard), versions.latest()) == (before, count, published)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("fencepost.book") is None, reason="no rule books in this fencepost")
 def test_a_pipeline_follows_a_book_that_a_topic_changes(spark: Any, broker: Broker, tmp_path: Path) -> None:
     book = importlib.import_module("fencepost.book").RuleBook(f"sqlite:///{tmp_path}/rules.db")
     book.add(1, "x < 0", detect="enter")

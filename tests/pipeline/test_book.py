@@ -11,14 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 import fencepost as fp
 import fencepost.spark
 from fencepost.pipeline import check, run
-
-with_books = pytest.mark.skipif(importlib.util.find_spec("fencepost.book") is None, reason="no rule books here")
-with_bands = pytest.mark.skipif(not hasattr(fencepost.spark, "bands"), reason="no bands on Spark here")
 
 WATCH = """
 [source]
@@ -53,7 +49,6 @@ def a_book(home: Path) -> Any:
     return importlib.import_module("fencepost.book").RuleBook(f"sqlite:///{home}/rules.db")
 
 
-@with_books
 def test_faults_of_a_book(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "pipeline.toml").write_text(WATCH)
@@ -77,7 +72,6 @@ def test_faults_of_a_book(tmp_path: Path) -> None:
     assert "rules.db" in fault()
 
 
-@with_books
 def test_a_running_pipeline_follows_its_book(spark: Any, tmp_path: Path) -> None:
     with a_book(tmp_path) as book:
         book.add(1, "price BETWEEN 40 AND 50", detect="enter,exit")
@@ -137,7 +131,6 @@ once = true
 """
 
 
-@with_bands
 def test_bands_of_two_sources(spark: Any, tmp_path: Path) -> None:
     rules = fp.Rules()
     rules.add(1, "left.price - right.price BETWEEN -1 AND 1", detect="enter,exit")

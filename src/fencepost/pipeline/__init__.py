@@ -55,9 +55,5 @@ def _checked(path: str | PathLike[str]) -> "tuple[PipelineFile, list[Fault]]":
 
     file, faults = read_pipeline(Path(path))
     if file.sections:
-        from fencepost.pipeline.checks import (
-            pipeline_faults,
-        )  # loads compiled code, which other commands can do without
-
         faults += pipeline_faults(file)
     return file, sorted(faults, key=lambda fault: (fault.line is None, fault.line or 0))

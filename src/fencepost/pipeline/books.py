@@ -1,6 +1,5 @@
 """Rules of a book in a pipeline: published beside the checkpoint, and again whenever the book has changed."""
 
-import importlib
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
+from fencepost.book import RuleBook
 from fencepost.errors import FencepostError
 from fencepost.pipeline.columns import Columns
 from fencepost.pipeline.file import PipelineFile, listed
@@ -23,7 +23,7 @@ _OF_EVENTS = {
 """Columns of events and of Kafka, which no rule is about."""
 
 
-def open_book(url: str, file: PipelineFile) -> Any:
+def open_book(url: str, file: PipelineFile) -> RuleBook:
     """The book that a pipeline names; one that does not exist is refused.
 
     Args:
@@ -31,19 +31,13 @@ def open_book(url: str, file: PipelineFile) -> Any:
         file: the pipeline.
     """
     try:
-        book = importlib.import_module("fencepost.book").RuleBook
-    except ModuleNotFoundError:
-        raise FencepostError(
-            f"the rule book {url}", "rules.directory, since this fencepost has no rule books", "Publish the rules."
-        ) from None
-    try:
         parsed = make_url(url)
     except ArgumentError:
         raise FencepostError(f"{url!r}", "sqlite:///FILE or postgresql://...", "Correct the URL.") from None
     if parsed.get_backend_name() == "sqlite" and parsed.database not in {None, "", ":memory:"}:
         parsed = parsed.set(database=str(file.resolved(str(parsed.database))))
     written = parsed.render_as_string(hide_password=False)
-    return book(written, author=f"pipeline {file.path.name}", create=False)
+    return RuleBook(written, author=f"pipeline {file.path.name}", create=False)
 
 
 def check_book(url: str, file: PipelineFile, columns: Columns | None) -> None:
@@ -85,7 +79,7 @@ class FollowedBook:
         schema: columns that rules may be about, with their types.
     """
 
-    def __init__(self, book: Any, directory: Path, schema: Mapping[str, Any]) -> None:
+    def __init__(self, book: RuleBook, directory: Path, schema: Mapping[str, Any]) -> None:
         self.book, self.directory, self.schema = book, directory, dict(schema)
         self._tried: int | None = None
         self._said = ""

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from fencepost import spark as operators
-from fencepost.errors import FencepostError
 from fencepost.pipeline.columns import KAFKA_SEQUENCE
 from fencepost.pipeline.durations import parse_duration
 from fencepost.pipeline.file import PipelineFile, listed
@@ -55,12 +54,9 @@ def operate(file: PipelineFile, frames: Mapping[str, Any], rules: Path) -> Any:
     if operator["kind"] == "watch":
         seed = None if operator["seed"] is None else file.resolved(operator["seed"])
         return watch(frames["source"], str(rules), seed=seed, **stateful)
-    bands = getattr(operators, "bands", None)
-    if bands is None:
-        raise FencepostError("the operator bands", "match or watch, since this fencepost has no other", "Update it.")
     stateful |= {key: operator[key] for key in ("key", "deleted", "report") if operator[key] is not None}
     given = {name: value for name, value in stateful.items() if value is not None}
-    return bands(frames["source.left"], frames["source.right"], str(rules), **given)
+    return operators.bands(frames["source.left"], frames["source.right"], str(rules), **given)
 
 
 def _timeout(written: str | int | None) -> Any:
