@@ -19,8 +19,8 @@ Every structure runs as compiled code, the baselines included. Times are CPU tim
 medians of interleaved rounds; what was published about old machines is compared as ratios only. What depends on no
 machine is checked against the closed forms of `fencepost.indexes.analysis`: {checks:,} checks, {failed}. A verdict is
 about the paper's claims, by thresholds of ours; lines about *ours* do not enter it. Where a ratio is near its threshold
-another run may decide otherwise, and the reasons given for times are explanations, not measurements. Other people's libraries are measured by `make bench`,
-Spark end to end by `make bench-spark`.
+another run may decide otherwise, and the reasons given for times are explanations, not measurements. Other people's
+libraries are measured by `make bench`, Spark end to end by `make bench-spark`.
 """
 
 

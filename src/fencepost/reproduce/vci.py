@@ -264,9 +264,9 @@ def against_side(
         panels,
         findings,
         checks,
-        f"the number of queries, which the report does not give: {queries:,}, chosen because the storage optima with all "
-        "heads are then the report's. They are at 128,000, too; at 32,000 and below they are L = 4 (W = 20) and L = 8 "
-        "(W = 40). So this supports a reading of the report rather than its claim.",
+        f"the number of queries, which the report does not give: {queries:,}, chosen because the storage optima with "
+        "all heads are then the report's. They are at 128,000, too; at 32,000 and below they are L = 4 (W = 20) and "
+        "L = 8 (W = 40). So this supports a reading of the report rather than its claim.",
     )
 
 
