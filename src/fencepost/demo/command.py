@@ -1,5 +1,6 @@
 """The command: starts everything, shows it, ends it, checks it."""
 
+import json
 import os
 import shutil
 import sys
@@ -33,23 +34,30 @@ def demo(
     every: Annotated[float, typer.Option(min=0.05, help="seconds between two rows of an object")] = 0.5,
     seconds: Annotated[float | None, typer.Option(help="how long; until Ctrl-C if left out")] = None,
     once: Annotated[bool, typer.Option("--once", help="end after 20 seconds, and fail if a spot check does")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON: the figures in the end.")] = False,
 ) -> None:
     """A market and a city under a million rules, live on local Spark."""
     from fencepost.demo.world import World  # brings the indexes with it, which other commands need not wait for
 
     started = time.monotonic()
-    console = Console()
+    console = Console(quiet=as_json)
     lasting = 20.0 if once and seconds is None else seconds
-    with tempfile.TemporaryDirectory(prefix="fencepost-demo-") as name:
-        wrong = _show(console, Path(name), World(rules, objects), every, lasting, started)
+    try:
+        with tempfile.TemporaryDirectory(prefix="fencepost-demo-") as name:
+            wrong, figures = _show(console, Path(name), World(rules, objects), every, lasting, started)
+    except KeyboardInterrupt:
+        console.print("Ended before anything had happened.")
+        return
+    if as_json:
+        print(json.dumps({**figures._asdict(), "wrong": wrong}))
     if wrong and once:
         raise typer.Exit(1)
 
 
 def _show(
     console: Console, folder: Path, world: "World", every: float, lasting: float | None, started: float
-) -> list[str]:
-    """Run it; the objects whose rules were told wrongly."""
+) -> "tuple[list[str], Figures]":
+    """Run it; the objects whose rules were told wrongly, and the last figures."""
     from fencepost.demo.live import Live
 
     live = Live(world, folder, every, started)
@@ -68,9 +76,9 @@ def _show(
             live.stop()
         except KeyboardInterrupt:
             live.abandon()
-            return []
+            return [], live.figures()
         live.raise_fault()
-        return _summary(console, live)
+        return _summary(console, live), live.figures()
 
 
 def _watch(console: Console, live: "Live", lasting: float | None) -> None:
@@ -158,10 +166,12 @@ def _session(folder: Path, console: Console) -> Iterator[_Starting]:
         sys.stderr.flush()
         os.dup2(file.fileno(), 2)
     starting = _Starting(folder)
-    failed = True
+    failed = False
     try:
         yield starting
-        failed = False
+    except Exception:
+        failed = True
+        raise
     finally:
         try:
             starting.result().stop()
