@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from fencepost.errors import FencepostError
-from fencepost.pipeline.checks import java_command
 from fencepost.pipeline.connector import fetch_connector, jar_cache, run_maven
+from fencepost.pipeline.requirements import java_command
 
 __all__ = ["Broker", "broker_jars"]
 

