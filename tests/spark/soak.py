@@ -5,7 +5,6 @@ events must equal a recomputation from what the checkpoint has recorded, and mem
 """
 
 import argparse
-import json
 import os
 import random
 import shutil
@@ -26,6 +25,7 @@ from rich.progress import Progress
 
 import fencepost as fp
 from fencepost.snapshot import VersionDirectory
+from tests.spark.record import recorded_batches
 from tests.spark.test_watch import DETECT, EPOCH, rules_of, traffic
 
 ROOT = Path(__file__).parents[2]
@@ -103,22 +103,8 @@ class Soak:
 
     def recomputed(self) -> list[str]:
         """The ids of all events, by a Monitor that takes what each micro-batch took, as the checkpoint has it."""
-        taken: dict[int, dict[int, list[str]]] = {0: {}, 1: {}}
-        for source, batches in taken.items():
-            for file in (self.path / "checkpoint" / "sources" / str(source)).glob("[0-9]*"):
-                for entry in map(json.loads, file.read_text().splitlines()[1:]):
-                    names = batches.setdefault(entry["batchId"], [])
-                    names += [Path(entry["path"]).name] if Path(entry["path"]).name not in names else []
         monitor, found = None, []
-        reached = [-1, -1]
-        for file in sorted((self.path / "offsets").glob("[0-9]*"), key=lambda file: int(file.name)):
-            lines = file.read_text().splitlines()[2:]
-            offsets = [-1 if line == "-" else json.loads(line)["logOffset"] for line in lines]
-            files, markers = (
-                [name for batch in range(reached[s] + 1, offsets[s] + 1) for name in taken[s].get(batch, [])]
-                for s in (0, 1)
-            )
-            reached = offsets
+        for files, markers in recorded_batches(self.path / "checkpoint", 2, self.path / "offsets"):
             versions = [int(name.split(".")[0]) for name in markers if name.endswith(".version")]
             clocks = [int(name.split(".")[0]) for name in markers if name.endswith(".clock")]
             if versions:

@@ -29,7 +29,12 @@ def test_the_code_runs(spark: Any, tmp_path: Path, file: str) -> None:
     told = operators.watch(stream, tmp_path / "rules", object="symbol", time="ts")
     writer = told.writeStream.option("checkpointLocation", str(tmp_path / "ticks-checkpoint")).format("noop")
     writer.trigger(availableNow=True).start().awaitTermination()
-    found: dict[str, Any] = {"spark": spark, "rules": rules, "ticks": ticks, "fp": fp}
+    rules.add(2, "left.price - right.price BETWEEN -1 AND 1", detect="enter,exit")
+    rules.publish(tmp_path / "rules")
+    bids = spark.sql(
+        "SELECT 'X' AS venue, 'IBM' AS symbol, 41.5D AS price, timestamp '2024-01-01' AS ts, false AS gone"
+    )
+    found: dict[str, Any] = {"spark": spark, "rules": rules, "ticks": ticks, "bids": bids, "asks": bids, "fp": fp}
     found |= {name: getattr(operators, name) for name in operators.__all__}
     for block in blocks(file):
         text = block.replace("/shared/", f"{tmp_path}/").replace("/checkpoints/ticks", f"{tmp_path}/ticks-checkpoint")
