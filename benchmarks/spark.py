@@ -371,6 +371,7 @@ def small_triggers(spark: Any, scratch: Path, objects: int = 100_000, triggers: 
         stream.put(objects, 1e-5)
         query = stream.start(stream.frame)
         query.processAllAvailable()
+        held = stream.state_bytes()
         if name == "nothing":
             query.stop()
             query = stream.start(stream.idle())
@@ -387,6 +388,7 @@ def small_triggers(spark: Any, scratch: Path, objects: int = 100_000, triggers: 
     report = Report(f"watch: 200 rows per trigger, {objects:,} objects")
     medians = {name: float(np.median(taken[2:])) for name, taken in times.items()}
     report.at_most("trigger time against a kernel that does nothing", medians["watch"] / medians["nothing"], 1.2)
+    report.note("  state of all objects", f"{held / objects:.1f} bytes per object")
     for name, median in medians.items():
         report.note(f"  {name}", f"{median:,.0f} ms, {np.median(written[name]) / 1024:,.0f} KB of state written")
     return report

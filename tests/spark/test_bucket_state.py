@@ -107,7 +107,7 @@ def test_a_bucket_goes_on_as_if_it_had_never_been_put_away(tmp_path: Path, appen
         packed.append((ROWS, 0, packed_bytes(rows)))
         tables.append(never_stops.update(rows))
         if rng.random() < 0.4:
-            bucket_state._warm.clear()
+            bucket_state.warm_monitors.clear()
         if rng.random() < 0.2:
             before = copy.copy(store.parts)
             step(0, packed, store, task)  # a task whose commit is lost
@@ -128,6 +128,22 @@ def test_state_of_another_format_is_refused(tmp_path: Path) -> None:
     task, store = task_of(tmp_path, pa.int64()), Kept(appends=True)
     step(0, [(VERSION, 1, b"")], store, task)
     store.parts["head"] = store.parts["head"].replace('"format": 2', '"format": 99')
-    bucket_state._warm.clear()
+    bucket_state.warm_monitors.clear()
     with pytest.raises(FencepostError, match="got state in format 99; expected format 2"):
         step(0, [(CLOCK, 5, b"")], store, task)
+
+
+def test_a_process_keeps_only_so_many_objects(tmp_path: Path) -> None:
+    rng = random.Random(2)  # noqa: S311
+    rules_of(rng).publish(tmp_path, {"x": "double", "zone": "string"})
+    task, kept = task_of(tmp_path, pa.int64()), bucket_state.WarmMonitors(500)
+    for bucket in (0, 1, 2, 0):
+        store = Kept(appends=True)
+        rows = pa.table({OBJECT: range(200), TIME: [1] * 200, "x": [1.0] * 200, "zone": ["a"] * 200})
+        step(bucket, [(VERSION, 1, b""), (ROWS, 0, packed_bytes(rows))], store, task)
+        token, monitor = bucket_state.warm_monitors.take(task, bucket) or ("", None)
+        assert monitor is not None
+        kept.take(task, bucket)
+        kept.put(task, bucket, token, monitor)
+    assert [kept.take(task, bucket) is not None for bucket in (0, 1, 2)] == [True, False, True]
+    assert kept.take(task, 0) is None, "whoever takes it has it alone"

@@ -29,6 +29,7 @@ __all__ = [
     "BlobStore",
     "BucketStore",
     "LoggedStore",
+    "WarmMonitors",
     "keep",
     "new_bucket",
     "open_bucket",
@@ -178,7 +179,37 @@ class Opened(NamedTuple):
         return int(self.head["version"])
 
 
-_warm: "OrderedDict[tuple[WatchTask, int], tuple[str, Monitor]]" = OrderedDict()
+class WarmMonitors:
+    """The monitors that a process has at hand, by the token of the state they stand for; the oldest ones go first."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._objects = 0
+        self._held: OrderedDict[tuple[WatchTask, int], tuple[str, Monitor, int]] = OrderedDict()
+
+    def put(self, task: WatchTask, bucket: int, token: str, monitor: Monitor) -> None:
+        """Keep a monitor, and let others go while there are too many objects."""
+        objects = len(monitor._state.objects)
+        self._held[task, bucket] = token, monitor, objects
+        self._objects += objects
+        while len(self._held) > 1 and self._objects > self._most:
+            self._objects -= self._held.popitem(last=False)[1][2]
+
+    def take(self, task: WatchTask, bucket: int) -> tuple[str, Monitor] | None:
+        """The monitor of a bucket, which is then no longer here."""
+        found = self._held.pop((task, bucket), None)
+        if found is None:
+            return None
+        self._objects -= found[2]
+        return found[0], found[1]
+
+    def clear(self) -> None:
+        """Let all go."""
+        self._held.clear()
+        self._objects = 0
+
+
+warm_monitors = WarmMonitors(_MOST_WARM)
 
 
 def open_bucket(store: BucketStore, task: WatchTask, bucket: int) -> Opened | None:
@@ -186,7 +217,7 @@ def open_bucket(store: BucketStore, task: WatchTask, bucket: int) -> Opened | No
 
     Its monitor belongs to the caller: it is at hand again only after `keep`, so one that failed halfway is not.
     """
-    warm = _warm.pop((task, bucket), None)
+    warm = warm_monitors.take(task, bucket)
     text = store.head()
     if text is None:
         return _seeded(task, bucket)
@@ -219,9 +250,7 @@ def keep(monitor: Monitor, before: Opened | None, store: BucketStore, task: Watc
         table = table_of(state)
         head |= {"base": len(table), "entries": 0, "logged": 0}
         store.rewrite(json.dumps(head), packed_bytes(table))
-    _warm[task, bucket] = head["token"], monitor
-    while len(_warm) > 1 and sum(len(each._state.objects) for _, each in _warm.values()) > _MOST_WARM:
-        _warm.popitem(last=False)
+    warm_monitors.put(task, bucket, head["token"], monitor)
 
 
 def seed_bytes(monitor: Monitor, task: WatchTask) -> bytes:
