@@ -35,6 +35,7 @@ __all__ = [
     "open_bucket",
     "seed_bytes",
     "state_rows",
+    "warm_monitors",
 ]
 
 BLOB = "head string, base binary"
