@@ -65,7 +65,8 @@ def _show(
             count = live.publish()
             live.start(spark.result())
         console.print(
-            f"{count:,} rules published after {time.monotonic() - started:.1f} s; waiting for the first event"
+            f"{count:,} rules published after {time.monotonic() - started:.1f} s; waiting for the first event "
+            "(the first run on a machine compiles its kernels before)"
         )
         try:
             _watch(console, live, lasting)
