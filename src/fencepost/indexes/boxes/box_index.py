@@ -30,12 +30,8 @@ from fencepost.indexes.boxes.box_groups import Groups, no_groups, with_keys
 from fencepost.indexes.boxes.box_rows import (
     EVERY_GROUP,
     axes_of,
-    drop_gone,
-    find_groups,
-    place_ids,
-    place_slots,
-    stage_points,
 )
+from fencepost.indexes.boxes.box_view import Asked, Part, View, answer, is_keyed, rounds
 from fencepost.indexes.boxes.contract import Box, BoxesIndex, Corner, checked_dimensions, refusal, unknown
 from fencepost.indexes.boxes.group_blocks import (
     LARGEST_BLOCK,
@@ -43,10 +39,9 @@ from fencepost.indexes.boxes.group_blocks import (
     block_slots,
     build_blocks,
     check_blocks,
-    search_blocks,
 )
-from fencepost.indexes.boxes.packed_tree import PackedTree, build_tree, check_tree, search_tree, tree_slots
-from fencepost.indexes.boxes.run_grid import RunGrid, build_grid, check_grid, grid_slots, search_grid
+from fencepost.indexes.boxes.packed_tree import PackedTree, build_tree, check_tree, tree_slots
+from fencepost.indexes.boxes.run_grid import RunGrid, build_grid, check_grid, grid_slots
 from fencepost.indexes.intervals.slice_search import Translation
 from fencepost.indexes.intervals.slot_table import extended
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
@@ -62,16 +57,10 @@ from fencepost.indexes.ordinal import (
 )
 from fencepost.indexes.radix import sorted_positions
 from fencepost.indexes.registry import EMPTY, KNOWN, NAN_BOUND, Bounds, Contents, array_bytes
-from fencepost.indexes.vectors import PADDING, aligned_empty
 
 __all__ = ["BoxIndex", "Structure"]
 
 _FORMAT = 1
-_ROUND = 4096
-_FIRST_ROUND = 512
-_SHORTEST_ROUND = 16
-_STAGED = 1 << 20
-"""Slots of a round: few enough to stay in the cache, many enough for what a round costs by itself."""
 _WORTH_THREADS = 8192
 _MANY_GONE = 1024
 _MOST_RUNS = 6
@@ -80,7 +69,6 @@ _NO_GROUPS = np.zeros(0, np.uint32)
 _NO_KEYS = np.zeros(0, np.int64)
 _NONE_MISSING: Bools = np.zeros((0, 0), np.bool_)
 
-Part = PackedTree | RunGrid | GroupBlocks
 _PARTS: dict[str, type[PackedTree] | type[RunGrid] | type[GroupBlocks]] = {
     "packed_tree": PackedTree,
     "run_grid": RunGrid,
@@ -103,19 +91,6 @@ class _Run(NamedTuple):
     stop: int
     parts: tuple[Part, ...]
     by_id: UInt32s
-
-
-class _View(NamedTuple):
-    """What a reader sees: never edited, replaced as a whole."""
-
-    parts: tuple[Part, ...]
-    ranges: Int64s
-    group_numbers: UInt32s
-    gone: UInt32s
-    """A bit per slot that no longer counts; empty if there is none."""
-    translation: Translation
-    groups: Groups
-    used: int
 
 
 class BoxIndex(BoxesIndex):
@@ -175,7 +150,7 @@ class BoxIndex(BoxesIndex):
 
     def _publish(self) -> None:
         """Let readers see the changes, all at once."""
-        self._view = _View(
+        self._view = View(
             tuple(part for run in self._runs for part in run.parts),
             self._ranges,
             self._group_numbers,
@@ -453,7 +428,7 @@ class BoxIndex(BoxesIndex):
         dtype = np.uint32 if slots else np.int64
         if threads > 1 and len(asked.words) >= _WORTH_THREADS:
             return self._stab_threaded(asked, dtype, out, threads)
-        return _answer(asked, dtype, out)
+        return answer(asked, dtype, out)
 
     def stab_ordinals(
         self, ordinals: Int64s, missing: Bools | None = None, groups: Int64s | None = None, slots: bool = False
@@ -461,19 +436,19 @@ class BoxIndex(BoxesIndex):
         """Like `stab`, for points that are rows of ordinals already; `missing` marks coordinates in no range."""
         words = kernel_ready(table_rows(ordinals, self.dimensions, "ordinals", one_row=True))
         absent: Bools = _NONE_MISSING if missing is None else kernel_ready(np.asarray(missing).reshape(words.shape))
-        asked = _Asked(self._view, words, False, absent, self._asked_groups(self._view, len(words), groups))
-        return _answer(asked, np.uint32 if slots else np.int64, None)
+        asked = Asked(self._view, words, False, absent, self._asked_groups(self._view, len(words), groups))
+        return answer(asked, np.uint32 if slots else np.int64, None)
 
     def count(self, points: Column, groups: Column | None = None) -> Int64s:
         """How many boxes contain each point."""
         asked = self._asked(self._view, points, groups)
         counts = np.zeros(len(asked.words), np.int64)
-        for rows, found in _rounds(asked):
+        for rows, found in rounds(asked):
             for offsets, _ in found:
                 counts[rows] += np.diff(offsets)
         return counts
 
-    def _asked(self, view: "_View", points: Column, groups: Column | None) -> "_Asked":
+    def _asked(self, view: View, points: Column, groups: Column | None) -> Asked:
         """What a caller asks, checked."""
         is_float = (self.values or "float64") == "float64"
         if is_float:
@@ -483,18 +458,18 @@ class BoxIndex(BoxesIndex):
             flat, absent = values_to_ordinals(_flat(points, table), "int64")
             words = kernel_ready(flat.reshape(table.shape))
             missing = absent.reshape(table.shape) if len(absent) else _NONE_MISSING
-        return _Asked(view, words, is_float, missing, self._asked_groups(view, len(words), groups))
+        return Asked(view, words, is_float, missing, self._asked_groups(view, len(words), groups))
 
-    def _asked_groups(self, view: _View, points: int, groups: Column | None) -> Int64s:
-        if not _is_keyed(view):
+    def _asked_groups(self, view: View, points: int, groups: Column | None) -> Int64s:
+        if not is_keyed(view):
             return _NO_KEYS
         return asked_groups(groups, points, "point", "boxes")
 
-    def _stab_threaded(self, asked: "_Asked", dtype: npt.DTypeLike, out: Matches | None, threads: int) -> Matches:
+    def _stab_threaded(self, asked: Asked, dtype: npt.DTypeLike, out: Matches | None, threads: int) -> Matches:
         bounds = np.linspace(0, len(asked.words), threads + 1).astype(np.int64)
         shares = [slice(int(a), int(b)) for a, b in itertools.pairwise(bounds)]
         with ThreadPoolExecutor(threads) as pool:
-            found = list(pool.map(lambda share: _answer(asked.rows(share), dtype, None), shares))
+            found = list(pool.map(lambda share: answer(asked.rows(share), dtype, None), shares))
             ends = np.cumsum([len(part.ids) for part in found]).tolist()
             offsets, ids = answer_buffers(len(asked.words), ends[-1], dtype, out)
             if len(ids) < ends[-1]:
@@ -567,7 +542,7 @@ class BoxIndex(BoxesIndex):
     @property
     def keyed(self) -> bool:
         """Whether groups matter: some structure tells boxes apart by group."""
-        return _is_keyed(self._view)
+        return is_keyed(self._view)
 
     @property
     def structures(self) -> list[Structure]:
@@ -672,132 +647,8 @@ class BoxIndex(BoxesIndex):
 _KINDS: tuple[ValueType | None, ...] = (None, "int64", "float64")
 
 
-class _Asked(NamedTuple):
-    """A checked question: points as ordinals or float bits, what is missing, group keys, and the view to ask."""
-
-    view: _View
-    words: Int64s
-    is_float: bool
-    missing: Bools
-    keys: Int64s
-
-    def rows(self, share: slice) -> "_Asked":
-        """The same question for some of the points."""
-        missing = self.missing[share] if len(self.missing) else self.missing
-        return self._replace(words=self.words[share], missing=missing, keys=self.keys[share])
-
-
-def _is_keyed(view: _View) -> bool:
-    return any(len(part.is_float) > view.ranges.shape[1] // 2 for part in view.parts)
-
-
 def _name_of(part: Part) -> str:
     return next(name for name, kind in _PARTS.items() if isinstance(part, kind))
-
-
-def _staged(asked: _Asked, rows: slice, points: Int64s, absent: Bools) -> None:
-    """Ordinals and group numbers of some points."""
-    stage_points(asked.words, asked.is_float, asked.missing, rows.start, points, absent)
-    if len(asked.keys):
-        groups = asked.view.groups
-        find_groups(asked.keys, rows.start, groups.keys, groups.table, points, asked.words.shape[1])
-
-
-def _search(view: _View, part: Part, points: Int64s, absent: Bools, first: int, offsets: Int64s, out: UInt32s) -> int:
-    keyed = len(part.is_float) > view.ranges.shape[1] // 2
-    numbers = view.group_numbers if keyed else _NO_GROUPS
-    if isinstance(part, RunGrid):
-        return int(search_grid(part, view.ranges, numbers, points, absent, first, offsets, out))
-    if isinstance(part, GroupBlocks):
-        return int(search_blocks(part, view.ranges, numbers, points, absent, first, offsets, out))
-    return int(search_tree(part, view.ranges, numbers, points, absent, first, offsets, out))
-
-
-def _scratch(asked: _Asked, size: int) -> tuple[Int64s, Bools]:
-    """Room for the ordinals of some points, the group number last if that matters, and for what is missing."""
-    return np.empty((size, asked.words.shape[1] + (len(asked.keys) > 0)), np.int64), np.empty(size, np.bool_)
-
-
-def _rounds(asked: _Asked, first: int = 0) -> Iterator[tuple[slice, list[tuple[Int64s, UInt32s]]]]:
-    """Per round of points: its rows, and per structure the offsets and slots found; buffers are used again.
-
-    A round has as many points as find about what stays in the cache until it is copied.
-    """
-    view, total = asked.view, len(asked.words)
-    most = min(_ROUND, total - first)
-    points, absent = _scratch(asked, most)
-    offsets = [np.zeros(most + 1, np.int64) for _ in view.parts]
-    staged = [aligned_empty(16 * most + 256, np.uint32) for _ in view.parts]
-    begin, size = first, _FIRST_ROUND
-    while begin < total:
-        rows = slice(begin, min(begin + size, total))
-        count, matched = rows.stop - begin, 0
-        _staged(asked, rows, points[:count], absent[:count])
-        for number, part in enumerate(view.parts):
-            own, done = offsets[number][: count + 1], 0
-            while True:
-                done = _search(view, part, points[:count], absent[:count], done, own, staged[number])
-                if done == count:
-                    break
-                staged[number] = widened(staged[number], int(own[done]), 2 * len(staged[number]), None)
-            matched += int(own[count])
-            if len(view.gone):
-                drop_gone(own, staged[number], view.gone)
-        yield rows, [(own[: count + 1], slots) for own, slots in zip(offsets, staged, strict=True)]
-        begin = rows.stop
-        size = min(max(_STAGED * count // (matched + 1), _SHORTEST_ROUND), _ROUND)
-
-
-def _answer(asked: _Asked, dtype: npt.DTypeLike, out: Matches | None) -> Matches:
-    """The whole answer, round by round."""
-    view, total = asked.view, len(asked.words)
-    offsets, ids = answer_buffers(total, 0, dtype, out)
-    offsets[0] = 0
-    done = 0
-    if dtype == np.uint32 and len(view.parts) == 1 and not len(view.gone):
-        done, ids = _answer_directly(asked, offsets, ids, out)
-    slot_ids, origin = view.translation
-    for rows, found in _rounds(asked, done):
-        begin, end = rows.start, rows.stop
-        counts = np.zeros(end - begin, np.int64)
-        for own, _ in found:
-            counts += np.diff(own)
-        np.cumsum(counts, out=offsets[begin + 1 : end + 1])
-        offsets[begin + 1 : end + 1] += offsets[begin]
-        filled, needed = int(offsets[begin]), int(offsets[end])
-        if needed + PADDING > len(ids):
-            likely = int(needed / end * (total - end) * 1.05)
-            ids = widened(ids, filled, needed + likely, out)
-        cursor = offsets[begin:end].copy()
-        for number, (own, slots) in enumerate(found):
-            if dtype == np.uint32:
-                place_slots(own, slots, number == 0, cursor, ids)
-            else:
-                place_ids(own, slots, number == 0, slot_ids, origin, cursor, ids)
-    return Matches(offsets, ids[: offsets[-1]])
-
-
-def _answer_directly(asked: _Asked, offsets: Int64s, ids: UInt32s, out: Matches | None) -> tuple[int, UInt32s]:
-    """Let the only structure write the answer itself; how far that went in buffers that must not be replaced."""
-    view, total = asked.view, len(asked.words)
-    size = min(_ROUND, total)
-    points, absent = _scratch(asked, size)
-    for begin in range(0, total, _ROUND):
-        rows = slice(begin, min(begin + _ROUND, total))
-        count, done = rows.stop - begin, 0
-        _staged(asked, rows, points[:count], absent[:count])
-        own = offsets[begin : rows.stop + 1]
-        while True:
-            done = _search(view, view.parts[0], points[:count], absent[:count], done, own, ids)
-            if done == count:
-                break
-            if out is not None:
-                return begin, ids
-            answered = begin + done
-            filled = int(own[done])
-            likely = int(filled / max(answered, 1) * (total - answered) * 1.05)
-            ids = widened(ids, filled, filled + likely + 16 * _ROUND + len(ids) // 2, out)
-    return total, ids
 
 
 def _items(rows: Any, dimensions: int, what: str) -> Any:

@@ -1,0 +1,166 @@
+"""What readers of a BoxIndex see, and how it is asked: points go through its structures in rounds."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fencepost.indexes.arrays import Bools, Int64s, UInt32s
+from fencepost.indexes.boxes.box_groups import Groups
+from fencepost.indexes.boxes.box_rows import drop_gone, find_groups, place_ids, place_slots, stage_points
+from fencepost.indexes.boxes.group_blocks import GroupBlocks, search_blocks
+from fencepost.indexes.boxes.packed_tree import PackedTree, search_tree
+from fencepost.indexes.boxes.run_grid import RunGrid, search_grid
+from fencepost.indexes.intervals.slice_search import Translation
+from fencepost.indexes.matches import Matches, answer_buffers, widened
+from fencepost.indexes.vectors import PADDING, aligned_empty
+
+__all__ = ["Asked", "Part", "View", "answer", "is_keyed", "rounds"]
+
+_ROUND = 4096
+_FIRST_ROUND = 512
+_SHORTEST_ROUND = 16
+_STAGED = 1 << 20
+"""Slots of a round: few enough to stay in the cache, many enough for what a round costs by itself."""
+_NO_GROUPS = np.zeros(0, np.uint32)
+
+Part = PackedTree | RunGrid | GroupBlocks
+
+
+class View(NamedTuple):
+    """What a reader sees: never edited, replaced as a whole."""
+
+    parts: tuple[Part, ...]
+    ranges: Int64s
+    group_numbers: UInt32s
+    gone: UInt32s
+    """A bit per slot that no longer counts; empty if there is none."""
+    translation: Translation
+    groups: Groups
+    used: int
+
+
+class Asked(NamedTuple):
+    """A checked question: points as ordinals or float bits, what is missing, group keys, and the view to ask."""
+
+    view: View
+    words: Int64s
+    is_float: bool
+    missing: Bools
+    keys: Int64s
+
+    def rows(self, share: slice) -> "Asked":
+        """The same question for some of the points."""
+        missing = self.missing[share] if len(self.missing) else self.missing
+        return self._replace(words=self.words[share], missing=missing, keys=self.keys[share])
+
+
+def is_keyed(view: View) -> bool:
+    """Whether groups matter to any structure."""
+    return any(len(part.is_float) > view.ranges.shape[1] // 2 for part in view.parts)
+
+
+def _staged(asked: Asked, rows: slice, points: Int64s, absent: Bools) -> None:
+    """Ordinals and group numbers of some points."""
+    stage_points(asked.words, asked.is_float, asked.missing, rows.start, points, absent)
+    if len(asked.keys):
+        groups = asked.view.groups
+        find_groups(asked.keys, rows.start, groups.keys, groups.table, points, asked.words.shape[1])
+
+
+def _search(view: View, part: Part, points: Int64s, absent: Bools, first: int, offsets: Int64s, out: UInt32s) -> int:
+    keyed = len(part.is_float) > view.ranges.shape[1] // 2
+    numbers = view.group_numbers if keyed else _NO_GROUPS
+    if isinstance(part, RunGrid):
+        return int(search_grid(part, view.ranges, numbers, points, absent, first, offsets, out))
+    if isinstance(part, GroupBlocks):
+        return int(search_blocks(part, view.ranges, numbers, points, absent, first, offsets, out))
+    return int(search_tree(part, view.ranges, numbers, points, absent, first, offsets, out))
+
+
+def _scratch(asked: Asked, size: int) -> tuple[Int64s, Bools]:
+    """Room for the ordinals of some points, the group number last if that matters, and for what is missing."""
+    return np.empty((size, asked.words.shape[1] + (len(asked.keys) > 0)), np.int64), np.empty(size, np.bool_)
+
+
+def rounds(asked: Asked, first: int = 0) -> Iterator[tuple[slice, list[tuple[Int64s, UInt32s]]]]:
+    """Per round of points: its rows, and per structure the offsets and slots found; buffers are used again.
+
+    A round has as many points as find about what stays in the cache until it is copied.
+    """
+    view, total = asked.view, len(asked.words)
+    most = min(_ROUND, total - first)
+    points, absent = _scratch(asked, most)
+    offsets = [np.zeros(most + 1, np.int64) for _ in view.parts]
+    staged = [aligned_empty(16 * most + 256, np.uint32) for _ in view.parts]
+    begin, size = first, _FIRST_ROUND
+    while begin < total:
+        rows = slice(begin, min(begin + size, total))
+        count, matched = rows.stop - begin, 0
+        _staged(asked, rows, points[:count], absent[:count])
+        for number, part in enumerate(view.parts):
+            own, done = offsets[number][: count + 1], 0
+            while True:
+                done = _search(view, part, points[:count], absent[:count], done, own, staged[number])
+                if done == count:
+                    break
+                staged[number] = widened(staged[number], int(own[done]), 2 * len(staged[number]), None)
+            matched += int(own[count])
+            if len(view.gone):
+                drop_gone(own, staged[number], view.gone)
+        yield rows, [(own[: count + 1], slots) for own, slots in zip(offsets, staged, strict=True)]
+        begin = rows.stop
+        size = min(max(_STAGED * count // (matched + 1), _SHORTEST_ROUND), _ROUND)
+
+
+def answer(asked: Asked, dtype: npt.DTypeLike, out: Matches | None) -> Matches:
+    """The whole answer, round by round."""
+    view, total = asked.view, len(asked.words)
+    offsets, ids = answer_buffers(total, 0, dtype, out)
+    offsets[0] = 0
+    done = 0
+    if dtype == np.uint32 and len(view.parts) == 1 and not len(view.gone):
+        done, ids = _answer_directly(asked, offsets, ids, out)
+    slot_ids, origin = view.translation
+    for rows, found in rounds(asked, done):
+        begin, end = rows.start, rows.stop
+        counts = np.zeros(end - begin, np.int64)
+        for own, _ in found:
+            counts += np.diff(own)
+        np.cumsum(counts, out=offsets[begin + 1 : end + 1])
+        offsets[begin + 1 : end + 1] += offsets[begin]
+        filled, needed = int(offsets[begin]), int(offsets[end])
+        if needed + PADDING > len(ids):
+            likely = int(needed / end * (total - end) * 1.05)
+            ids = widened(ids, filled, needed + likely, out)
+        cursor = offsets[begin:end].copy()
+        for number, (own, slots) in enumerate(found):
+            if dtype == np.uint32:
+                place_slots(own, slots, number == 0, cursor, ids)
+            else:
+                place_ids(own, slots, number == 0, slot_ids, origin, cursor, ids)
+    return Matches(offsets, ids[: offsets[-1]])
+
+
+def _answer_directly(asked: Asked, offsets: Int64s, ids: UInt32s, out: Matches | None) -> tuple[int, UInt32s]:
+    """Let the only structure write the answer itself; how far that went in buffers that must not be replaced."""
+    view, total = asked.view, len(asked.words)
+    size = min(_ROUND, total)
+    points, absent = _scratch(asked, size)
+    for begin in range(0, total, _ROUND):
+        rows = slice(begin, min(begin + _ROUND, total))
+        count, done = rows.stop - begin, 0
+        _staged(asked, rows, points[:count], absent[:count])
+        own = offsets[begin : rows.stop + 1]
+        while True:
+            done = _search(view, view.parts[0], points[:count], absent[:count], done, own, ids)
+            if done == count:
+                break
+            if out is not None:
+                return begin, ids
+            answered = begin + done
+            filled = int(own[done])
+            likely = int(filled / max(answered, 1) * (total - answered) * 1.05)
+            ids = widened(ids, filled, filled + likely + 16 * _ROUND + len(ids) // 2, out)
+    return total, ids
