@@ -77,7 +77,7 @@ def _borders_tell(rules: Layers, positions: Positions, moves: Moves, expires: In
     """Whether transitions follow from the borders that moves pass.
 
     Not so where a rule may be inside of without passing any (it detects `inside`, or expires while objects move), where
-    one may be passed from one box of a rule to another, and where there are several attributes.
+    one may be passed from one box of a rule to another, and where some of several attributes are not indexed.
     """
     snapshot = rules.snapshot()
     if rules.detected & DETECTS["inside"] or not snapshot.has_borders:

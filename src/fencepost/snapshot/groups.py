@@ -14,7 +14,7 @@ from fencepost.ordinals import AttributeType
 from fencepost.snapshot import structures
 from fencepost.snapshot.columns import BoxSet
 from fencepost.snapshot.keys import KeyColumn, KeyCombination
-from fencepost.snapshot.structures import Ranges, Structure
+from fencepost.snapshot.structures import Boxed, Ranges, Structure
 
 __all__ = ["Batch", "Group"]
 
@@ -89,10 +89,15 @@ class Group:
         )
         return borders
 
+    @property
+    def has_borders(self) -> bool:
+        """Whether `crossings` can tell: there is one attribute at most, or all of them are indexed together."""
+        return len(self.attributes) < 2 or isinstance(self.structure, Boxed)
+
     def crossings(self, batch: Batch, before: Int64s, after: Int64s) -> Crossings:
         """The boxes that each move between rows of the batch enters and leaves, by number.
 
-        Only for groups over at most one attribute, and moves that do not lose its value.
+        Only for groups that have borders, and moves that do not lose a value.
 
         Args:
             batch: where moves start and end.
@@ -100,6 +105,9 @@ class Group:
             after: the row each ends at.
         """
         groups = self._key_codes(batch)
+        if isinstance(self.structure, Boxed):
+            columns = [batch.ordinals[name] for name in self.attributes]
+            return self.structure.moves(columns, [batch.valid[name] for name in self.attributes], groups, before, after)
         ordinals, valid = np.zeros(batch.rows, np.int64), None
         if self.attributes:
             ordinals, valid = batch.ordinals[self.attributes[0]], batch.valid[self.attributes[0]]

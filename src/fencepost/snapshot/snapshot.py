@@ -209,8 +209,8 @@ class Snapshot:
 
     @cached_property
     def has_borders(self) -> bool:
-        """Whether `crossings` can tell: every rule is one box over one attribute at most."""
-        return not self._several and all(len(group.attributes) < 2 for _, group in self._live)
+        """Whether `crossings` can tell: every rule is one box, and all groups have borders."""
+        return not self._several and all(group.has_borders for _, group in self._live)
 
     def repays_borders(self, moves: int) -> bool:
         """Whether so many moves, with those asked about before, are worth building what `crossings` needs."""

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Protocol
 
-from fencepost.indexes import BoxIndex, SliceList
+from fencepost.indexes import BoxIndex, Crossings, SliceList
 from fencepost.indexes.answers import drop_outside
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s
 
@@ -167,11 +167,37 @@ class Boxed:
         self, rows: int, ordinals: Sequence[Int64s], valid: Sequence[Bools | None], groups: Int64s | None
     ) -> tuple[Int64s, UInt32s]:
         """See `Structure`."""
-        missing = None
-        if any(mask is not None for mask in valid):
-            missing = ~np.stack([_mask(mask, rows) for mask in valid], axis=1)
-        found = self.index.stab_ordinals(np.stack(ordinals, axis=1), missing, groups, slots=True)
+        found = self.index.stab_ordinals(np.stack(ordinals, axis=1), _missing(valid, rows), groups, slots=True)
         return found.offsets, found.ids
+
+    def moves(
+        self,
+        ordinals: Sequence[Int64s],
+        valid: Sequence[Bools | None],
+        groups: Int64s | None,
+        before: Int64s,
+        after: Int64s,
+    ) -> Crossings:
+        """The boxes that each move between rows enters and leaves.
+
+        Args:
+            ordinals: of each row, per attribute.
+            valid: which rows have a value, per attribute; None where all do.
+            groups: the combined code of the keys of each row.
+            before: the row each move starts at, or -1 if it has no start.
+            after: the row it ends at.
+        """
+        points, missing = np.stack(ordinals, axis=1), _missing(valid, len(ordinals[0]))
+        nowhere = np.repeat((before < 0)[:, np.newaxis], points.shape[1], axis=1)
+        enter, exit = self.index.moves_ordinals(
+            points[before],
+            points[after],
+            nowhere if missing is None else nowhere | missing[before],
+            None if missing is None else missing[after],
+            None if groups is None else groups[before],
+            None if groups is None else groups[after],
+        )
+        return Crossings(enter, exit, None)
 
     def ranges(self, box: int) -> list[tuple[int, int]]:
         """See `Structure`."""
@@ -238,6 +264,13 @@ def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> Structure:
     if prefix == "boxes.":
         return Boxed(BoxIndex.from_arrays(own), expected)
     return Sliced(SliceList.from_arrays(own), int(arrays["axis"][0]), arrays["firsts"], arrays["lasts"], expected)
+
+
+def _missing(valid: Sequence[Bools | None], rows: int) -> Bools | None:
+    """Which rows have no value, a column per attribute; None if all have all."""
+    if all(mask is None for mask in valid):
+        return None
+    return ~np.stack([_mask(mask, rows) for mask in valid], axis=1)
 
 
 def _mask(valid: Bools | None, rows: int) -> Bools:

@@ -9,21 +9,19 @@ import numpy.typing as npt
 from fencepost.compiled import kernel
 from fencepost.indexes import idmap
 from fencepost.indexes.arguments import Column, kernel_ready
-from fencepost.indexes.arrays import Bools, Int64s, UInt32s, i64
+from fencepost.indexes.arrays import Bools, Int64s, i64
 from fencepost.indexes.borders.axis import ROUND, AxisRules, Rounds
 from fencepost.indexes.borders.bmq_kernels import find_all
 from fencepost.indexes.borders.border_moves import Asked
 from fencepost.indexes.borders.contract import Crossings
 from fencepost.indexes.borders.lines import lines_meet, only
 from fencepost.indexes.boxes.box_index import BoxIndex
+from fencepost.indexes.intervals.slice_search import Translation
 from fencepost.indexes.matches import Matches
 from fencepost.indexes.ordinal import ValueType
-from fencepost.indexes.vectors import PADDING, is_among
 
 __all__ = ["BoxRules"]
 
-_COMPARED_ROWS = 4096
-_FEW = 64
 _CANDIDATES = 1 << 17
 """Judged in one round, on average: as many as stay in the cache."""
 _FIRST_ROUND = 64
@@ -42,7 +40,7 @@ class Boxes(NamedTuple):
 class BoxRules:
     """Boxes with ids and groups, asked what moves enter, leave and cross.
 
-    What a move enters and leaves is the difference of the boxes that hold at its two ends, which a `BoxIndex` finds.
+    What a move enters and leaves is what holds at one of its ends only, which a `BoxIndex` finds.
 
     Only who asks for what is jumped over needs borders: then every axis has its ranges in an `AxisRules`, by place,
     built when first asked for. The candidates of a move are the boxes whose borders it passes on any axis (the paper's
@@ -70,6 +68,8 @@ class BoxRules:
         self._index = BoxIndex(d)
         self._slot_places: Int64s | None = None
         """The place of every slot of the index; None if that has changed."""
+        self._slot_translation = Translation(np.zeros(0, np.int64), 0)
+        """The id of every slot, as long as `_slot_places` is known."""
         self._axes: list[AxisRules] = []
         self._best, self._chosen_at = 0, 0
         self._ticks = np.zeros(0, np.int64)
@@ -198,36 +198,35 @@ class BoxRules:
         return Crossings(enter, exit, crossed if cross else None)
 
     def _compared(self, rows: int, asked: Rounds, slots: bool) -> Crossings:
-        """What moves enter and leave: the difference of what holds after and before."""
+        """What moves enter and leave: what holds at one end only."""
+        moves = asked(0, rows)
         if self._slot_places is None:
             self._slot_places = self._index.slot_ids
-        kinds: list[list[Matches]] = [[], []]
-        for start in range(0, rows, _COMPARED_ROWS):
-            moves = asked(start, min(start + _COMPARED_ROWS, rows))
-            nowhere = [mask for mask in (moves.first, moves.missing) if len(mask)]
-            was = self._held(moves.before, nowhere, moves.before_groups)
-            if len(moves.groupless):
-                at = np.repeat(np.arange(len(was)), was.counts)
-                kept = only(was, ~(moves.groupless[at] & self._boxes.grouped[self._slot_places[was.ids]]))
-                was = Matches(kept.offsets, np.append(kept.ids, np.zeros(PADDING, np.uint32)))
-            now = self._held(moves.after, nowhere[-1:] if len(moves.missing) else [], moves.after_groups)
-            if len(self._ticks) < len(self._slot_places):
-                self._ticks = np.zeros(len(self._slot_places) + len(self._slot_places) // 8, np.int64)
-            offsets = np.zeros((2, len(now) + 1), np.int64)
-            entered, left = (np.empty(int(each.offsets[-1]) + 1, np.uint32) for each in (now, was))
-            compare(was.offsets, was.ids, now.offsets, now.ids, self._ticks, self._tick, offsets, entered, left)
-            self._tick += 2 * len(now)
-            for kind, ends, found in zip(kinds, offsets, (entered, left), strict=True):
-                kind.append(Matches(ends, self._slot_places[found[: ends[-1]]]))
-        enter, exit = (_joined(kind, self._ids, slots) for kind in kinds)
+            self._slot_translation = _translation_of(self._ids[self._slot_places])
+        found = self._index.moves_ordinals(
+            moves.before,
+            moves.after,
+            self._marked(moves.first, moves.missing),
+            self._marked(moves.missing),
+            moves.before_groups if len(moves.before_groups) else None,
+            moves.after_groups if len(moves.after_groups) else None,
+            moves.groupless,
+        )
+        if slots:
+            enter, exit = (Matches(each.offsets, self._slot_places[each.ids].astype(np.uint32)) for each in found)
+        else:
+            table, origin = self._slot_translation
+            enter, exit = (
+                Matches(each.offsets, table[each.ids] if len(table) else each.ids + np.int64(origin)) for each in found
+            )
         return Crossings(enter, exit, None)
 
-    def _held(self, ordinals: Int64s, nowhere: list[Bools], groups: Int64s) -> Matches:
-        """The slots of the boxes that hold at each position."""
-        absent = None
-        if nowhere:
-            absent = np.repeat(np.logical_or.reduce(nowhere)[:, np.newaxis], self.dimensions, axis=1)
-        return self._index.stab_ordinals(ordinals, absent, groups if len(groups) else None, slots=True)
+    def _marked(self, *masks: Bools) -> Bools | None:
+        """Rows in any of the masks, with all their coordinates."""
+        given = [mask for mask in masks if len(mask)]
+        if not given:
+            return None
+        return np.repeat(np.logical_or.reduce(given)[:, np.newaxis], self.dimensions, axis=1)
 
     def _candidates(self, moves: Asked) -> list[Matches]:
         """The places that each move may enter, leave or cross; some of them several times."""
@@ -344,6 +343,12 @@ def _joined(parts: list[Matches], ids: Int64s, slots: bool) -> Matches:
     )
 
 
+def _translation_of(ids: Int64s) -> Translation:
+    """From slots to ids, without a table where they are numbered one by one."""
+    counted = len(ids) > 0 and bool((ids[1:] - ids[:-1] == 1).all())
+    return Translation(np.zeros(0, np.int64), int(ids[0])) if counted else Translation(ids, 0)
+
+
 def _optional_groups(groups: Int64s, in_all: Bools) -> Column | None:
     """Groups as a caller passes them: None for what is in all of them."""
     if in_all.all():
@@ -415,44 +420,3 @@ def judge(
         ends[0, row + 1] = a
         ends[1, row + 1] = b
         ends[2, row + 1] = c
-
-
-@kernel
-def compare(
-    before: Int64s,
-    was: UInt32s,
-    after: Int64s,
-    now: UInt32s,
-    ticks: Int64s,
-    tick: int,
-    ends: Int64s,
-    entered: UInt32s,
-    left: UInt32s,
-) -> None:
-    """The slots of each row that are only in the one answer or only in the other.
-
-    Few are looked for among the others, a vector at a time; many are marked in `ticks`, of which two per row are new.
-    """
-    a, b = i64(0), i64(0)
-    for row in range(len(after) - 1):
-        first, last = before[row], before[row + 1]
-        start, stop = after[row], after[row + 1]
-        if min(last - first, stop - start) <= _FEW:
-            for i in range(start, stop):
-                entered[a] = now[i]
-                a += not is_among(was, first, last - first, now[i])
-            for i in range(first, last):
-                left[b] = was[i]
-                b += not is_among(now, start, stop - start, was[i])
-        else:
-            for i in range(first, last):
-                ticks[was[i]] = tick + 2 * row + 1
-            for i in range(start, stop):
-                entered[a] = now[i]
-                a += ticks[now[i]] != tick + 2 * row + 1
-                ticks[now[i]] = tick + 2 * row + 2
-            for i in range(first, last):
-                left[b] = was[i]
-                b += ticks[was[i]] != tick + 2 * row + 2
-        ends[0, row + 1] = a
-        ends[1, row + 1] = b

@@ -27,6 +27,7 @@ from fencepost.indexes.arguments import (
 )
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s
 from fencepost.indexes.boxes.box_groups import Groups, no_groups, with_keys
+from fencepost.indexes.boxes.box_moves import moved
 from fencepost.indexes.boxes.box_rows import (
     EVERY_GROUP,
     axes_of,
@@ -68,6 +69,7 @@ _WORTH_A_GRID = 512
 _NO_GROUPS = np.zeros(0, np.uint32)
 _NO_KEYS = np.zeros(0, np.int64)
 _NONE_MISSING: Bools = np.zeros((0, 0), np.bool_)
+_NONE_GROUPLESS: Bools = np.zeros(0, np.bool_)
 
 _PARTS: dict[str, type[PackedTree] | type[RunGrid] | type[GroupBlocks]] = {
     "packed_tree": PackedTree,
@@ -434,10 +436,39 @@ class BoxIndex(BoxesIndex):
         self, ordinals: Int64s, missing: Bools | None = None, groups: Int64s | None = None, slots: bool = False
     ) -> Matches:
         """Like `stab`, for points that are rows of ordinals already; `missing` marks coordinates in no range."""
+        asked = self._asked_ordinals(self._view, ordinals, missing, groups)
+        return answer(asked, np.uint32 if slots else np.int64, None)
+
+    def moves_ordinals(
+        self,
+        before: Int64s,
+        after: Int64s,
+        nowhere: Bools | None = None,
+        missing: Bools | None = None,
+        before_groups: Int64s | None = None,
+        after_groups: Int64s | None = None,
+        groupless: Bools | None = None,
+    ) -> tuple[Matches, Matches]:
+        """The slots of the boxes that each move enters, and of those it leaves, between rows of ordinals.
+
+        Args:
+            before: where moves start.
+            after: where they end.
+            nowhere: marks coordinates of starts in no range; likewise `missing` those of ends.
+            missing: see `nowhere`.
+            before_groups: the group of each start; likewise `after_groups`.
+            after_groups: see `before_groups`.
+            groupless: moves whose start is in no group.
+        """
+        view = self._view
+        starts = self._asked_ordinals(view, before, nowhere, before_groups)
+        ends = self._asked_ordinals(view, after, missing, after_groups)
+        return moved(starts, ends, _NONE_GROUPLESS if groupless is None else groupless)
+
+    def _asked_ordinals(self, view: View, ordinals: Int64s, missing: Bools | None, groups: Column | None) -> Asked:
         words = kernel_ready(table_rows(ordinals, self.dimensions, "ordinals", one_row=True))
         absent: Bools = _NONE_MISSING if missing is None else kernel_ready(np.asarray(missing).reshape(words.shape))
-        asked = Asked(self._view, words, False, absent, self._asked_groups(self._view, len(words), groups))
-        return answer(asked, np.uint32 if slots else np.int64, None)
+        return Asked(view, words, False, absent, self._asked_groups(view, len(words), groups))
 
     def count(self, points: Column, groups: Column | None = None) -> Int64s:
         """How many boxes contain each point."""

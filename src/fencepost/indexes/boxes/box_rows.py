@@ -9,7 +9,7 @@ from fencepost.indexes.arrays import Bools, Int64s, UInt32s, i64
 from fencepost.indexes.idmap import spread
 from fencepost.indexes.intervals.window_kernels import decoded
 from fencepost.indexes.ordinal import LARGEST, SMALLEST, ValueType
-from fencepost.indexes.vectors import copy_run, prefetch, widen_run
+from fencepost.indexes.vectors import copy_run, is_among, prefetch, widen_run
 
 __all__ = [
     "EVERY_GROUP",
@@ -19,6 +19,8 @@ __all__ = [
     "Axes",
     "axes_of",
     "contains",
+    "differ",
+    "differ_all",
     "drop_gone",
     "enter_more",
     "find_groups",
@@ -36,6 +38,7 @@ FARTHEST = 65535
 KEY_SPAN = 65000.0
 _EXACT = 2.0**52
 _HASHED_AHEAD = 16
+_FEW = 64
 _INFINITY_BITS = 0x7FF0000000000000
 
 
@@ -153,6 +156,81 @@ def enter_more(keys: Int64s, first: int, table: UInt32s) -> None:
 
 
 # -- slots out ------------------------------------------------------------------------------------------
+
+
+@kernel
+def differ(
+    was: UInt32s,
+    was_begin: int,
+    was_end: int,
+    now: UInt32s,
+    now_begin: int,
+    now_end: int,
+    ticks: Int64s,
+    tick: int,
+    entered: UInt32s,
+    a: int,
+    left: UInt32s,
+    b: int,
+) -> tuple[int, int]:
+    """Write the slots that are only in `now` and those only in `was`; where both end.
+
+    Few are looked for among the others, a vector at a time; many are marked in `ticks` by two numbers from `tick` on.
+    """
+    if min(was_end - was_begin, now_end - now_begin) <= _FEW:
+        for i in range(now_begin, now_end):
+            slot = now[i]
+            entered[a] = slot
+            a += not is_among(was, was_begin, was_end - was_begin, slot)
+        for i in range(was_begin, was_end):
+            slot = was[i]
+            left[b] = slot
+            b += not is_among(now, now_begin, now_end - now_begin, slot)
+        return a, b
+    for i in range(was_begin, was_end):
+        ticks[was[i]] = tick
+    for i in range(now_begin, now_end):
+        slot = now[i]
+        entered[a] = slot
+        a += ticks[slot] != tick
+        ticks[slot] = tick + 1
+    for i in range(was_begin, was_end):
+        slot = was[i]
+        left[b] = slot
+        b += ticks[slot] != tick + 1
+    return a, b
+
+
+@kernel
+def differ_all(
+    was_offsets: Int64s,
+    was: UInt32s,
+    now_offsets: Int64s,
+    now: UInt32s,
+    ticks: Int64s,
+    tick: int,
+    ends: Int64s,
+    entered: UInt32s,
+    left: UInt32s,
+) -> None:
+    """`differ` for every row of two answers; `ends` has a row for what is entered and one for what is left."""
+    a, b = i64(0), i64(0)
+    for row in range(len(now_offsets) - 1):
+        a, b = differ(
+            was,
+            was_offsets[row],
+            was_offsets[row + 1],
+            now,
+            now_offsets[row],
+            now_offsets[row + 1],
+            ticks,
+            tick + 2 * row,
+            entered,
+            a,
+            left,
+            b,
+        )
+        ends[0, row + 1], ends[1, row + 1] = a, b
 
 
 @kernel

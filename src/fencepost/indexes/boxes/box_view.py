@@ -16,9 +16,9 @@ from fencepost.indexes.intervals.slice_search import Translation
 from fencepost.indexes.matches import Matches, answer_buffers, widened
 from fencepost.indexes.vectors import PADDING, aligned_empty
 
-__all__ = ["Asked", "Part", "View", "answer", "is_keyed", "rounds"]
+__all__ = ["ROUND", "Asked", "Part", "View", "answer", "is_keyed", "rounds", "scratch", "search", "staged"]
 
-_ROUND = 4096
+ROUND = 4096
 _FIRST_ROUND = 512
 _SHORTEST_ROUND = 16
 _STAGED = 1 << 20
@@ -61,7 +61,7 @@ def is_keyed(view: View) -> bool:
     return any(len(part.is_float) > view.ranges.shape[1] // 2 for part in view.parts)
 
 
-def _staged(asked: Asked, rows: slice, points: Int64s, absent: Bools) -> None:
+def staged(asked: Asked, rows: slice, points: Int64s, absent: Bools) -> None:
     """Ordinals and group numbers of some points."""
     stage_points(asked.words, asked.is_float, asked.missing, rows.start, points, absent)
     if len(asked.keys):
@@ -69,7 +69,8 @@ def _staged(asked: Asked, rows: slice, points: Int64s, absent: Bools) -> None:
         find_groups(asked.keys, rows.start, groups.keys, groups.table, points, asked.words.shape[1])
 
 
-def _search(view: View, part: Part, points: Int64s, absent: Bools, first: int, offsets: Int64s, out: UInt32s) -> int:
+def search(view: View, part: Part, points: Int64s, absent: Bools, first: int, offsets: Int64s, out: UInt32s) -> int:
+    """Write the slots of one structure that hold each point, from a row on; the row it stopped at for want of room."""
     keyed = len(part.is_float) > view.ranges.shape[1] // 2
     numbers = view.group_numbers if keyed else _NO_GROUPS
     if isinstance(part, RunGrid):
@@ -79,7 +80,7 @@ def _search(view: View, part: Part, points: Int64s, absent: Bools, first: int, o
     return int(search_tree(part, view.ranges, numbers, points, absent, first, offsets, out))
 
 
-def _scratch(asked: Asked, size: int) -> tuple[Int64s, Bools]:
+def scratch(asked: Asked, size: int) -> tuple[Int64s, Bools]:
     """Room for the ordinals of some points, the group number last if that matters, and for what is missing."""
     return np.empty((size, asked.words.shape[1] + (len(asked.keys) > 0)), np.int64), np.empty(size, np.bool_)
 
@@ -90,28 +91,28 @@ def rounds(asked: Asked, first: int = 0) -> Iterator[tuple[slice, list[tuple[Int
     A round has as many points as find about what stays in the cache until it is copied.
     """
     view, total = asked.view, len(asked.words)
-    most = min(_ROUND, total - first)
-    points, absent = _scratch(asked, most)
+    most = min(ROUND, total - first)
+    points, absent = scratch(asked, most)
     offsets = [np.zeros(most + 1, np.int64) for _ in view.parts]
-    staged = [aligned_empty(16 * most + 256, np.uint32) for _ in view.parts]
+    slots = [aligned_empty(16 * most + 256, np.uint32) for _ in view.parts]
     begin, size = first, _FIRST_ROUND
     while begin < total:
         rows = slice(begin, min(begin + size, total))
         count, matched = rows.stop - begin, 0
-        _staged(asked, rows, points[:count], absent[:count])
+        staged(asked, rows, points[:count], absent[:count])
         for number, part in enumerate(view.parts):
             own, done = offsets[number][: count + 1], 0
             while True:
-                done = _search(view, part, points[:count], absent[:count], done, own, staged[number])
+                done = search(view, part, points[:count], absent[:count], done, own, slots[number])
                 if done == count:
                     break
-                staged[number] = widened(staged[number], int(own[done]), 2 * len(staged[number]), None)
+                slots[number] = widened(slots[number], int(own[done]), 2 * len(slots[number]), None)
             matched += int(own[count])
             if len(view.gone):
-                drop_gone(own, staged[number], view.gone)
-        yield rows, [(own[: count + 1], slots) for own, slots in zip(offsets, staged, strict=True)]
+                drop_gone(own, slots[number], view.gone)
+        yield rows, [(own[: count + 1], each) for own, each in zip(offsets, slots, strict=True)]
         begin = rows.stop
-        size = min(max(_STAGED * count // (matched + 1), _SHORTEST_ROUND), _ROUND)
+        size = min(max(_STAGED * count // (matched + 1), _SHORTEST_ROUND), ROUND)
 
 
 def answer(asked: Asked, dtype: npt.DTypeLike, out: Matches | None) -> Matches:
@@ -146,15 +147,15 @@ def answer(asked: Asked, dtype: npt.DTypeLike, out: Matches | None) -> Matches:
 def _answer_directly(asked: Asked, offsets: Int64s, ids: UInt32s, out: Matches | None) -> tuple[int, UInt32s]:
     """Let the only structure write the answer itself; how far that went in buffers that must not be replaced."""
     view, total = asked.view, len(asked.words)
-    size = min(_ROUND, total)
-    points, absent = _scratch(asked, size)
-    for begin in range(0, total, _ROUND):
-        rows = slice(begin, min(begin + _ROUND, total))
+    size = min(ROUND, total)
+    points, absent = scratch(asked, size)
+    for begin in range(0, total, ROUND):
+        rows = slice(begin, min(begin + ROUND, total))
         count, done = rows.stop - begin, 0
-        _staged(asked, rows, points[:count], absent[:count])
+        staged(asked, rows, points[:count], absent[:count])
         own = offsets[begin : rows.stop + 1]
         while True:
-            done = _search(view, view.parts[0], points[:count], absent[:count], done, own, ids)
+            done = search(view, view.parts[0], points[:count], absent[:count], done, own, ids)
             if done == count:
                 break
             if out is not None:
@@ -162,5 +163,5 @@ def _answer_directly(asked: Asked, offsets: Int64s, ids: UInt32s, out: Matches |
             answered = begin + done
             filled = int(own[done])
             likely = int(filled / max(answered, 1) * (total - answered) * 1.05)
-            ids = widened(ids, filled, filled + likely + 16 * _ROUND + len(ids) // 2, out)
+            ids = widened(ids, filled, filled + likely + 16 * ROUND + len(ids) // 2, out)
     return total, ids

@@ -24,11 +24,11 @@ from fencepost.indexes.intervals.window_kernels import decoded
 from fencepost.indexes.radix import sorted_positions
 from fencepost.indexes.vectors import PADDING, bit_count, copy_run, prefetch
 
-__all__ = ["RunGrid", "build_grid", "check_grid", "grid_slots", "search_grid"]
+__all__ = ["HEADER", "RunGrid", "build_grid", "cell_of", "check_grid", "grid_slots", "root_of", "search_grid"]
 
 RIGHT, LEFT, TOP, BOTTOM, LEFT_BOTTOM, LEFT_TOP, RIGHT_TOP, RIGHT_BOTTOM, COVERS, OTHERS = range(10)
 _CLASSES = 10
-_HEADER = 6
+HEADER = 6
 """Words before the keys of a cell: the ends of the first eight classes, 16 bits each; how many cover; the others."""
 _CORNERS_PER_CELL, _MORE_PER_CELL = 24.0, 1.25
 """Corners per cell to begin with, and the factor to try next where that takes too much room."""
@@ -141,7 +141,7 @@ def _gridded(ranges: Int64s, slots: UInt32s, axes: Axes, side: int, room: float)
             counts = np.zeros((cells, _CLASSES), np.uint32)
             visit_cells(grid, ranges, some, axes, some_spans, False, counts)
             fixed = 40 * len(sides) + 4 * cells
-            taken = weight * _entry_bytes(counts) + 4 * _HEADER * np.count_nonzero(counts.any(1)) + fixed
+            taken = weight * _entry_bytes(counts) + 4 * HEADER * np.count_nonzero(counts.any(1)) + fixed
             if taken > room * len(ordered):
                 break
         else:
@@ -344,7 +344,7 @@ def visit_cells(
                         half = 2 * start
                         edge_count, corner_count = i64(halves[half + 3]), i64(halves[half + 7])
                         covers, others = i64(words[start + 4]), i64(words[start + 5])
-                        keys = half + 2 * _HEADER
+                        keys = half + 2 * HEADER
                         corner_keys = keys + ((edge_count + 1) & ~1)
                         other_keys = corner_keys + 2 * corner_count
                         ids = (other_keys >> 1) + 2 * others
@@ -393,7 +393,7 @@ def lay_out(counts: UInt32s, starts: Int64s) -> Any:
         covers, others = i64(counts[cell, COVERS]), i64(counts[cell, OTHERS])
         entries = edges + corners + covers + others
         if entries > 0:
-            at += _HEADER + ((edges + 1) >> 1) + corners + 2 * others + entries
+            at += HEADER + ((edges + 1) >> 1) + corners + 2 * others + entries
     starts[len(counts)] = at
     return at
 
@@ -427,7 +427,7 @@ def sort_edges(grid: RunGrid, ranges: Int64s) -> None:
         half = 2 * start
         edge_count, corner_count = i64(halves[half + 3]), i64(halves[half + 7])
         covers, others = i64(words[start + 4]), i64(words[start + 5])
-        keys = half + 2 * _HEADER
+        keys = half + 2 * HEADER
         ids = ((keys + ((edge_count + 1) & ~1) + 2 * corner_count) >> 1) + 2 * others
         begin = i64(0)
         for kind in range(LEFT_BOTTOM):
@@ -505,7 +505,7 @@ def search_grid(
         top_end, edge_count = i64(halves[half + 2]), i64(halves[half + 3])
         corner_count = i64(halves[half + 7])
         covers, others = i64(words[start + 4]), i64(words[start + 5])
-        keys = half + 2 * _HEADER
+        keys = half + 2 * HEADER
         corner_keys = keys + ((edge_count + 1) & ~1)
         other_keys = corner_keys + 2 * corner_count
         ids = (other_keys >> 1) + 2 * others
