@@ -295,13 +295,19 @@ def test_long_runs_give_the_events_of_the_replay(seed: int) -> None:
             pair.play(action, several if action == "many" else argument[action])
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_long_runs_of_simple_rules_give_the_events_of_the_replay(seed: int) -> None:
-    """One box over one attribute that detects no inside: transitions come from the borders that moves pass."""
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_long_runs_of_simple_rules_give_the_events_of_the_replay(
+    seed: int, several: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One box each that detects no inside: transitions come from the borders that moves pass."""
     rng = random.Random(seed)  # noqa: S311
+    monkeypatch.setattr("fencepost.snapshot.structures._FEW", 0)
+    monkeypatch.setattr("fencepost.snapshot.structures._SEARCH", 1e9)
 
     def simple() -> ReplayRule:
-        box = next(box for box in iter(lambda: random_rule(rng).boxes[0], None) if len(box.ranges) < 2)
+        boxes = iter(lambda: random_rule(rng).boxes[0], None)
+        box = next(box for box in boxes if (len(box.ranges) > 1) == several)
         detect = frozenset(rng.sample(["enter", "exit", "cross"], rng.choice([1, 2, 3])))
         expires = rng.randrange(150) if rng.random() < 0.2 else None
         return ReplayRule(rng.randrange(1, 9), (box,), detect, rng.random() < 0.5, expires, rng.random() < 0.9)
@@ -309,9 +315,10 @@ def test_long_runs_of_simple_rules_give_the_events_of_the_replay(seed: int) -> N
     pair = Pair("integers", rng.choice(["enter", "silent"]), rng.choice([None, 6]), False, [simple() for _ in range(6)])
     for _ in range(40):
         action = rng.choice(["rows"] * 6 + ["put", "remove", "many"])
-        several = [simple() for _ in range(rng.randrange(4))], {rng.randrange(1, 9)}
+        changes = [simple() for _ in range(rng.randrange(4))], {rng.randrange(1, 9)}
         rows = [random_row(rng) for _ in range(rng.randrange(1, 12))]
-        pair.play(action, {"rows": rows, "put": simple(), "remove": rng.randrange(1, 9), "many": several}[action])
+        pair.play(action, {"rows": rows, "put": simple(), "remove": rng.randrange(1, 9), "many": changes}[action])
+    assert pair.monitor._layers.snapshot().has_borders
 
 
 def test_long_runs_meet_every_kind_and_reason() -> None:
