@@ -1,4 +1,4 @@
-"""Rules on several axes, the engine of n-D `Borders`: two stabs are compared; what is jumped over is walked to."""
+"""Rules on several axes, the engine of n-D `Borders`: a `BoxIndex` tells moves; what is jumped over is walked to."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fencepost.compiled import kernel
-from fencepost.indexes.arrays import Bools, Int64s, UInt32s, i64
+from fencepost.indexes.arrays import Bools, Int64s, UInt32s, i64, u64
+from fencepost.indexes.boxes.lanes import lowest_bit
 from fencepost.indexes.idmap import spread
 from fencepost.indexes.intervals.window_kernels import decoded
 from fencepost.indexes.ordinal import LARGEST, SMALLEST, ValueType
@@ -19,6 +20,7 @@ __all__ = [
     "Axes",
     "axes_of",
     "contains",
+    "decided",
     "differ",
     "differ_all",
     "drop_gone",
@@ -91,6 +93,22 @@ def contains(ranges: Int64s, groups: UInt32s, slot: int, points: Int64s, row: in
         group = groups[slot]
         inside &= group == EVERY_GROUP or i64(group) == points[row, dimensions]
     return inside
+
+
+@kernel
+def decided(
+    passed: int, undecided: int, ranges: Int64s, groups: UInt32s, slots: UInt32s, at: int, points: Int64s, row: int
+) -> Any:
+    """The lanes that passed, without those of the undecided whose box does not hold the point.
+
+    For the few cases in which keys do not tell: kernels ask whether there are any before they call.
+    """
+    while undecided != 0:
+        lane = lowest_bit(undecided)
+        undecided &= undecided - u64(1)
+        if not contains(ranges, groups, i64(slots[at + lane]), points, row):
+            passed &= ~(u64(1) << u64(lane))
+    return passed
 
 
 # -- points in ------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ import numpy as np
 
 from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s, i64, u64
-from fencepost.indexes.boxes.box_rows import contains
-from fencepost.indexes.boxes.lanes import LANES, between_32, compare_32, compress_32, first_lanes, lowest_bit
+from fencepost.indexes.boxes.box_rows import decided
+from fencepost.indexes.boxes.lanes import LANES, between_32, compare_32, compress_32, first_lanes
 from fencepost.indexes.boxes.run_grid import HEADER, RunGrid, cell_of, root_of
 from fencepost.indexes.intervals.window_kernels import decoded
 from fencepost.indexes.vectors import PADDING, bit_count, copy_run, prefetch
@@ -181,17 +181,9 @@ def search_moves_in_cells(
                 within &= valid
                 if not whole:
                     undecided = within & (~(x_below | x_above) | ~(y_below | y_above))
-                    while undecided != 0:
-                        lane = lowest_bit(undecided)
-                        undecided &= undecided - u64(1)
-                        slot = i64(words[slots + chunk + lane])
-                        holds = (
-                            contains(ranges, groups, slot, before, row)
-                            if end == 0
-                            else contains(ranges, groups, slot, after, row)
-                        )
-                        if not holds:
-                            within &= ~(u64(1) << u64(lane))
+                    if undecided != 0:
+                        points = before if end == 0 else after
+                        within = decided(within, undecided, ranges, groups, words, slots + chunk, points, row)
                 was, now = now, within
             if was != now:
                 compress_32(entered, a, words, slots + chunk, now & ~was)
@@ -210,17 +202,9 @@ def search_moves_in_cells(
                 within = within_x & within_y & first_lanes(others - chunk)
                 if not whole:
                     undecided = within & ~(surely_x & surely_y)
-                    while undecided != 0:
-                        lane = lowest_bit(undecided)
-                        undecided &= undecided - u64(1)
-                        slot = i64(words[slots + chunk + lane])
-                        holds = (
-                            contains(ranges, groups, slot, before, row)
-                            if end == 0
-                            else contains(ranges, groups, slot, after, row)
-                        )
-                        if not holds:
-                            within &= ~(u64(1) << u64(lane))
+                    if undecided != 0:
+                        points = before if end == 0 else after
+                        within = decided(within, undecided, ranges, groups, words, slots + chunk, points, row)
                 was, now = now, within
             if was != now:
                 compress_32(entered, a, words, slots + chunk, now & ~was)

@@ -10,8 +10,8 @@ import numpy as np
 
 from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt32s, i64, u64
-from fencepost.indexes.boxes.box_rows import FARTHEST, Axes, contains, key_of, scale_of
-from fencepost.indexes.boxes.lanes import ALL_LANES, LANES, between_32, compress_32, first_lanes, lowest_bit
+from fencepost.indexes.boxes.box_rows import FARTHEST, Axes, contains, decided, key_of, scale_of
+from fencepost.indexes.boxes.lanes import ALL_LANES, LANES, between_32, compress_32, first_lanes
 from fencepost.indexes.intervals.window_kernels import decoded
 from fencepost.indexes.ordinal import LARGEST, SMALLEST
 from fencepost.indexes.radix import sorted_positions
@@ -174,11 +174,8 @@ def search_blocks(
                 passed &= within
                 surely &= strictly | exact[axis]
             undecided = passed & ~surely
-            while undecided != 0:
-                lane = lowest_bit(undecided)
-                undecided &= undecided - u64(1)
-                if not contains(ranges, groups, i64(words[slots + chunk + lane]), points, row):
-                    passed &= ~(u64(1) << u64(lane))
+            if undecided != 0:
+                passed = decided(passed, undecided, ranges, groups, words, slots + chunk, points, row)
             compress_32(out, at, words, slots + chunk, passed)
             at += bit_count(passed)
         offsets[row + 1] = at

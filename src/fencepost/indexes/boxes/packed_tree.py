@@ -14,8 +14,8 @@ import numpy as np
 
 from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt16s, UInt32s, i64, u64
-from fencepost.indexes.boxes.box_rows import EVERY_GROUP, FARTHEST, Axes, contains, key_of, scale_of
-from fencepost.indexes.boxes.lanes import ALL_LANES, LANES, between_32, compress_32, lowest_bit
+from fencepost.indexes.boxes.box_rows import EVERY_GROUP, FARTHEST, Axes, decided, key_of, scale_of
+from fencepost.indexes.boxes.lanes import ALL_LANES, LANES, between_32, compress_32
 from fencepost.indexes.intervals.window_kernels import decoded
 from fencepost.indexes.ordinal import LARGEST, SMALLEST
 from fencepost.indexes.vectors import PADDING, bit_count, prefetch
@@ -375,11 +375,8 @@ def search_tree(
                 passed &= within
                 surely &= within if scale == 1.0 and not is_float[axis] else strictly
             undecided = passed & ~surely
-            while undecided != 0:
-                lane = lowest_bit(undecided)
-                undecided &= undecided - u64(1)
-                if not contains(ranges, groups, i64(slots[LANES * node + lane]), points, begin + i):
-                    passed &= ~(u64(1) << u64(lane))
+            if undecided != 0:
+                passed = decided(passed, undecided, ranges, groups, slots, LANES * node, points, begin + i)
             if at + 2 * LANES > len(out):
                 return begin
             compress_32(out, at, slots, LANES * node, passed)

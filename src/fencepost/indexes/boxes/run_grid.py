@@ -18,8 +18,8 @@ import numpy as np
 
 from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt16s, UInt32s, i64, u64
-from fencepost.indexes.boxes.box_rows import FARTHEST, Axes, contains
-from fencepost.indexes.boxes.lanes import LANES, between_32, compare_32, compress_32, first_lanes, lowest_bit
+from fencepost.indexes.boxes.box_rows import FARTHEST, Axes, decided
+from fencepost.indexes.boxes.lanes import LANES, between_32, compare_32, compress_32, first_lanes
 from fencepost.indexes.intervals.window_kernels import decoded
 from fencepost.indexes.radix import sorted_positions
 from fencepost.indexes.vectors import PADDING, bit_count, copy_run, prefetch
@@ -555,11 +555,8 @@ def search_grid(
             )
             if not whole:
                 undecided = within & (~(below_x | above_x) | ~(below_y | above_y))
-                while undecided != 0:
-                    lane = lowest_bit(undecided)
-                    undecided &= undecided - u64(1)
-                    if not contains(ranges, groups, i64(words[corner_ids + chunk + lane]), points, row):
-                        within &= ~(u64(1) << u64(lane))
+                if undecided != 0:
+                    within = decided(within, undecided, ranges, groups, words, corner_ids + chunk, points, row)
             compress_32(out, at, words, corner_ids + chunk, within)
             at += bit_count(within)
         other_ids = corner_ids + corner_count
@@ -569,11 +566,8 @@ def search_grid(
             within = within_x & within_y & first_lanes(others - chunk)
             if not whole:
                 undecided = within & ~(surely_x & surely_y)
-                while undecided != 0:
-                    lane = lowest_bit(undecided)
-                    undecided &= undecided - u64(1)
-                    if not contains(ranges, groups, i64(words[other_ids + chunk + lane]), points, row):
-                        within &= ~(u64(1) << u64(lane))
+                if undecided != 0:
+                    within = decided(within, undecided, ranges, groups, words, other_ids + chunk, points, row)
             compress_32(out, at, words, other_ids + chunk, within)
             at += bit_count(within)
         offsets[row + 1] = at
