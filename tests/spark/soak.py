@@ -58,6 +58,7 @@ class Soak:
     def __init__(self, path: Path, triggers: int, kills: int, seed: int = 5) -> None:
         self.path, self.triggers = path, triggers
         self._rng = random.Random(seed)  # noqa: S311
+        self._most_starts = kills + 3
         self._kill_after = sorted(self._rng.sample(range(1, max(triggers - 1, kills + 2)), kills))
         self._rules = rules_of(8, detect=DETECT)
         self._rules.publish(path / "published")
@@ -77,7 +78,7 @@ class Soak:
         try:
             while self.done() < self.triggers:
                 if self._program is None or self._program.poll() is not None:
-                    assert self.started <= len(self._kill_after) + 3, self.last_words()
+                    assert self.started <= self._most_starts, self.last_words()
                     self._start()
                 # One file ahead, so that every micro-batch has one and none waits.
                 while len(self._parts) < min(self.done() + 2, self.triggers):
