@@ -1,5 +1,6 @@
 """What each page takes for granted before its first line, and what must be so after its last."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -19,7 +20,7 @@ __all__ = ["SETTINGS"]
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 TICKS = [
-    {"symbol": "IBM", "price": 35.0 + minute, "volume": 10.0, "ts": START + timedelta(minutes=minute)}
+    {"symbol": "IBM", "price": 35.25 + minute, "volume": 10.0, "ts": START + timedelta(minutes=minute)}
     for minute in range(20)
 ]
 IBM = "symbol = 'IBM' AND price BETWEEN 40 AND 50"
@@ -96,7 +97,7 @@ def command_line(reader: Reader) -> Iterator[None]:
     text = ticks.set_column(3, "ts", pa.array([f"{tick['ts']:%Y-%m-%dT%H:%M:%SZ}" for tick in TICKS]))
     csv.write_csv(text, reader.home / "ticks.csv")
     first = "import pyarrow.parquet as file; print(file.read_table('events.parquet')['event_id'][0])"
-    reader.instead["EVENT_ID"] = f'$(python3() {{ {__import__("sys").executable} "$@"; }}; python3 -c "{first}")'
+    reader.instead["EVENT_ID"] = f'$({sys.executable} -c "{first}")'
     yield
     with fp.RuleBook(f"sqlite:///{reader.home}/fencepost.db") as book:
         assert len(book) == 11
