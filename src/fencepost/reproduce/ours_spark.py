@@ -1,0 +1,251 @@
+"""Spark end to end against the number of rules: match and watch, a plan that does nothing, and a join on bins."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fencepost.errors import FencepostError
+from fencepost.monitor import Monitor
+from fencepost.pipeline.requirements import missing_for_spark
+from fencepost.reproduce.figure import Check, Curve, Figure, Finding, Outcome, Panel
+from fencepost.reproduce.timing import cpu_of, interleaved
+from fencepost.rules import Rules
+from fencepost.snapshot import Snapshot
+
+__all__ = ["FIGURES"]
+
+MATCHES = 5
+NOTHING, MATCH, BINS, WATCH = "a plan that does nothing", "match", "join on bins", "watch, with its state"
+SMALL_TRIGGER = 200
+
+
+def end_to_end(counts: Sequence[int], rows: int, objects: int, rounds: int, most_binned: int) -> Outcome:
+    """CPU seconds of the whole process tree per million rows, without and beside the fixed cost of a query."""
+    checks: list[Check] = []
+    plans: dict[str, dict[int, tuple[Callable[[], float], Callable[[], float]]]] = {}
+    watching: dict[int, _Watched] = {}
+    with ExitStack() as ends:
+        scratch = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="fencepost-")))
+        spark = ends.enter_context(_session(scratch))
+        for n in counts:
+            ranges = _ranges(n)
+            for name, pair in _asked(spark, scratch, ranges, rows, n <= most_binned, checks).items():
+                plans.setdefault(name, {})[n] = pair
+            watched = watching[n] = _Watched(spark, scratch / f"moves{n}", _compiled(ranges), objects, n)
+            plans.setdefault(WATCH, {})[n] = (partial(watched.take, rows), partial(watched.take, SMALL_TRIGGER))
+        taken = interleaved(
+            {
+                f"{name}, {n}, {part}": run
+                for name, of_counts in plans.items()
+                for n, pair in of_counts.items()
+                for part, run in zip(("all", "fixed"), pair, strict=True)
+            },
+            rounds,
+            lambda run: float(run()),  # type: ignore[arg-type]
+        )
+        for n, watched in watching.items():
+            checks += watched.checks(f"{n:,} rules")
+    fixed = {name: {n: taken[f"{name}, {n}, fixed"] for n in of_counts} for name, of_counts in plans.items()}
+    net = {
+        name: {n: (taken[f"{name}, {n}, all"] - fixed[name][n]) / rows * 1e6 for n in of_counts}
+        for name, of_counts in plans.items()
+    }
+    return Outcome(
+        [
+            _panel(f"a million rows, {MATCHES} matches each", "CPU seconds per million rows", net),
+            _panel("before the first row: a query, or a trigger of watch", "CPU seconds", fixed),
+        ],
+        _findings(counts, net, fixed),
+        checks,
+        notes=[
+            f"pyspark {version('pyspark')} on one core; driver, JVM and Python worker count, {rows:,} rows a round. "
+            "The join gives pairs, its cheapest answer; the others give arrays, and watch events. Its bins are half as "
+            "wide as the mean range.",
+        ],
+    )
+
+
+def _ranges(n: int) -> pa.Table:
+    """Ranges of one column such that a value is in five of them."""
+    rng = np.random.default_rng(2)
+    width = rng.exponential(MATCHES / n, n)
+    lower = rng.random(n) * (1 - width.max())
+    return pa.table({"rule_id": np.arange(n), "lower": lower, "upper": lower + width})
+
+
+def _compiled(ranges: pa.Table) -> Snapshot:
+    rules = Rules.from_table(ranges, ranges={"value": ("lower", "upper")}, detect="enter,exit")
+    return rules.compile({"value": "double"})
+
+
+def _asked(
+    spark: Any, scratch: Path, ranges: pa.Table, rows: int, with_bins: bool, checks: list[Check]
+) -> dict[str, tuple[Callable[[], float], Callable[[], float]]]:
+    """Plans over the same rows, each on all of them and on a single one; their answers are compared."""
+    from fencepost.reproduce.spark_plans import binned, frames, ready_answer, sums, write
+    from fencepost.spark import match
+
+    n = ranges.num_rows
+    snapshot = _compiled(ranges)
+    values = pa.table({"id": np.arange(rows), "value": np.random.default_rng(3).random(rows)})
+    nothing = partial(ready_answer, mean=MATCHES)
+    plans: dict[str, Callable[[Any], Any]] = {
+        NOTHING: lambda events: events.mapInArrow(nothing, "id bigint, value double, rule_ids array<bigint>"),
+        MATCH: lambda events: match(events, snapshot),
+    }
+    given = frames(spark, values, scratch / f"values{n}")
+    answer = snapshot.match(values)
+    of_rows = np.repeat(np.arange(rows), np.diff(answer.offsets))
+    expected = (len(answer.ids), int(answer.ids.sum()), int((answer.ids * of_rows).sum()))
+    compared = {MATCH: match(given[0], snapshot, explode=True)}
+    if with_bins:
+        pq.write_table(ranges, scratch / f"ranges{n}")
+        table = spark.read.parquet(str(scratch / f"ranges{n}")).coalesce(1)
+        plans[BINS] = lambda events: binned(events, table, MATCHES / n / 2)
+        compared[BINS] = plans[BINS](given[0])
+    for name, pairs in compared.items():
+        for what, got, wanted in zip(("pairs", "sum of rules", "sum of products"), sums(pairs), expected, strict=True):
+            checks.append(Check(f"{name}, {n:,} rules: {what}", got, wanted))
+    return {
+        name: tuple(partial(cpu_of, partial(write, plan(events))) for events in given)  # type: ignore[misc]
+        for name, plan in plans.items()
+    }
+
+
+class _Watched:
+    """A stream that is watched from its checkpoint on, a trigger at a time."""
+
+    def __init__(self, spark: Any, path: Path, snapshot: Snapshot, objects: int, n: int) -> None:
+        from fencepost.reproduce.spark_plans import Moving
+        from fencepost.spark import watch
+
+        self._moving = Moving(path, objects)
+        self._snapshot, self._step = snapshot, 0.5 / n
+        self._told = dict.fromkeys(("enter", "exit"), 0)
+        told = watch(self._moving.stream(spark), snapshot, object="object", time="at", observe="watch")
+        self._writer = told.writeStream.option("checkpointLocation", str(path / "checkpoint")).format("noop")
+        self.take(objects)
+
+    def take(self, rows: int) -> float:
+        """CPU seconds of a trigger of so many rows, from the start of the query to its end."""
+        self._moving.put(rows, self._step)
+        queries: list[Any] = []
+
+        def run() -> None:
+            queries.append(self._writer.trigger(availableNow=True).start())
+            queries[0].awaitTermination()
+
+        seconds = cpu_of(run)
+        for progress in queries[0].recentProgress:
+            observed = progress["observedMetrics"].get("watch")
+            if observed is not None:
+                for kind in self._told:
+                    self._told[kind] += observed[kind] or 0
+        return seconds
+
+    def checks(self, where: str) -> list[Check]:
+        """What it has told of all its moves, against a Monitor in this process."""
+        monitor = Monitor(self._snapshot, object="object", time="at")
+        for file in self._moving.files():
+            monitor.update(pq.read_table(file))
+        counted = monitor.counters["events"]
+        return [Check(f"watch, {where}: {kind}", count, counted[kind]) for kind, count in self._told.items()]
+
+
+def _panel(title: str, y: str, curves: dict[str, dict[int, float]]) -> Panel:
+    kinds = {NOTHING: "model", BINS: "paper"}
+    return Panel(
+        title,
+        "rules",
+        y,
+        [
+            Curve(name, list(points), list(points.values()), kinds.get(name, "ours"))  # type: ignore[arg-type]
+            for name, points in curves.items()
+        ],
+        ratio_to=MATCH,
+    )
+
+
+def _findings(
+    counts: Sequence[int], net: dict[str, dict[int, float]], fixed: dict[str, dict[int, float]]
+) -> list[Finding]:
+    first, last = counts[0], counts[-1]
+    over = {n: net[MATCH][n] / net[NOTHING][n] for n in counts}
+    joined = {n: seconds / net[MATCH][n] for n, seconds in net[BINS].items()}
+    largest = max(joined)
+    findings = [
+        Finding(
+            "match costs at most 1.5x the plan that does nothing",
+            f"{min(over.values()):.2f} to {max(over.values()):.2f}x, {net[MATCH][last]:.2f} CPU s per million rows at "
+            f"{last:,} rules",
+            max(over.values()) <= 1.5,
+        )
+    ]
+    for name in (MATCH, WATCH):
+        growth = net[name][last] / net[name][first]
+        findings.append(
+            Finding(
+                f"{name.split(',')[0]}: {last // first:,}x the rules cost less than 2x the time",
+                f"{growth:.2f}x: {net[name][first]:.2f} to {net[name][last]:.2f} CPU s per million rows",
+                growth < 2,
+            )
+        )
+    findings.append(
+        Finding(
+            "A join on bins costs more at every number of rules",
+            f"{min(joined.values()):.1f} to {max(joined.values()):.1f}x match; at {largest:,} rules another "
+            f"{fixed[BINS][largest]:.1f} CPU s before the first row, match {fixed[MATCH][largest]:.1f}",
+            min(joined.values()) > 1,
+        )
+    )
+    return findings
+
+
+@contextmanager
+def _session(scratch: Path) -> Iterator[Any]:
+    """The session of this process if it has one, else one that ends with the figure."""
+    from pyspark.sql import SparkSession
+
+    from fencepost.reproduce.spark_plans import one_core
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    spark = one_core(scratch)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _missing() -> Iterator[FencepostError]:
+    """What this machine lacks for the figure."""
+    yield from missing_for_spark()
+    if not Path("/proc/self/stat").exists():
+        yield FencepostError("a system without /proc", "Linux, where it tells the CPU time of processes", "Use Linux.")
+
+
+FIGURES = (
+    Figure(
+        "ours-spark",
+        "fencepost",
+        "",
+        "Spark end to end",
+        "On Spark a row costs little more than its way through Python and back, however many rules there are.",
+        end_to_end,
+        {"counts": (1000, 10_000, 100_000, 1_000_000), "rows": 250_000, "objects": 50_000, "rounds": 3,
+         "most_binned": 100_000},
+        {"counts": (1000, 10_000, 100_000, 1_000_000), "rows": 1_000_000, "objects": 100_000, "rounds": 7,
+         "most_binned": 1_000_000},
+        _missing,
+    ),
+)  # fmt: skip
