@@ -2,11 +2,11 @@
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,44 +20,55 @@ from fencepost.reproduce.timing import cpu_of, interleaved
 from fencepost.rules import Rules
 from fencepost.snapshot import Snapshot
 
+if TYPE_CHECKING:
+    from fencepost.reproduce.spark_plans import Moving
+
 __all__ = ["FIGURES"]
 
 MATCHES = 5
 NOTHING, MATCH, BINS, WATCH = "a plan that does nothing", "match", "join on bins", "watch, with its state"
 SMALL_TRIGGER = 200
+WARM_UP = 3
+"""Rounds before the first measured one: the JVM compiles what it runs often."""
+
+Measured = dict[str, dict[int, float]]
+"""CPU seconds by plan and number of rules."""
+
+
+class Plan(NamedTuple):
+    """What runs a plan and tells its CPU seconds."""
+
+    whole: Callable[[], float]
+    """On all rows."""
+    fixed: Callable[[], float]
+    """On one row, or in a small trigger."""
 
 
 def end_to_end(counts: Sequence[int], rows: int, objects: int, rounds: int, most_binned: int) -> Outcome:
     """CPU seconds of the whole process tree per million rows, without and beside the fixed cost of a query."""
     checks: list[Check] = []
-    plans: dict[str, dict[int, tuple[Callable[[], float], Callable[[], float]]]] = {}
-    watching: dict[int, _Watched] = {}
-    with ExitStack() as ends:
-        scratch = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="fencepost-")))
-        spark = ends.enter_context(_session(scratch))
+    net: Measured = {}
+    fixed: Measured = {}
+    with tempfile.TemporaryDirectory(prefix="fencepost-") as name, _session(Path(name)) as spark:
         for n in counts:
             ranges = _ranges(n)
-            for name, pair in _asked(spark, scratch, ranges, rows, n <= most_binned, checks).items():
-                plans.setdefault(name, {})[n] = pair
-            watched = watching[n] = _Watched(spark, scratch / f"moves{n}", _compiled(ranges), objects, n)
-            plans.setdefault(WATCH, {})[n] = (partial(watched.take, rows), partial(watched.take, SMALL_TRIGGER))
-        taken = interleaved(
-            {
-                f"{name}, {n}, {part}": run
-                for name, of_counts in plans.items()
-                for n, pair in of_counts.items()
-                for part, run in zip(("all", "fixed"), pair, strict=True)
-            },
-            rounds,
-            lambda run: float(run()),  # type: ignore[arg-type]
-        )
-        for n, watched in watching.items():
-            checks += watched.checks(f"{n:,} rules")
-    fixed = {name: {n: taken[f"{name}, {n}, fixed"] for n in of_counts} for name, of_counts in plans.items()}
-    net = {
-        name: {n: (taken[f"{name}, {n}, all"] - fixed[name][n]) / rows * 1e6 for n in of_counts}
-        for name, of_counts in plans.items()
-    }
+            rules = Rules.from_table(ranges, ranges={"value": ("lower", "upper")}, detect="enter,exit")
+            snapshot = rules.compile({"value": "double"})
+            plans = _asked(spark, Path(name), ranges, snapshot, rows, n <= most_binned, checks)
+            with _watching(spark, Path(name, f"moves{n}"), snapshot, objects, 0.5 / n) as watched:
+                plans[WATCH] = Plan(partial(watched.take, rows), partial(watched.take, SMALL_TRIGGER))
+                for _ in range(WARM_UP if n == counts[0] else 0):
+                    for plan in plans.values():
+                        plan.whole()
+                taken = interleaved(
+                    {f"{each}, {part}": run for each, plan in plans.items() for part, run in plan._asdict().items()},
+                    rounds,
+                    lambda run: float(run()),  # type: ignore[arg-type]
+                )
+                checks += watched.checks(f"{n:,} rules")
+            for each in plans:
+                fixed.setdefault(each, {})[n] = taken[f"{each}, fixed"]
+                net.setdefault(each, {})[n] = (taken[f"{each}, whole"] - taken[f"{each}, fixed"]) / rows * 1e6
     return Outcome(
         [
             _panel(f"a million rows, {MATCHES} matches each", "CPU seconds per million rows", net),
@@ -81,20 +92,14 @@ def _ranges(n: int) -> pa.Table:
     return pa.table({"rule_id": np.arange(n), "lower": lower, "upper": lower + width})
 
 
-def _compiled(ranges: pa.Table) -> Snapshot:
-    rules = Rules.from_table(ranges, ranges={"value": ("lower", "upper")}, detect="enter,exit")
-    return rules.compile({"value": "double"})
-
-
 def _asked(
-    spark: Any, scratch: Path, ranges: pa.Table, rows: int, with_bins: bool, checks: list[Check]
-) -> dict[str, tuple[Callable[[], float], Callable[[], float]]]:
+    spark: Any, scratch: Path, ranges: pa.Table, snapshot: Snapshot, rows: int, with_bins: bool, checks: list[Check]
+) -> dict[str, Plan]:
     """Plans over the same rows, each on all of them and on a single one; their answers are compared."""
     from fencepost.reproduce.spark_plans import binned, frames, ready_answer, sums, write
     from fencepost.spark import match
 
     n = ranges.num_rows
-    snapshot = _compiled(ranges)
     values = pa.table({"id": np.arange(rows), "value": np.random.default_rng(3).random(rows)})
     nothing = partial(ready_answer, mean=MATCHES)
     plans: dict[str, Callable[[Any], Any]] = {
@@ -115,40 +120,27 @@ def _asked(
         for what, got, wanted in zip(("pairs", "sum of rules", "sum of products"), sums(pairs), expected, strict=True):
             checks.append(Check(f"{name}, {n:,} rules: {what}", got, wanted))
     return {
-        name: tuple(partial(cpu_of, partial(write, plan(events))) for events in given)  # type: ignore[misc]
-        for name, plan in plans.items()
+        name: Plan(*(partial(cpu_of, partial(write, plan(events))) for events in given)) for name, plan in plans.items()
     }
 
 
 class _Watched:
-    """A stream that is watched from its checkpoint on, a trigger at a time."""
+    """A stream that a query watches, a file per trigger."""
 
-    def __init__(self, spark: Any, path: Path, snapshot: Snapshot, objects: int, n: int) -> None:
-        from fencepost.reproduce.spark_plans import Moving
-        from fencepost.spark import watch
-
-        self._moving = Moving(path, objects)
-        self._snapshot, self._step = snapshot, 0.5 / n
+    def __init__(self, query: Any, moving: "Moving", snapshot: Snapshot, step: float) -> None:
+        self._query, self._moving, self._snapshot, self._step = query, moving, snapshot, step
         self._told = dict.fromkeys(("enter", "exit"), 0)
-        told = watch(self._moving.stream(spark), snapshot, object="object", time="at", observe="watch")
-        self._writer = told.writeStream.option("checkpointLocation", str(path / "checkpoint")).format("noop")
-        self.take(objects)
+        self._last_batch = -1
 
     def take(self, rows: int) -> float:
-        """CPU seconds of a trigger of so many rows, from the start of the query to its end."""
+        """CPU seconds of a trigger of so many rows."""
         self._moving.put(rows, self._step)
-        queries: list[Any] = []
-
-        def run() -> None:
-            queries.append(self._writer.trigger(availableNow=True).start())
-            queries[0].awaitTermination()
-
-        seconds = cpu_of(run)
-        for progress in queries[0].recentProgress:
-            observed = progress["observedMetrics"].get("watch")
-            if observed is not None:
+        seconds = cpu_of(self._query.processAllAvailable)
+        for progress in self._query.recentProgress:
+            if progress["batchId"] > self._last_batch and progress["numInputRows"]:
+                self._last_batch = progress["batchId"]
                 for kind in self._told:
-                    self._told[kind] += observed[kind] or 0
+                    self._told[kind] += progress["observedMetrics"]["watch"][kind] or 0
         return seconds
 
     def checks(self, where: str) -> list[Check]:
@@ -160,7 +152,25 @@ class _Watched:
         return [Check(f"watch, {where}: {kind}", count, counted[kind]) for kind, count in self._told.items()]
 
 
-def _panel(title: str, y: str, curves: dict[str, dict[int, float]]) -> Panel:
+@contextmanager
+def _watching(spark: Any, path: Path, snapshot: Snapshot, objects: int, step: float) -> Iterator[_Watched]:
+    from fencepost.reproduce.spark_plans import Moving
+    from fencepost.spark import watch
+
+    moving = Moving(path, objects)
+    told = watch(moving.stream(spark), snapshot, object="object", time="at", observe="watch")
+    writer = told.writeStream.option("checkpointLocation", str(path / "checkpoint")).format("noop")
+    # Without a pause the query would look for files all the time, at the cost of the other plans.
+    query = writer.trigger(processingTime="200 milliseconds").start()
+    try:
+        watched = _Watched(query, moving, snapshot, step)
+        watched.take(objects)
+        yield watched
+    finally:
+        query.stop()
+
+
+def _panel(title: str, y: str, curves: Measured) -> Panel:
     kinds = {NOTHING: "model", BINS: "paper"}
     return Panel(
         title,
@@ -174,9 +184,7 @@ def _panel(title: str, y: str, curves: dict[str, dict[int, float]]) -> Panel:
     )
 
 
-def _findings(
-    counts: Sequence[int], net: dict[str, dict[int, float]], fixed: dict[str, dict[int, float]]
-) -> list[Finding]:
+def _findings(counts: Sequence[int], net: Measured, fixed: Measured) -> list[Finding]:
     first, last = counts[0], counts[-1]
     over = {n: net[MATCH][n] / net[NOTHING][n] for n in counts}
     joined = {n: seconds / net[MATCH][n] for n, seconds in net[BINS].items()}

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812
 
-from fencepost.pipeline.sessions import start_session, tuned
+from fencepost.pipeline.sessions import start_session, stderr_to, tuned
 
 __all__ = ["MOVES", "Moving", "binned", "frames", "one_core", "ready_answer", "sums", "write"]
 
@@ -17,7 +17,7 @@ MOVES = "object bigint, at bigint, value double"
 
 
 def one_core(scratch: Path) -> Any:
-    """A session on one core: what is measured is work, not waiting.
+    """A session on one core: what is measured is work, not waiting. Its own words go to a file.
 
     Args:
         scratch: a directory for its files.
@@ -30,9 +30,10 @@ def one_core(scratch: Path) -> Any:
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
     }
-    spark = start_session("fencepost measures", "local[1]", settings)
-    spark.sparkContext.setLogLevel("OFF")
-    return tuned(spark)
+    with stderr_to(scratch / "spark.log"):
+        spark = start_session("fencepost measures", "local[1]", settings)
+        spark.sparkContext.setLogLevel("OFF")
+        return tuned(spark)
 
 
 def write(frame: Any) -> None:
