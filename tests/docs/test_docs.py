@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from fencepost.cli.app import app
-from tests.docs.blocks import PAGES, ROOT, blocks_of, inline_codes
+from tests.docs.blocks import PAGES, ROOT, Block, blocks_of, inline_codes
 from tests.docs.running import RUNNERS, Reader
 from tests.docs.settings import SETTINGS
 
@@ -39,6 +39,23 @@ def test_the_blocks_of_a_page_run_in_their_order(
                 RUNNERS[block.language](reader, block)
 
 
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("python", ">>> 1 + 1\n3\n"),
+        ("python", "assert 1 + 1 == 3\n"),
+        ("sh", "false\ntrue\n"),
+        ("sh", "fencepost rules lst\n"),
+        ("toml", "[source]\nformat = 'yaml'\n"),
+        ("json", '{"op": "insert", "id": 7, "condition": "price >"}\n'),
+    ],
+)
+def test_a_block_that_is_wrong_is_noticed(tmp_path: Path, language: str, text: str) -> None:
+    reader = Reader(tmp_path, lambda: None)
+    with pytest.raises(AssertionError):
+        RUNNERS[language](reader, Block("a page", 1, language, text))
+
+
 def test_what_is_not_run_is_still_there() -> None:
     for (page, start), why in NOT_RUN.items():
         assert why
@@ -53,7 +70,7 @@ def test_commands_and_files_that_a_page_names_exist(page: str) -> None:
     for code in told:
         words = code.split()
         if words[:1] == ["make"]:
-            assert set(takewhile_target(words[1:])) <= set(targets), f"{page}: {code}"
+            assert set(targets_of(words[1:])) <= set(targets), f"{page}: {code}"
         if words[:1] == ["fencepost"] and len(words) > 1:
             assert is_command(words[1:]), f"{page}: {code}"
         if re.fullmatch(r"(src|docs|tests|examples|benchmarks|tools)/[\w/.-]+", code):
@@ -62,7 +79,7 @@ def test_commands_and_files_that_a_page_names_exist(page: str) -> None:
             assert import_module(words[2]), f"{page}: {code}"
 
 
-def takewhile_target(words: list[str]) -> list[str]:
+def targets_of(words: list[str]) -> list[str]:
     """The targets of a make command, up to a comment or a variable."""
     return words[: next((place for place, word in enumerate(words) if not re.fullmatch(r"[a-z-]+", word)), len(words))]
 

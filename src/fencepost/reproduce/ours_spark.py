@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
 from fencepost.pipeline.requirements import missing_for_spark
-from fencepost.reproduce.figure import Check, Curve, Figure, Finding, Outcome, Panel
+from fencepost.reproduce.figure import Check, Curve, Figure, Finding, Kind, Outcome, Panel
 from fencepost.reproduce.timing import cpu_of, interleaved
 from fencepost.rules import Rules
 from fencepost.snapshot import Snapshot
@@ -63,7 +63,7 @@ def end_to_end(counts: Sequence[int], rows: int, moves: int, objects: int, round
                 taken = interleaved(
                     {f"{each}, {part}": run for each, plan in plans.items() for part, run in plan._asdict().items()},
                     rounds,
-                    lambda run: float(run()),  # type: ignore[arg-type]
+                    lambda run: cast(float, run()),
                 )
                 checks += watched.checks(f"{n:,} rules")
             for each in plans:
@@ -173,15 +173,12 @@ def _watching(spark: Any, path: Path, snapshot: Snapshot, objects: int, step: fl
 
 
 def _panel(title: str, y: str, curves: Measured) -> Panel:
-    kinds = {NOTHING: "model", BINS: "paper"}
+    kinds: dict[str, Kind] = {NOTHING: "model", BINS: "paper"}
     return Panel(
         title,
         "rules",
         y,
-        [
-            Curve(name, list(points), list(points.values()), kinds.get(name, "ours"))  # type: ignore[arg-type]
-            for name, points in curves.items()
-        ],
+        [Curve(name, list(points), list(points.values()), kinds.get(name, "ours")) for name, points in curves.items()],
         ratio_to=MATCH,
     )
 
