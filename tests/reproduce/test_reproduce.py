@@ -77,7 +77,7 @@ TINY: dict[str, dict[str, Any]] = {
     "ours-rules": {"counts": (100, 200), "searches": 40, "rounds": 1, "most_listed": 200, "most_compared": 100},
     "ours-matches": {"queries": 200, "matches": (1, 10), "answered": 400, "rounds": 1},
     "ours-spark": {
-        "counts": (100, 300),
+        "counts": (100,),
         "rows": 2000,
         "moves": 600,
         "objects": 50,
