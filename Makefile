@@ -18,6 +18,10 @@ $(VENV)/bench: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,bench]'
 	@touch $@
 
+$(VENV)/docs: $(VENV)/dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs]'
+	@touch $@
+
 setup: $(VENV)/dev ## create .venv and install fencepost with its tools (the others do this themselves)
 
 check: $(VENV)/dev ## lint, format, types, direction of imports
@@ -30,7 +34,7 @@ format: $(VENV)/dev ## format the code and apply safe fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: $(VENV)/dev ## tests, doctests and the README's code
+test: $(VENV)/dev ## tests, doctests and the code of the documentation
 	$(BIN)/pytest -n 2 -m "not system"
 
 test-system: $(VENV)/dev ## tests that need servers, such as PostgreSQL (tools/system-packages installs them)
@@ -56,11 +60,14 @@ kafka-stop: $(VENV)/dev ## end that broker
 figures: $(VENV)/dev ## every figure of the papers, ours beside them (FIGURES="--full" for the papers' own sizes)
 	$(BIN)/fencepost reproduce --out docs/figures --table docs/reproduction.md $(FIGURES)
 
+docs: $(VENV)/docs ## the documentation as a site: open site/index.html (a broken link is an error)
+	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going docs site
+
 demo: $(VENV)/dev ## a market and a city under a million rules, live on local Spark (DEMO="--once" ends by itself)
 	@$(BIN)/fencepost demo $(DEMO)
 
 clean: ## remove the virtual environment and everything generated
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup check format test test-system soak bench bench-spark figures kafka kafka-stop demo clean
+.PHONY: help setup check format test test-system soak bench bench-spark figures docs kafka kafka-stop demo clean

@@ -8,7 +8,7 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks.harness import Report, console, interleaved
 from benchmarks.spark_bands import joining
+from fencepost.reproduce.spark_plans import Moving, binned, frames, one_core, ready_answer, sums, write
+from fencepost.reproduce.timing import cpu_of
 from fencepost.rules import Rules
-from fencepost.spark import match, tune, watch
+from fencepost.spark import match, watch
 from fencepost.spark.bucket_state import BucketStore
 from fencepost.spark.buckets import METERS
 from fencepost.spark.watch import stepped_buckets, watched_frame
@@ -30,84 +31,15 @@ from fencepost.spark.watch import stepped_buckets, watched_frame
 ROWS = 1_000_000
 SAMPLED = 2_000
 ANSWER = "symbol string, price double, rule_ids array<bigint>"
-MOVES = "object bigint, at bigint, value double"
 BIN_WIDTHS = (6.25e-6, 1.25e-5, 2.5e-5, 5e-5, 1e-4)
 BOX_BIN_WIDTHS = {False: (2e-3, 4e-3, 8e-3), True: (4e-3, 8e-3, 1.6e-2)}
 """For small boxes, and for those with long sides."""
 
 
-def cpu_seconds() -> float:
-    """CPU seconds that this process and all its descendants have used so far."""
-    ticks: dict[int, int] = {}
-    children: dict[int, list[int]] = {}
-    for process in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            fields = Path("/proc", process, "stat").read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        ticks[int(process)] = sum(map(int, fields[11:15]))
-        children.setdefault(int(fields[1]), []).append(int(process))
-    total, open_ends = 0, [os.getpid()]
-    while open_ends:
-        process_id = open_ends.pop()
-        total += ticks.get(process_id, 0)
-        open_ends += children.get(process_id, [])
-    return total / os.sysconf("SC_CLK_TCK")
-
-
-def cpu_of(contestant: Callable[[], object]) -> float:
-    begin = cpu_seconds()
-    contestant()
-    return cpu_seconds() - begin
-
-
 def session(scratch: Path) -> Any:
     """A session on one core whose workers import what this process imports."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": "4g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.autoBroadcastJoinThreshold": "512m",
-        "spark.local.dir": str(scratch / "local"),
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-    }
-    builder = SparkSession.builder.master("local[1]").appName("fencepost benchmarks")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    tune(spark)
-    return spark
-
-
-def write(frame: Any) -> None:
-    """Compute every row and column, and keep nothing."""
-    frame.write.format("noop").mode("overwrite").save()
-
-
-def ready_answer(batches: Iterator[Any], mean: float) -> Iterator[Any]:
-    """A kernel that does nothing: every batch with an answer of the usual size that lies ready."""
-    rows = -1
-    for batch in batches:
-        if batch.num_rows != rows:
-            rows = batch.num_rows
-            offsets = (np.arange(rows + 1) * mean).astype(np.int32)
-            lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.arange(offsets[-1], dtype=np.int64)))
-        yield pa.RecordBatch.from_arrays([*batch.columns, lists], names=[*batch.schema.names, "rule_ids"])
-
-
-def frames(spark: Any, table: pa.Table, file: Path) -> tuple[Any, Any]:
-    """A table as a frame of one partition, and its first row likewise."""
-    pq.write_table(table, file)
-    pq.write_table(table.slice(0, 1), file.with_suffix(".one"))
-    read = spark.read.parquet
-    return read(str(file)).coalesce(1), read(str(file.with_suffix(".one"))).coalesce(1)
+    return one_core(scratch)
 
 
 def net(plans: Mapping[str, tuple[Any, Any]], rounds: int, warm: int = 3) -> tuple[dict[str, float], dict[str, float]]:
@@ -173,8 +105,8 @@ def against_joins(spark: Any, scratch: Path, rounds: int, n: int = 100_000) -> R
         w: interleaved({"bins": partial(write, binned(events, ranges, w))}, 1, cpu_of)["bins"] for w in BIN_WIDTHS
     }
     best = min(widths, key=lambda w: widths[w])
-    assert figures(binned(events, ranges, best)) == figures(match(events, snapshot, explode=True)), "another answer"
-    assert figures(plain(sample, ranges)) == figures(match(sample, snapshot, explode=True)), "another answer"
+    assert sums(binned(events, ranges, best)) == sums(match(events, snapshot, explode=True)), "another answer"
+    assert sums(plain(sample, ranges)) == sums(match(sample, snapshot, explode=True)), "another answer"
     plans = {
         "match, array": (match(events, snapshot), match(one, snapshot)),
         "match, exploded": (match(events, snapshot, explode=True), match(one, snapshot, explode=True)),
@@ -220,9 +152,7 @@ def against_joins_of_boxes(spark: Any, scratch: Path, rounds: int, long_sides: b
     snapshot = Rules.from_table(columns, ranges=ranges).compile(events.schema)
     widths = {w: cpu_of(partial(write, binned_boxes(events, boxes, w))) for w in BOX_BIN_WIDTHS[long_sides]}
     best = min(widths, key=lambda w: widths[w])
-    assert figures(binned_boxes(events, boxes, best)) == figures(match(events, snapshot, explode=True)), (
-        "another answer"
-    )
+    assert sums(binned_boxes(events, boxes, best)) == sums(match(events, snapshot, explode=True)), "another answer"
     plans = {
         "match": (match(events, snapshot, explode=True), match(one, snapshot, explode=True)),
         "binned join": (binned_boxes(events, boxes, best), binned_boxes(one, boxes, best)),
@@ -249,14 +179,6 @@ def binned_boxes(events: Any, boxes: Any, width: float) -> Any:
     return left.join(spread, ["bin_x", "bin_y"]).where(inside).select("id", "x", "y", "rule_id")
 
 
-def binned(events: Any, ranges: Any, width: float) -> Any:
-    """Pairs by an equality join on bins, what one would write by hand."""
-    spread = f"explode(sequence(cast(floor(lower / {width!r}) AS int), cast(floor(upper / {width!r}) AS int))) AS bin"
-    left = events.selectExpr("*", f"cast(floor(value / {width!r}) AS int) AS bin")
-    pairs = left.join(F.broadcast(ranges.selectExpr("*", spread)), "bin").where("value >= lower AND value < upper")
-    return pairs.select("id", "value", "rule_id")
-
-
 def plain(events: Any, ranges: Any) -> Any:
     """Pairs by the join on the ranges themselves, a nested loop."""
     pairs = events.join(F.broadcast(ranges), on=F.expr("value >= lower AND value < upper"))
@@ -271,37 +193,14 @@ def collected(events: Any, pairs: Any) -> Any:
     )
 
 
-def figures(pairs: Any) -> tuple[int, int, int]:
-    """Count and sums that tell two sets of pairs apart."""
-    count, rules, products = pairs.selectExpr("count(*)", "sum(rule_id)", "sum(rule_id * id)").first()
-    return count, rules, products
-
-
-class Watched:
-    """A stream of files, one per trigger, that a query watches."""
+class Watched(Moving):
+    """A stream of moves that a query watches."""
 
     def __init__(self, spark: Any, path: Path, rules: Any, objects: int) -> None:
-        self.path, self._files, self._objects = path, 0, objects
-        (path / "in").mkdir(parents=True)
-        source = spark.readStream.schema(MOVES).option("maxFilesPerTrigger", 1).parquet(f"{path}/in")
+        super().__init__(path, objects)
+        source = self.stream(spark)
         self.frame = watch(source, rules, object="object", time="at")
         self._given = watched_frame(source, rules, "object", "at", None, 32, "enter")
-        self._rng = np.random.default_rng(7)
-        self._places = self._rng.random(objects)
-
-    def put(self, rows: int, step: float) -> None:
-        """A file of moves, each about a step long."""
-        objects = np.resize(self._rng.permutation(self._objects), rows)
-        at = self._files * 10**9 + np.arange(rows)
-        moved = np.empty(rows)
-        for start in range(0, rows, self._objects):
-            own = objects[start : start + self._objects]
-            self._places[own] = np.clip(self._places[own] + self._rng.uniform(-2, 2, len(own)) * step, 0, 1)
-            moved[start : start + self._objects] = self._places[own]
-        draft = self.path / "in" / f".{self._files}"
-        pq.write_table(pa.table({"object": objects, "at": at, "value": moved}), draft)
-        draft.rename(self.path / "in" / f"{self._files}.parquet")
-        self._files += 1
 
     def start(self, frame: Any) -> Any:
         """Run a query on the files, which keeps nothing of what comes out."""
@@ -355,8 +254,7 @@ def watching(spark: Any, scratch: Path, n: int = 1_000_000, objects: int = 100_0
 
 def events_per_row(spark: Any, stream: Watched, n: int) -> float:
     """How much the last file tells."""
-    files = sorted((stream.path / "in").iterdir(), key=lambda file: int(file.stem))[-3::2]
-    frame = spark.read.parquet(*map(str, files))
+    frame = spark.read.parquet(*map(str, stream.files()[-3::2]))
     told = watch(frame, moving_rules(n).compile({"value": "double"}), object="object", time="at", first="silent")
     return float(told.count() / frame.count())
 

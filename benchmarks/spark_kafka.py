@@ -17,12 +17,14 @@ from pyspark.sql import functions as F  # noqa: N812
 from tools.kafka import Broker
 
 from benchmarks.harness import Report, console, interleaved
-from benchmarks.spark import ROWS, cpu_of, frames, keyed, session
+from benchmarks.spark import ROWS, keyed, session
 from fencepost.pipeline.connector import fetch_connector
 from fencepost.pipeline.file import PipelineFile, read_pipeline
 from fencepost.pipeline.operators import operate
 from fencepost.pipeline.sinks import sink_writer
 from fencepost.pipeline.sources import source_frames
+from fencepost.reproduce.spark_plans import frames
+from fencepost.reproduce.timing import cpu_of
 from fencepost.rules import Rules
 
 RULES = 100_000

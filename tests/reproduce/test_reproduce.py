@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from fencepost.errors import FencepostError
 from fencepost.indexes import CEI, LCI
 from fencepost.indexes.analysis import cei_constructs
-from fencepost.reproduce import Check, Figure, Finding, Outcome, bands, catalogue, cei, table
+from fencepost.reproduce import Check, Figure, Finding, Outcome, bands, catalogue, cei, ours_spark, table
 from fencepost.reproduce.catalogue import figures
 from fencepost.reproduce.command import reproduce
 from fencepost.reproduce.drawing import draw
@@ -76,6 +76,14 @@ TINY: dict[str, dict[str, Any]] = {
     "ours-bytes": {"counts": (100, 200), "objects": 5},
     "ours-rules": {"counts": (100, 200), "searches": 40, "rounds": 1, "most_listed": 200, "most_compared": 100},
     "ours-matches": {"queries": 200, "matches": (1, 10), "answered": 400, "rounds": 1},
+    "ours-spark": {
+        "counts": (100,),
+        "rows": 2000,
+        "moves": 600,
+        "objects": 50,
+        "rounds": 1,
+        "most_binned": 100,
+    },
 }
 EVERY = {figure.name: figure for figure in figures()}
 RUNNER = CliRunner()
@@ -103,14 +111,19 @@ def run(*arguments: str) -> Any:
 def test_the_figures_are_those_of_the_contract() -> None:
     contract = [f"cei-{n}" for n in range(14, 20)] + [f"acei-{n}" for n in range(5, 8)]
     contract += ["vci-6", "vci-7", "vcr-12", "vcr-13", *(f"bmq-{n}" for n in range(6, 10)), "bands-clusters"]
-    ours = ["ours-churn", "ours-bytes", "ours-rules", "ours-matches"]
+    ours = ["ours-churn", "ours-bytes", "ours-rules", "ours-matches", "ours-spark"]
     assert list(EVERY) == contract + ours == list(TINY)
     for figure in EVERY.values():
         assert set(figure.quick) == set(figure.full) == set(TINY[figure.name]), figure.name
 
 
 @pytest.mark.parametrize("name", TINY)
-def test_a_tiny_figure_agrees_with_its_closed_forms_and_draws_the_same_svg_twice(name: str, tmp_path: Path) -> None:
+def test_a_tiny_figure_agrees_with_its_closed_forms_and_draws_the_same_svg_twice(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "ours-spark":
+        request.getfixturevalue("spark")
+        monkeypatch.setattr(ours_spark, "WARM_UP", 0)
     figure = made_small(name)
     outcome = figure.measure(**figure.quick)
     assert outcome.failed == []
@@ -203,6 +216,25 @@ def test_without_matplotlib_nothing_is_measured_and_the_remedy_is_named(
     with pytest.raises(FencepostError, match=r'Run pip install "fencepost\[bench\]"'):
         reproduce(["cei-18"], tmp_path / "figures", full=True)
     assert not (tmp_path / "figures").exists()
+
+
+def test_a_figure_that_lacks_something_is_refused_by_name_and_skipped_among_all(
+    small: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))  # where there is no java
+    page = tmp_path / "reproduction.md"
+    for module in (catalogue, table):
+        monkeypatch.setattr(module, "figures", lambda: [made_small(small[0]), made_small("ours-spark")])
+    with pytest.raises(FencepostError, match=r"got ours-spark: no java; expected a JDK, 17 or newer\. Install one"):
+        reproduce(["ours-spark"], tmp_path / "figures")
+    assert not (tmp_path / "figures").exists()
+    result = run("--out", str(tmp_path / "figures"), "--table", str(page))
+    assert result.exit_code == 0, result.output
+    assert "ours-spark is skipped: got no java;" in result.stderr
+    assert not (tmp_path / "figures" / "ours-spark.json").exists()
+    assert "Not measured: ours-spark (got no java;" in page.read_text()
+    run(small[0], "--out", str(tmp_path / "figures"), "--table", str(page))
+    assert "ours-spark.svg" not in page.read_text()
 
 
 def test_a_table_that_would_miss_figures_is_refused_before_anything_is_measured(

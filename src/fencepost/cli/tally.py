@@ -76,9 +76,10 @@ class Tally:
         if not self._times:
             return [0] * bins
         times, ids = np.concatenate(self._times), np.concatenate(self._rules)
-        span = (float(times.min()), float(times.max()))
-        chosen = times if rule_id is None else times[ids == rule_id]
-        counts: list[int] = np.histogram(chosen, bins, span)[0].tolist()
+        # From the first event on: where all are of one instant, its microseconds are too large to be cut into parts.
+        since = times - times.min()
+        chosen = since if rule_id is None else since[ids == rule_id]
+        counts: list[int] = np.histogram(chosen, bins, (0.0, float(since.max())))[0].tolist()
         return counts
 
 

@@ -1,8 +1,6 @@
 """The command: starts everything, shows it, ends it, checks it."""
 
 import json
-import os
-import sys
 import tempfile
 import threading
 import time
@@ -161,26 +159,19 @@ def _session(folder: Path, console: Console) -> Iterator[_Starting]:
     """Local Spark, whose own words go to a file: the screen is for the demo."""
     for missing in missing_for_spark():
         raise missing
+    from fencepost.pipeline.sessions import stderr_to  # needs pyspark
+
     log = folder / "spark.log"
-    own = os.dup(2)
-    with log.open("wb") as file:
-        sys.stderr.flush()
-        os.dup2(file.fileno(), 2)
-    starting = _Starting(folder)
-    failed = False
     try:
-        yield starting
+        with stderr_to(log):
+            starting = _Starting(folder)
+            try:
+                yield starting
+            finally:
+                starting.result().stop()
     except Exception:
-        failed = True
+        console.print(f"Spark's last words:\n{log.read_text(errors='replace')[-2_000:]}", markup=False)
         raise
-    finally:
-        try:
-            starting.result().stop()
-        finally:
-            os.dup2(own, 2)
-            os.close(own)
-            if failed:
-                console.print(f"Spark's last words:\n{log.read_text(errors='replace')[-2_000:]}", markup=False)
 
 
 def _local_spark(folder: Path) -> Any:

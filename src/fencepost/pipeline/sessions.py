@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from fencepost.pipeline.file import PipelineFile
 from fencepost.pipeline.requirements import java_command
 from fencepost.spark import tune
 
-__all__ = ["make_session", "start_session", "tuned"]
+__all__ = ["make_session", "start_session", "stderr_to", "tuned"]
 
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -64,6 +64,24 @@ def start_session(name: str, master: str, given: Mapping[str, str]) -> Any:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+@contextlib.contextmanager
+def stderr_to(log: Path) -> Iterator[None]:
+    """Standard error goes to a file meanwhile, and that of a JVM which is started meanwhile for good.
+
+    Args:
+        log: the file to write.
+    """
+    own = os.dup(2)
+    with log.open("wb") as file:
+        sys.stderr.flush()
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(own, 2)
+        os.close(own)
 
 
 def tuned(spark: Any) -> Any:

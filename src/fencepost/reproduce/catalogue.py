@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fencepost.errors import FencepostError
-from fencepost.reproduce import acei, bands, bmq, cei, ours, vci
+from fencepost.reproduce import acei, bands, bmq, cei, ours, ours_spark, vci
 from fencepost.reproduce.figure import Figure
 
 __all__ = ["figures", "named"]
@@ -11,7 +11,7 @@ __all__ = ["figures", "named"]
 
 def figures() -> list[Figure]:
     """Every figure."""
-    return [figure for paper in (cei, acei, vci, bmq, bands, ours) for figure in paper.FIGURES]
+    return [figure for paper in (cei, acei, vci, bmq, bands, ours, ours_spark) for figure in paper.FIGURES]
 
 
 def named(names: Sequence[str]) -> list[Figure]:

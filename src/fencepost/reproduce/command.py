@@ -48,7 +48,7 @@ def run(names: list[str], out: Path, full: bool) -> list[dict[str, Any]]:
     from fencepost.reproduce.catalogue import named
     from fencepost.reproduce.drawing import draw, require_matplotlib
 
-    chosen = named(names)
+    chosen = _measurable(named(names), skip=not names)
     require_matplotlib()
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -73,6 +73,20 @@ def run(names: list[str], out: Path, full: bool) -> list[dict[str, Any]]:
             records.append(record)
             progress.advance(task)
     return records
+
+
+def _measurable(chosen: list[Figure], skip: bool) -> list[Figure]:
+    """The figures that this machine can measure; one that it cannot is skipped with the reason, or refused."""
+    able = []
+    for figure in chosen:
+        lacks = next(iter(figure.missing()), None)
+        if lacks is None:
+            able.append(figure)
+        elif skip:
+            typer.echo(f"{figure.name} is skipped: {lacks}", err=True)
+        else:
+            raise FencepostError(f"{figure.name}: {lacks.got}", lacks.expected, lacks.remedy)
+    return able
 
 
 def recorded(figure: Figure, outcome: Outcome, parameters: dict[str, Any], size: str) -> dict[str, Any]:

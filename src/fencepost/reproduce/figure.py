@@ -1,9 +1,11 @@
 """What a reproduced figure is: curves, checks against closed forms, and what became of each claim."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
+
+from fencepost.errors import FencepostError
 
 __all__ = ["Check", "Curve", "Figure", "Finding", "Kind", "Outcome", "Panel", "Parameters", "Verdict"]
 
@@ -114,6 +116,7 @@ class Figure:
         measure: makes the curves; takes the parameters by name.
         quick: parameters that take seconds.
         full: parameters of the paper's own size.
+        missing: says what the machine lacks for it.
     """
 
     name: str
@@ -124,3 +127,4 @@ class Figure:
     measure: Callable[..., Outcome]
     quick: Parameters
     full: Parameters
+    missing: Callable[[], Iterable[FencepostError]] = tuple

@@ -1,0 +1,109 @@
+"""Every block of the documentation runs, and every name in it exists."""
+
+import re
+from contextlib import nullcontext
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from fencepost.cli.app import app
+from tests.docs.blocks import PAGES, ROOT, Block, blocks_of, inline_codes
+from tests.docs.running import RUNNERS, Reader
+from tests.docs.settings import SETTINGS
+
+NOT_RUN = {
+    ("README.md", "make demo "): "tests/spark/test_demo.py runs the demo, and make test runs this",
+    ("docs/how-it-works.md", "window "): "a picture",
+}
+"""Blocks by page and beginning that nothing runs, with the reason."""
+DOCUMENTED = ("fencepost", "fencepost.spark", "fencepost.pipeline", "fencepost.indexes")
+
+
+def reason_not_to_run(page: str, text: str) -> str | None:
+    return next((why for (place, start), why in NOT_RUN.items() if place == page and text.startswith(start)), None)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)])
+def test_the_blocks_of_a_page_run_in_their_order(
+    page: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    reader = Reader(tmp_path, lambda: request.getfixturevalue("spark"))
+    with SETTINGS[page](reader) if page in SETTINGS else nullcontext():
+        for block in blocks_of(page):
+            if reason_not_to_run(page, block.text) is None:
+                assert block.language in RUNNERS, f"{block}: nothing runs it; write it in {', '.join(RUNNERS)}"
+                RUNNERS[block.language](reader, block)
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("python", ">>> 1 + 1\n3\n"),
+        ("python", "assert 1 + 1 == 3\n"),
+        ("sh", "false\ntrue\n"),
+        ("sh", "fencepost rules lst\n"),
+        ("toml", "[source]\nformat = 'yaml'\n"),
+        ("json", '{"op": "insert", "id": 7, "condition": "price >"}\n'),
+    ],
+)
+def test_a_block_that_is_wrong_is_noticed(tmp_path: Path, language: str, text: str) -> None:
+    reader = Reader(tmp_path, lambda: None)
+    with pytest.raises(AssertionError):
+        RUNNERS[language](reader, Block("a page", 1, language, text))
+
+
+def test_what_is_not_run_is_still_there() -> None:
+    for (page, start), why in NOT_RUN.items():
+        assert why
+        assert [block for block in blocks_of(page) if block.text.startswith(start)], (page, start)
+    assert set(SETTINGS) <= set(PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_and_files_that_a_page_names_exist(page: str) -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    told = [*inline_codes(page), *(line for block in blocks_of(page) for line in block.text.splitlines())]
+    for code in told:
+        words = code.split()
+        if words[:1] == ["make"]:
+            assert set(targets_of(words[1:])) <= set(targets), f"{page}: {code}"
+        if words[:1] == ["fencepost"] and len(words) > 1:
+            assert is_command(words[1:]), f"{page}: {code}"
+        if re.fullmatch(r"(src|docs|tests|examples|benchmarks|tools)/[\w/.-]+", code):
+            assert (ROOT / code).exists(), f"{page}: {code}"
+        if re.fullmatch(r"python -m (benchmarks|tests|tools)[\w. -]*", code):
+            assert import_module(words[2]), f"{page}: {code}"
+
+
+def targets_of(words: list[str]) -> list[str]:
+    """The targets of a make command, up to a comment or a variable."""
+    return words[: next((place for place, word in enumerate(words) if not re.fullmatch(r"[a-z-]+", word)), len(words))]
+
+
+def is_command(words: list[str]) -> bool:
+    """Whether a command line begins with a subcommand, an option, or a word for any."""
+    known: Any = typer.main.get_command(app)
+    for word in words:
+        if word.startswith("-") or word.isupper():
+            return True
+        if not hasattr(known, "commands"):
+            return True
+        if word not in known.commands:
+            return False
+        known = known.commands[word]
+    return True
+
+
+def test_the_reference_has_every_public_name_and_no_other() -> None:
+    text = (ROOT / "docs" / "api.md").read_text()
+    listed: dict[str, set[str]] = {}
+    for place, name in re.findall(r"currentmodule:: (\S+)|auto(?:class|function|exception):: (\S+)", text):
+        if place:
+            current = listed.setdefault(place, set())
+        else:
+            current.add(name)
+    assert listed == {package: set(import_module(package).__all__) for package in DOCUMENTED}
