@@ -1,6 +1,7 @@
 """Shards: every position in one part, every rule in all parts that it can hold in, versions in parts."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 import fencepost as fp
 from fencepost.errors import FencepostError
-from fencepost.snapshot import ShardPlan, Snapshot, VersionDirectory, parts_of, plan_shards, routing, rule_masks
+from fencepost.snapshot import ShardPlan, VersionDirectory, parts_of, plan_shards, routing, rule_masks
 from fencepost.snapshot.shards import MOST_SHARDS, Lane
 from tests.test_snapshot import KEYS, STRINGS, TYPES, Box, boxes, compiled, rows, table_of
 
@@ -48,7 +49,7 @@ shapes = st.lists(
 )
 
 
-def cells_of(plan: ShardPlan, snapshot: Snapshot, table: Any) -> Any:
+def cells_of(plan: ShardPlan, table: Any) -> Any:
     """The cell of each row of a table."""
     route = routing(plan)
     lanes = route.lanes([None] * len(table) if plan.key is None else table[plan.key].to_pylist())
@@ -67,7 +68,7 @@ def test_a_row_finds_in_its_part_what_it_finds_in_the_whole(
     if learnt:
         plan = plan_shards(snapshot, learnt)
         assert ShardPlan.from_json(json.loads(json.dumps(plan.as_json()))) == plan
-    at = routing(plan).part[cells_of(plan, snapshot, table)]
+    at = routing(plan).part[cells_of(plan, table)]
     parts = list(parts_of(snapshot, plan))
     whole, found = snapshot.match(table).sets(), [part.match(table).sets() for part in parts]
     assert [found[part][row] for row, part in enumerate(at.tolist())] == whole
@@ -91,7 +92,7 @@ def test_a_move_visits_every_part_with_a_rule_on_its_way(
     """A rule that a move can enter, leave or jump over is in some part that is told, for one of them to report."""
     snapshot, route = compiled(rules), routing(plan)
     before, after = (table_of([pair[side] for pair in drawn]) for side in (0, 1))
-    starts, ends = (cells_of(plan, snapshot, table) for table in (before, after))
+    starts, ends = (cells_of(plan, table) for table in (before, after))
     masks = np.concatenate([rule_masks(plan, layer) for layer in snapshot.layers])
     visited, between = (route.visits(starts, ends, between=between) for between in (False, True))
     alone = route.visits(np.full(len(drawn), -1), ends, between=True)
@@ -194,8 +195,6 @@ def test_versions_are_published_in_parts_that_share_what_has_not_changed(tmp_pat
 
 
 def test_a_book_publishes_parts_too_and_old_ones_are_collected(tmp_path: Path) -> None:
-    from datetime import timedelta
-
     book, directory = fp.RuleBook(f"sqlite:///{tmp_path}/rules.db"), VersionDirectory(tmp_path / "published")
     for id in range(30):
         book.add(id, f"symbol = 'S{id}' AND price > {id}")
@@ -219,9 +218,7 @@ def test_refusals(tmp_path: Path) -> None:
             rules.publish(tmp_path / "new", shards=wrong)  # type: ignore[arg-type]
     assert not (tmp_path / "new").exists()
     rules.publish(tmp_path / "plain")
-    with pytest.raises(
-        FencepostError, match=r"shards=2 for .*plain, which was first published without; .* new directory"
-    ):
+    with pytest.raises(FencepostError, match=r"shards=2 for .*plain, which was first published without; "):
         rules.publish(tmp_path / "plain", shards=2)
     rules.publish(tmp_path / "parted", shards=2)
     with pytest.raises(FencepostError, match=r"got shards=3 for .*; expected shards=2, with which it was first"):
@@ -231,7 +228,7 @@ def test_refusals(tmp_path: Path) -> None:
         fp.Rules().publish(tmp_path / "empty", {"price": "double"}, shards=2)
     fp.Rules().publish(tmp_path / "later", {"price": "double", "symbol": "string"}, shards=2)
     assert VersionDirectory(tmp_path / "later").shards() == ShardPlan(2, "symbol", None, ())
-    with pytest.raises(FencepostError, match="version 1 of .*plain without its parts"):
+    with pytest.raises(FencepostError, match=r"version 1 of .*plain without its parts"):
         VersionDirectory(tmp_path / "plain").load_part(1, 0)
 
 

@@ -36,6 +36,8 @@ class Head(NamedTuple):
     """How many are in force."""
     detected: int
     """Bits of `DETECTS`: every kind that some rule in force detects."""
+    columns: tuple[str, ...]
+    """Attributes and keys that some rule uses."""
     expires: Int64s
     """The instants at which rules expire, ascending, in microseconds since 1970 UTC."""
 
@@ -45,7 +47,7 @@ class Head(NamedTuple):
         rows = snapshot.in_force
         detects, expires = snapshot.rules.detects[rows], snapshot.rules.expires[rows]
         detected = int(np.bitwise_or.reduce(detects, initial=0))
-        return cls(len(rows), detected, np.unique(expires[expires != NEVER]))
+        return cls(len(rows), detected, (*snapshot.types, *snapshot.keys), np.unique(expires[expires != NEVER]))
 
     def save(self, path: Path, parts: Sequence[str] = ()) -> str:
         """Write it as a new directory; its digest.
@@ -54,14 +56,15 @@ class Head(NamedTuple):
             path: where.
             parts: digests of the parts, where nothing else says which they are.
         """
-        header = {"rules": self.rules, "detected": self.detected, "parts": list(parts)}
+        header = {"rules": self.rules, "detected": self.detected, "columns": self.columns, "parts": list(parts)}
         return store.write(path, header, {"expires": self.expires}, {})
 
     @classmethod
     def load(cls, path: Path) -> "Head":
         """What `save` wrote."""
         stored = store.read(path, verify=True)
-        return cls(stored.header["rules"], stored.header["detected"], stored.arrays["expires"])
+        header = stored.header
+        return cls(header["rules"], header["detected"], tuple(header["columns"]), stored.arrays["expires"])
 
 
 def parts_of(snapshot: Snapshot, plan: ShardPlan, saved: Path | None = None) -> Iterator[Snapshot]:

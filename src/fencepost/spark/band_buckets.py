@@ -30,7 +30,7 @@ from fencepost.spark.packing import CLOCK, MOST_ROWS, VERSION, packed_bytes, pac
 from fencepost.spark.state_head import check_head, state_head
 from fencepost.spark.stepping import instant_of, keep_late, last_snapshot, version_in_force
 from fencepost.spark.watch_task import OBJECT, TIME
-from fencepost.spark.worker import Source
+from fencepost.spark.worker import Source, snapshot_at
 
 __all__ = [
     "BAND_STATE",
@@ -196,7 +196,11 @@ def band_step(key: tuple[Any, ...], frames: Iterable[Any], state: Any, task: Ban
     rows, markers = _unpacked(frames)
     before = _State(*state.get) if state.exists else None
     held, newest = None if before is None else before.version, max(markers[VERSION], default=None)
-    claim = version_in_force(task, held, newest, "bands", lambda snapshot: refuse_columns(snapshot, task))
+
+    def check(version: int) -> None:
+        refuse_columns(snapshot_at(task.source, version), task)
+
+    claim = version_in_force(task, held, newest, "bands", check)
     found = []
     rules = _at(task, claim.version)
     if before is not None and before.version != claim.version:
