@@ -24,7 +24,7 @@ from benchmarks.spark_bands import joining
 from fencepost.rules import Rules
 from fencepost.spark import match, tune, watch
 from fencepost.spark.bucket_state import BucketStore
-from fencepost.spark.buckets import METERS
+from fencepost.spark.packing import METERS
 from fencepost.spark.watch import stepped_buckets, watched_frame
 
 ROWS = 1_000_000
@@ -394,7 +394,7 @@ def small_triggers(spark: Any, scratch: Path, objects: int = 100_000, triggers: 
     return report
 
 
-def idle_step(bucket: int, packed: Any, store: BucketStore, task: Any) -> dict[str, Any]:
+def idle_step(bucket: int, packed: Any, store: BucketStore, task: Any) -> list[dict[str, Any]]:
     """A kernel that does nothing: reads its rows, keeps its state, has no event."""
     del bucket, task
     list(packed)
@@ -404,7 +404,7 @@ def idle_step(bucket: int, packed: Any, store: BucketStore, task: Any) -> dict[s
         store.append(head, 0, b"")
     else:
         store.rewrite(head, store.base())
-    return {"payload": None, **{name: int(name == "late") for name in METERS}}
+    return [{"payload": None, **{name: int(name == "late") for name in METERS}}]
 
 
 def run(full: bool) -> list[Report]:

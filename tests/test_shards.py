@@ -165,7 +165,8 @@ def ids_of(directory: VersionDirectory, version: int, parts: int) -> set[int]:
 
 def test_versions_are_published_in_parts_that_share_what_has_not_changed(tmp_path: Path) -> None:
     rules = keyed_rules({f"S{number}": 50 for number in range(40)})
-    ticks = {"symbol": [f"S{n % 40}" for n in range(400)], "price": np.linspace(0, 1000, 400)}
+    symbols = [f"S{n % 40}" for n in range(400)]
+    ticks = {"symbol": symbols, "price": np.linspace(0, 1000, 400)}
     directory = VersionDirectory(tmp_path)
     assert rules.publish(tmp_path, shards=4) == 1
     rules.remove(7)
@@ -180,7 +181,7 @@ def test_versions_are_published_in_parts_that_share_what_has_not_changed(tmp_pat
         whole, head = directory.load(version), directory.head(version)
         assert ids_of(directory, version, 4) == set(whole.rules.ids[whole.in_force].tolist())
         assert (head.rules, head.detected, len(head.expires)) == (len(whole), 1, 0)
-        at = routing(plan).part[routing(plan).lanes(ticks["symbol"])]
+        at = routing(plan).part[routing(plan).lanes(symbols)]
         found = [directory.load_part(version, part).match(ticks).sets() for part in range(4)]
         assert [found[part][row] for row, part in enumerate(at.tolist())] == whole.match(ticks).sets()
         assert all(directory.load_part(version, part).paused == whole.paused for part in range(4))

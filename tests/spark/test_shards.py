@@ -1,6 +1,8 @@
 """match and watch with shards against the same without, event by event: batch, stream, live rules, skew."""
 
+import random
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,20 @@ import pytest
 
 import fencepost as fp
 from fencepost.errors import FencepostError
+from fencepost.events import event_schema
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import ShardPlan, VersionDirectory, routing
 from fencepost.snapshot.shards import Lane
-from fencepost.spark import match
+from fencepost.spark import bucket_state, match
+from fencepost.spark.buckets import step
+from fencepost.spark.moves import moved_batch, tell_moves
+from fencepost.spark.packing import CLOCK, ROWS, VERSION, packed_bytes, packed_table
 from fencepost.spark.routing import part_column
+from fencepost.spark.watch_task import OBJECT, TIME, WatchTask
+from fencepost.spark.worker import Published, Shards, held_sources
+from tests.spark.test_bucket_state import Kept
 from tests.spark.test_match import SCHEMA, conditions_of, pairs, rows_of
+from tests.spark.test_watch import EPOCH
 
 CUTS = {
     "price": ("double", [-3.0, 0.0, 2.25, float("inf")]),
@@ -66,7 +76,7 @@ def rules() -> fp.Rules:
     return fp.Rules.from_dicts({"id": id * 7, "condition": text} for id, text in enumerate(conditions_of(60, 2)))
 
 
-def test_match_in_parts_is_match(spark: Any, events: Any, rules: fp.Rules, tmp_path: Path) -> None:
+def test_match_in_parts_is_match(events: Any, rules: fp.Rules, tmp_path: Path) -> None:
     whole = pairs(match(events, rules))
     assert len(whole) > 500
     wide = match(events, rules, shards=3)
@@ -149,3 +159,125 @@ def test_match_refuses_parts_that_the_directory_does_not_have(events: Any, rules
         match(events, tmp_path / "parted", shards=2)
     with pytest.raises(FencepostError, match=r"got shards=65; expected a whole number from 1 to 64"):
         match(events, rules, shards=65)
+
+
+# -- watch: one bucket and its parts, in this process, against one monitor -----------------------------------
+
+TYPES = {"x": AttributeType.parse("double"), "y": AttributeType.parse("double")}
+TIMES = pa.timestamp("us", tz="UTC")
+
+
+def watch_task(directory: Path, shards: int, **chosen: Any) -> WatchTask:
+    plan = VersionDirectory(directory).shards()
+    assert plan is not None
+    parts = Shards(plan, tuple(Published(str(directory), part) for part in range(shards)))
+    task = WatchTask(
+        Published(str(directory)), 1, True, (), (("x", "double"), ("y", "double")), ("zone",), ("sequence",), "string",
+        "timestamp", 1, "enter", timedelta(seconds=40), None, None, event_schema(pa.string(), TIMES, TYPES), parts,
+    )  # fmt: skip
+    return task._replace(**chosen)
+
+
+def a_rule(rng: random.Random, keyed: float) -> dict[str, Any]:
+    """Any condition over two attributes and a key, of which one is in most rules."""
+    low, width = rng.randrange(-2, 20), rng.randrange(1, 6)
+    ranges = rng.choice(
+        [
+            f"x >= {low} AND x < {low + width}",
+            f"x > {low}",
+            f"x <= {low}",
+            f"x BETWEEN {low} AND {low + width} AND y BETWEEN {low / 2} AND {low / 2 + width}",
+            f"(x = {low} OR y BETWEEN {low} AND {low + 1})",
+            f"y < {low}",
+        ]
+    )
+    zone = rng.choice(["a", "a", "a", "b", "c", "d"])
+    condition = f"zone = '{zone}' AND {ranges}" if rng.random() < keyed else ranges
+    if rng.random() < 0.1:
+        condition += f" OR zone = '{rng.choice('abc')}' AND x < 2"
+    return {
+        "condition": condition,
+        "detect": rng.choice(["enter,exit", "enter,exit,cross", "enter,exit,cross,inside", "cross"]),
+        "initial": rng.random() < 0.5,
+        "expires": EPOCH + timedelta(seconds=rng.randrange(400)) if rng.random() < 0.15 else None,
+        "enabled": rng.random() < 0.9,
+    }
+
+
+def some_rows(rng: random.Random, second: int) -> pa.Table:
+    count = rng.choice([1, 20, 200])
+
+    def some(value: Any) -> Any:
+        return None if rng.random() < 0.15 else value
+
+    columns = {
+        OBJECT: pa.array([some(f"o{rng.randrange(40)}") for _ in range(count)], pa.string()),
+        TIME: pa.array([EPOCH + timedelta(seconds=second + rng.randrange(-8, 12)) for _ in range(count)], TIMES),
+        "sequence": pa.array([some(number) for number in range(count)], pa.int64()),
+        "x": pa.array([some(rng.randrange(-3, 24) / 1.0) for _ in range(count)], pa.float64()),
+        "y": pa.array([some(rng.choice([rng.randrange(24) / 2, float("nan")])) for _ in range(count)], pa.float64()),
+        "zone": pa.array([some(rng.choice("aaabcde")) for _ in range(count)], pa.string()),
+    }
+    return pa.table(columns)
+
+
+@pytest.mark.parametrize(
+    ("shards", "keyed", "first", "late_timeout"),
+    [(4, 0.9, "enter", 40), (3, 0.0, "silent", 40), (7, 0.5, "enter", None), (1, 0.9, "enter", 40)],
+)
+def test_parts_tell_what_one_monitor_tells(
+    tmp_path: Path, shards: int, keyed: float, first: Any, late_timeout: int | None
+) -> None:
+    """Rules are added, edited, paused, removed and expire; keys change, rows are late, objects go silent."""
+    rng = random.Random(f"{shards} {keyed}")  # noqa: S311
+    rules = fp.Rules()
+    for id in range(60):
+        rules.add(id, **{**a_rule(rng, keyed), "enabled": True})
+    rules.publish(tmp_path, {"x": "double", "y": "double", "zone": "string"}, shards=shards)
+    directory = VersionDirectory(tmp_path)
+    timeout = None if late_timeout is None else timedelta(seconds=late_timeout)
+    monitor = fp.Monitor(
+        directory.load(), object=OBJECT, time=TIME, sequence="sequence", first=first, timeout=timeout
+    )
+    task, store = watch_task(tmp_path, shards, first=first, timeout=timeout), Kept(appends=True)
+    expected: list[pa.Table] = []
+    told: list[pa.Table] = []
+    marker = 1
+    for second in range(0, 400, 10):
+        packed: list[tuple[int, int, bytes]] = [(VERSION, marker, b"")] if marker else []
+        marker = 0
+        if rng.random() < 0.4 and second:
+            for _ in range(rng.choice([1, 1, 10])):
+                id = rng.randrange(80)
+                if id in rules and rng.random() < 0.3:
+                    rules.remove(id)
+                elif id in rules:
+                    rules.replace(id, **a_rule(rng, keyed))
+                else:
+                    rules.add(id, **a_rule(rng, keyed))
+            packed.append((VERSION, rules.publish(tmp_path), b""))
+            expected.append(monitor.follow(directory.load()))
+        if rng.random() < 0.3 and second:
+            now = EPOCH + timedelta(seconds=second)
+            packed.append((CLOCK, AttributeType.parse("timestamp").encode_one(now) or 0, b""))
+            expected.append(monitor.advance(now))
+        if rng.random() < 0.9:
+            rows = some_rows(rng, second)
+            packed.append((ROWS, 0, packed_bytes(rows)))
+            expected.append(monitor.update(rows))
+        if rng.random() < 0.3:
+            bucket_state.warm_monitors.clear()
+        moved = step(0, packed, store, task)
+        for stepped in tell_moves([moved_batch(moved)], task):
+            told += [packed_table(payload) for payload in stepped["payload"].to_pylist() if payload is not None]
+        assert _facts(told) == _facts(expected), second
+    events = pa.concat_tables(table for table in expected if len(table))
+    assert len(events) > 1000
+    assert {"expired", "edited", "removed", "paused", "initial"} <= set(events["reason"].to_pylist())
+    assert set(events["detect"].to_pylist()) == {"enter", "exit", "cross", "inside"}
+    mapped = [source for source, _ in held_sources() if source == Published(str(tmp_path))]
+    assert not mapped, "nobody has loaded the whole"
+
+
+def _facts(tables: list[pa.Table]) -> Counter[str]:
+    return Counter(str(row) for table in tables for row in table.to_pylist())

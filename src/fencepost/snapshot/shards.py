@@ -156,10 +156,12 @@ class Routing:
         else:
             return np.full(count, self.everywhere, np.uint64)
         if plan.attribute not in boxes.attributes:
-            return self._spans[self._starts[lanes], self._starts[lanes + 1] - 1]
+            whole: UInt64s = self._spans[self._starts[lanes], self._starts[lanes + 1] - 1]
+            return whole
         place = boxes.attributes.index(plan.attribute)
         firsts, lasts = (self.cells(lanes, ends[:, place]) for ends in (boxes.firsts, boxes.lasts))
-        return self._spans[firsts, lasts]
+        met: UInt64s = self._spans[firsts, lasts]
+        return met
 
 
 @lru_cache(maxsize=8)

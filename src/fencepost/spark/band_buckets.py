@@ -25,8 +25,7 @@ from fencepost.monitor.layers import Layers
 from fencepost.monitor.state_file import side_of, table_of
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import DETECTS, Snapshot, Table
-from fencepost.spark.buckets import METERS
-from fencepost.spark.packing import CLOCK, MOST_ROWS, VERSION, packed_bytes, packed_table
+from fencepost.spark.packing import CLOCK, METERS, MOST_ROWS, VERSION, packed_bytes, packed_table
 from fencepost.spark.state_head import check_head, state_head
 from fencepost.spark.stepping import instant_of, keep_late, last_snapshot, version_in_force
 from fencepost.spark.watch_task import OBJECT, TIME

@@ -1,4 +1,4 @@
-"""The part that a row goes to, as an expression of Spark SQL: the same numbers as `fencepost.snapshot.routing` gives."""
+"""The part that a row goes to, as an expression of Spark SQL: the number that `fencepost.snapshot.routing` gives."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil

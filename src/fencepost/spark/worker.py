@@ -151,9 +151,11 @@ def version_of_task(source: Source, planned: int, follow: bool, shards: Shards |
     return Claims(source.versions).claim(batch, lambda: newest_usable(source, check=usable_parts(source, shards)))
 
 
-def usable_parts(source: Published, shards: Shards | None) -> Callable[[int], object] | None:
+def usable_parts(source: Source, shards: Shards | None) -> Callable[[int], object] | None:
     """Refuses a version of which some part does not load; None where rules are not in parts."""
-    return None if shards is None else partial(source.versions.check_parts, plan=shards.plan)
+    if shards is None or not isinstance(source, Published):
+        return None
+    return partial(source.versions.check_parts, plan=shards.plan)
 
 
 def newest_usable(
