@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from fencepost.events import event_schema
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import ShardPlan, VersionDirectory, routing
 from fencepost.snapshot.shards import Lane
-from fencepost.spark import bucket_state, match
+from fencepost.spark import bucket_state, match, read_state, save_state, watch
 from fencepost.spark.buckets import step
 from fencepost.spark.moves import moved_batch, tell_moves
 from fencepost.spark.packing import CLOCK, ROWS, VERSION, packed_bytes, packed_table
@@ -25,7 +26,9 @@ from fencepost.spark.watch_task import OBJECT, TIME, WatchTask
 from fencepost.spark.worker import Published, Shards, held_sources
 from tests.spark.test_bucket_state import Kept
 from tests.spark.test_match import SCHEMA, conditions_of, pairs, rows_of
-from tests.spark.test_watch import EPOCH
+from tests.spark.test_watch import EPOCH, Stream, facts, ids, of_monitor, traffic
+from tests.spark.test_watch import SCHEMA as TRAFFIC
+from tests.spark.test_watch import rules_of as watch_rules
 
 CUTS = {
     "price": ("double", [-3.0, 0.0, 2.25, float("inf")]),
@@ -200,7 +203,7 @@ def a_rule(rng: random.Random, keyed: float) -> dict[str, Any]:
         "detect": rng.choice(["enter,exit", "enter,exit,cross", "enter,exit,cross,inside", "cross"]),
         "initial": rng.random() < 0.5,
         "expires": EPOCH + timedelta(seconds=rng.randrange(400)) if rng.random() < 0.15 else None,
-        "enabled": rng.random() < 0.9,
+        "enabled": rng.random() < 0.7,
     }
 
 
@@ -236,16 +239,12 @@ def test_parts_tell_what_one_monitor_tells(
     rules.publish(tmp_path, {"x": "double", "y": "double", "zone": "string"}, shards=shards)
     directory = VersionDirectory(tmp_path)
     timeout = None if late_timeout is None else timedelta(seconds=late_timeout)
-    monitor = fp.Monitor(
-        directory.load(), object=OBJECT, time=TIME, sequence="sequence", first=first, timeout=timeout
-    )
+    monitor = fp.Monitor(directory.load(), object=OBJECT, time=TIME, sequence="sequence", first=first, timeout=timeout)
     task, store = watch_task(tmp_path, shards, first=first, timeout=timeout), Kept(appends=True)
-    expected: list[pa.Table] = []
-    told: list[pa.Table] = []
-    marker = 1
+    whole: list[pa.Table] = []
     for second in range(0, 400, 10):
-        packed: list[tuple[int, int, bytes]] = [(VERSION, marker, b"")] if marker else []
-        marker = 0
+        packed: list[tuple[int, int, bytes]] = [] if second else [(VERSION, 1, b"")]
+        expected: list[pa.Table] = []
         if rng.random() < 0.4 and second:
             for _ in range(rng.choice([1, 1, 10])):
                 id = rng.randrange(80)
@@ -268,10 +267,10 @@ def test_parts_tell_what_one_monitor_tells(
         if rng.random() < 0.3:
             bucket_state.warm_monitors.clear()
         moved = step(0, packed, store, task)
-        for stepped in tell_moves([moved_batch(moved)], task):
-            told += [packed_table(payload) for payload in stepped["payload"].to_pylist() if payload is not None]
-        assert _facts(told) == _facts(expected), second
-    events = pa.concat_tables(table for table in expected if len(table))
+        stepped = [row["payload"] for batch in tell_moves([moved_batch(moved)], task) for row in batch.to_pylist()]
+        assert _facts(map(packed_table, filter(None, stepped))) == _facts(expected), second
+        whole += expected
+    events = pa.concat_tables(table for table in whole if len(table))
     assert len(events) > 1000
     assert {"expired", "edited", "removed", "paused", "initial"} <= set(events["reason"].to_pylist())
     assert set(events["detect"].to_pylist()) == {"enter", "exit", "cross", "inside"}
@@ -279,5 +278,78 @@ def test_parts_tell_what_one_monitor_tells(
     assert not mapped, "nobody has loaded the whole"
 
 
-def _facts(tables: list[pa.Table]) -> Counter[str]:
+def _facts(tables: Iterable[pa.Table]) -> Counter[str]:
     return Counter(str(row) for table in tables for row in table.to_pylist())
+
+
+# -- watch on Spark ------------------------------------------------------------------------------------------
+
+NAMED: Any = {"object": "vehicle", "time": "ts", "sequence": "seq"}
+
+
+def test_a_batch_frame_in_parts_tells_what_a_monitor_tells(spark: Any) -> None:
+    table, rules = traffic(1500, 1), watch_rules(2)
+    patience = timedelta(seconds=20)
+    expected = fp.Monitor(rules, timeout=patience, **NAMED).update(table)
+    frame = spark.createDataFrame(table.to_pandas(), TRAFFIC).repartition(3)
+    events = watch(frame, rules, timeout=patience, buckets=5, shards=4, **NAMED)
+    assert facts(events) == of_monitor(expected)
+    assert expected.num_rows > 1000
+    assert events.schema == watch(frame, rules, **NAMED).schema
+    silent = watch(frame, rules, first="silent", shards=2, **NAMED)
+    assert ids(silent) == sorted(fp.Monitor(rules, first="silent", **NAMED).update(table)["event_id"].to_pylist())
+
+
+def test_a_stream_in_parts_goes_on_after_a_restart_and_follows_rules(spark: Any, tmp_path: Path) -> None:
+    """Every turn is a new query on the same checkpoint; rules change and time comes between them."""
+    rules, published, patience = watch_rules(5, count=40), tmp_path / "published", timedelta(seconds=30)
+    rules.publish(published, shards=3)
+    stream = Stream(
+        spark, tmp_path / "stream", published, buckets=3, shards=3, timeout=patience, observe="watch",
+        late=tmp_path / "late",
+    )  # fmt: skip
+    directory = VersionDirectory(published)
+    monitor = fp.Monitor(directory.load(), timeout=patience, **NAMED)
+    expected, figures = [], []
+    for turn in range(3):
+        part = traffic(200, turn, start=turn * 50)
+        if turn:
+            rules.remove(turn)
+            rules.replace(turn + 10, "x < 4 AND zone = 'a'", detect="enter,exit", initial=True)
+            rules.replace(turn + 15, "x < 4", detect="enter,exit", enabled=False)
+            rules.add(100 + turn, f"x > {turn}", detect="enter,exit,cross", initial=True)
+            rules.publish(published)
+            expected.append(monitor.follow(directory.load()))
+            directory.tick(EPOCH + timedelta(seconds=turn * 60))
+            expected.append(monitor.advance(EPOCH + timedelta(seconds=turn * 60)))
+        stream.put(part)
+        expected.append(monitor.update(part))
+        figures += [report["observedMetrics"]["watch"] for report in stream.run().recentProgress]
+    told = pa.concat_tables(expected)
+    assert facts(stream.told()) == of_monitor(told)
+    versions = Counter(row["snapshot_version"] for row in stream.told().collect())
+    assert versions == Counter(told["snapshot_version"].to_pylist())
+    assert {"removed", "edited", "paused", "initial", "expired"} <= set(told["reason"].to_pylist())
+    counters = monitor.counters
+    for name, figure in {"rows": 600, "late": counters["late"], "null_rows": counters["null"]}.items():
+        assert sum(each[name] or 0 for each in figures) == figure > 0
+    for kind, count in counters["events"].items():
+        assert sum(each[kind] or 0 for each in figures) == count > 0
+    assert (figures[-1]["version"], figures[-1]["rules"]) == (3, len(directory.load()))
+
+    state = read_state(spark, tmp_path / "stream" / "checkpoint")
+    seed = tmp_path / "seed"
+    save_state(state, seed, published, object="object", time="time", buckets=4, shards=3)
+    seeded = Stream(spark, tmp_path / "seeded", published, buckets=4, shards=3, seed=seed, timeout=patience)
+    last = traffic(100, 9, start=200)
+    seeded.put(last)
+    seeded.run()
+    assert ids(seeded.told()) == sorted(monitor.update(last)["event_id"].to_pylist())
+    assert directory.leased() >= {3}
+
+
+def test_watch_refuses_parts_that_the_directory_does_not_have(spark: Any, tmp_path: Path) -> None:
+    watch_rules(1).publish(tmp_path)
+    frame = spark.createDataFrame(traffic(10, 1).to_pandas(), TRAFFIC)
+    with pytest.raises(FencepostError, match=r"got shards=2 and .*, which was published without; "):
+        watch(frame, tmp_path, shards=2, **NAMED)
