@@ -54,9 +54,7 @@ def changed_rules(
     there = new_rows >= 0
     if elsewhere is not None and not (there | paused).all():
         there |= ~paused & elsewhere(ids)
-    reasons = np.where(
-        there, REASON_CODES["edited"], np.where(paused, REASON_CODES["paused"], REASON_CODES["removed"])
-    )
+    reasons = np.where(there, REASON_CODES["edited"], np.where(paused, REASON_CODES["paused"], REASON_CODES["removed"]))
     found = joined(
         [
             found_of(pairs, kind, ENDED, pairs.moves, pairs.moves, now.times[pairs.moves], codes)

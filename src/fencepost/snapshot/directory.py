@@ -91,6 +91,23 @@ class VersionDirectory:
         """How the rules are parted; None where they are not."""
         return self._parts.plan()
 
+    def shards_for(self, shards: int) -> ShardPlan:
+        """How the rules are parted, for a reader who wants so many parts; refuses any other number."""
+        plan = self.shards()
+        if plan is None:
+            raise FencepostError(
+                f"shards={shards} and {self.path}, which was published without",
+                "a directory whose versions are written in parts",
+                f"Publish the rules to a new directory with shards={shards}, or leave out shards.",
+            )
+        if plan.parts != shards:
+            raise FencepostError(
+                f"shards={shards} and {self.path}",
+                f"shards={plan.parts}, with which it was published",
+                f"Take shards={plan.parts}, or publish the rules to a new directory with shards={shards}.",
+            )
+        return plan
+
     @property
     def _parts(self) -> PartDirectory:
         return PartDirectory(self.path / "parts")

@@ -82,19 +82,7 @@ def _published(directory: str, shards: int | None) -> Plan:
 
 
 def _published_parts(versions: VersionDirectory, shards: int) -> Shards:
-    plan = versions.shards()
-    if plan is None:
-        raise FencepostError(
-            f"shards={shards} and {versions.path}, which was published without",
-            "a directory whose versions are written in parts",
-            f"Publish the rules to a new directory with shards={shards}, or leave out shards.",
-        )
-    if plan.parts != shards:
-        raise FencepostError(
-            f"shards={shards} and {versions.path}",
-            f"shards={plan.parts}, with which it was published",
-            f"Pass shards={plan.parts}, or publish the rules to a new directory with shards={shards}.",
-        )
+    plan = versions.shards_for(shards)
     return Shards(plan, tuple(Published(str(versions.path), part) for part in range(shards)))
 
 
