@@ -7,9 +7,11 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import fencepost
@@ -35,10 +37,11 @@ OPERATORS = ("match", "watch", "bands")
 SHARDS = 2
 
 
-def parts_here(_: int) -> list[int | None]:
-    """The parts that this process has mapped; None is the whole."""
+def parts_here(_: Any) -> Iterator[Any]:
+    """For mapInArrow: the parts that this process has mapped; a null is the whole."""
     time.sleep(2)  # long enough that each worker is asked
-    return sorted(source.part for source, _ in held_sources() if isinstance(source, Published))
+    parts = [source.part for source, _ in held_sources() if isinstance(source, Published)]
+    yield pa.RecordBatch.from_pydict({"parts": pa.array([parts], pa.list_(pa.int32()))})
 
 
 def in_parts(spark: SparkSession, directory: str) -> None:
@@ -52,7 +55,8 @@ def in_parts(spark: SparkSession, directory: str) -> None:
     mapped = {}
     for name, told in found.items():
         told.write.parquet(f"{directory}/{name}-parts")
-        mapped[name] = spark.sparkContext.parallelize(range(2), 2).map(parts_here).collect()
+        asked = spark.range(0, SHARDS, 1, SHARDS).mapInArrow(parts_here, "parts array<int>").collect()
+        mapped[name] = [row["parts"] for row in asked]
     Path(directory, "mapped.json").write_text(json.dumps(mapped))
 
 
