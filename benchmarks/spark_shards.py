@@ -155,9 +155,7 @@ def run(rounds: int) -> Report:
         clusters = {count: ends.enter_context(Workers(count, scratch)) for count in (1, 2)}
         asked = {"one worker": (1, None), "two workers": (2, None), "two workers, shards=2": (2, SHARDS)}
         for operator in ("match", "watch"):
-            plans = {
-                what: partial(clusters[count].ask, [operator, shards]) for what, (count, shards) in asked.items()
-            }
+            plans = {what: partial(clusters[count].ask, [operator, shards]) for what, (count, shards) in asked.items()}
             taken = interleaved(plans, rounds)
             gained = {what: taken["one worker"] / seconds for what, seconds in taken.items()}
             report.at_least(f"{operator}, two workers with shards=2 against one", gained["two workers, shards=2"], 1.5)

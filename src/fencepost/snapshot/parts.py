@@ -84,6 +84,7 @@ def parts_of(snapshot: Snapshot, plan: ShardPlan, saved: Path | None = None) -> 
             rows = np.flatnonzero(of_rules & (np.uint64(1) << np.uint64(part)))
             own = None if saved is None else _saved_layer(layer, saved / f"{part:02}", below)
             layers.append(Layer.build(layer.taken(rows, snapshot.types), below) if own is None else own)
+            assert len(layers[-1]) == len(rows), "a layer and its parts are saved together"
             hidden.append(None if gone is None else gone[rows])
         yield Snapshot(layers, hidden, snapshot.types, snapshot.paused, snapshot.version)
 

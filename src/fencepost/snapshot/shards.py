@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import ceil
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 from zlib import crc32
 
 import numpy as np
@@ -170,12 +171,19 @@ def routing(plan: ShardPlan) -> Routing:
     return Routing(plan)
 
 
+_masks: "WeakKeyDictionary[Layer, tuple[ShardPlan, UInt64s]]" = WeakKeyDictionary()
+
+
 def rule_masks(plan: ShardPlan, layer: Layer) -> UInt64s:
-    """The parts that have each rule of a layer; none for a rule of bands, which is no part's."""
+    """The parts that have each rule of a layer, found once; none for a rule of bands, which is no part's."""
+    known = _masks.get(layer)
+    if known is not None and known[0] == plan:
+        return known[1]
     masks = np.zeros(len(layer), np.uint64)
     for group in layer.groups:
         boxes = group.taken(np.arange(len(group.rules)), layer.columns)
         np.bitwise_or.at(masks, boxes.rules, routing(plan).box_masks(boxes))
+    _masks[layer] = plan, masks
     return masks
 
 

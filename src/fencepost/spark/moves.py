@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -188,15 +187,10 @@ def _reported(part: int, visits: UInt64s, masks: UInt64s, found: Found) -> Bools
     return first
 
 
-_masks_of: "WeakKeyDictionary[Snapshot, UInt64s]" = WeakKeyDictionary()
-
-
 def _masks(task: WatchTask, snapshot: Snapshot) -> UInt64s:
-    """The parts that have each rule of a part; found once per version."""
+    """The parts that have each rule of a part."""
     assert task.shards is not None, "the rules are in parts"
-    if snapshot not in _masks_of:
-        _masks_of[snapshot] = np.concatenate([rule_masks(task.shards.plan, layer) for layer in snapshot.layers])
-    return _masks_of[snapshot]
+    return np.concatenate([rule_masks(task.shards.plan, layer) for layer in snapshot.layers])
 
 
 def _elsewhere(task: WatchTask, version: int) -> Callable[[Int64s], Bools]:
