@@ -1,8 +1,8 @@
 """Rules in two parts on two workers of one core each, against the whole on one such worker: rows per second.
 
-Both clusters run all the time, each with a driver of its own, and are asked in turn, so that noise hits both alike. What
-two workers gain depends on whether two cores are free: the same without shards, on two workers, says what there was to
-gain. Beside it stands what the Python processes of each worker have mapped.
+Both clusters run all the time, each with a driver of its own, and are asked in turn, so that noise hits both alike.
+What two workers gain depends on whether two cores are free: the same without shards, on two workers, says what there
+was to gain. Beside it stands what the Python processes of each worker have mapped.
 """
 
 import argparse
@@ -13,10 +13,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +23,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from benchmarks.harness import Report, console, interleaved
-from benchmarks.spark import MOVES, ROWS, keyed, moving_rules, write
+from benchmarks.spark import ROWS, keyed, moving_rules, write
 from fencepost.rules import Rules
 from fencepost.spark import match, tune, watch
 from fencepost.spark.worker import Published, held_sources
@@ -117,7 +116,7 @@ class Workers:
                 return line
         raise RuntimeError(f"the driver ended with {self._driver.wait()}")
 
-    def __enter__(self) -> "Workers":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -148,29 +147,37 @@ def prepare(scratch: Path) -> None:
 
 def run(rounds: int) -> Report:
     """The report."""
-    report = Report(f"shards: {RULES:,} rules, {ROWS:,} rows of {MOVES.count(',')} or 3 columns, workers of one core")
-    with tempfile.TemporaryDirectory() as name, ExitStack() as ends:
-        scratch = Path(name)
-        prepare(scratch)
-        clusters = {count: ends.enter_context(Workers(count, scratch)) for count in (1, 2)}
-        asked = {"one worker": (1, None), "two workers": (2, None), "two workers, shards=2": (2, SHARDS)}
-        for operator in ("match", "watch"):
-            plans = {what: partial(clusters[count].ask, [operator, shards]) for what, (count, shards) in asked.items()}
-            taken = interleaved(plans, rounds)
-            gained = {what: taken["one worker"] / seconds for what, seconds in taken.items()}
-            report.at_least(f"{operator}, two workers with shards=2 against one", gained["two workers, shards=2"], 1.5)
-            for what, seconds in taken.items():
-                report.note(f"  {what}", f"{ROWS / seconds / 1e3:,.0f} k rows/s, {gained[what]:.2f}x")
+    report = Report(f"shards: {RULES:,} rules, {ROWS:,} rows, workers of one core")
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         prepare(scratch)
-        for what, shards in (("the whole", None), ("parts", SHARDS)):
-            with Workers(2, scratch) as cluster:
-                cluster.ask(["match", shards])
-                mapped = cluster.ask("mapped")
-                sizes = ", ".join(f"{size / 1e6:,.0f} MB" for size in sorted(mapped.values()))
-                report.note(f"  mapped by each of two workers, {what}", sizes)
+        with Workers(1, scratch) as one, Workers(2, scratch) as two:
+            for operator in ("match", "watch"):
+                compare(report, operator, one, two, rounds)
+        for what, shards in (("the whole", None), (f"shards={SHARDS}", SHARDS)):
+            with Workers(2, scratch) as fresh:
+                fresh.ask(["match", shards])
+                mapped = sorted(fresh.ask("mapped").values())
+                report.note(f"mapped by each worker, {what}", ", ".join(f"{size / 1e6:,.0f} MB" for size in mapped))
     return report
+
+
+def compare(report: Report, operator: str, one: Workers, two: Workers, rounds: int) -> None:
+    """One worker and two, with the whole and in parts, in turn."""
+    taken = interleaved(
+        {
+            "one worker": partial(one.ask, [operator, None]),
+            f"one worker, shards={SHARDS}": partial(one.ask, [operator, SHARDS]),
+            "two workers": partial(two.ask, [operator, None]),
+            f"two workers, shards={SHARDS}": partial(two.ask, [operator, SHARDS]),
+        },
+        rounds,
+    )
+    gained = {what: taken["one worker"] / seconds for what, seconds in taken.items()}
+    in_parts = gained[f"two workers, shards={SHARDS}"]
+    report.at_least(f"{operator}, two workers with shards={SHARDS} against one worker", in_parts, 1.5)
+    for what, seconds in taken.items():
+        report.note(f"  {what}", f"{ROWS / seconds / 1e3:,.0f} k rows/s, {gained[what]:.2f}x")
 
 
 def main() -> None:
