@@ -69,17 +69,12 @@ def test_spark_routes_rows_as_python_does(spark: Any) -> None:
         assert len(set(expected.tolist())) > 1
 
 
-@pytest.fixture(scope="module")
-def events(spark: Any) -> Any:
-    return spark.createDataFrame(rows_of(400, 1), SCHEMA).repartition(3).cache()
+def mixed_rules() -> fp.Rules:
+    return fp.Rules.from_dicts({"id": id - 30, "condition": text} for id, text in enumerate(conditions_of(60, 2)))
 
 
-@pytest.fixture(scope="module")
-def rules() -> fp.Rules:
-    return fp.Rules.from_dicts({"id": id * 7, "condition": text} for id, text in enumerate(conditions_of(60, 2)))
-
-
-def test_match_in_parts_is_match(events: Any, rules: fp.Rules, tmp_path: Path) -> None:
+def test_match_in_parts_is_match(spark: Any, tmp_path: Path) -> None:
+    events, rules = spark.createDataFrame(rows_of(400, 1), SCHEMA).cache(), mixed_rules()
     whole = pairs(match(events, rules))
     assert len(whole) > 500
     wide = match(events, rules, shards=3)
@@ -153,7 +148,8 @@ def test_a_heavy_key_is_the_work_of_several_parts_and_tasks(spark: Any) -> None:
         assert max(per_task.values()) < 350, "no task has most of the rows"
 
 
-def test_match_refuses_parts_that_the_directory_does_not_have(events: Any, rules: fp.Rules, tmp_path: Path) -> None:
+def test_match_refuses_parts_that_the_directory_does_not_have(spark: Any, tmp_path: Path) -> None:
+    events, rules = spark.createDataFrame([], SCHEMA), mixed_rules()
     rules.publish(tmp_path / "plain", events.schema)
     with pytest.raises(FencepostError, match=r"got shards=2 and .*plain, which was published without; "):
         match(events, tmp_path / "plain", shards=2)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from pyspark import SparkFiles
 
@@ -109,12 +109,7 @@ _lock = threading.Lock()
 
 def snapshot_at(source: Source, version: int) -> Snapshot:
     """One version of a source, verified and mapped once per process; the least recently used ones are let go."""
-    with _lock:
-        found = _held.pop((source, version), None) or source.load(version)
-        _held[source, version] = found
-        while len(_held) > _HELD:
-            _held.popitem(last=False)
-        return found
+    return _kept(_held, source, version, source.load)
 
 
 def held_sources() -> list[tuple[Source, int]]:
@@ -128,12 +123,21 @@ _heads: "OrderedDict[tuple[Source, int], Head]" = OrderedDict()
 
 def head_at(source: Source, version: int) -> Head:
     """What one version of rules in parts is, without the rules; kept like snapshots."""
+    return _kept(_heads, source, version, source.head)
+
+
+_T = TypeVar("_T")
+
+
+def _kept(held: "OrderedDict[tuple[Source, int], _T]", source: Source, version: int, load: Callable[[int], _T]) -> _T:
+    """What was loaded before, or is now."""
     with _lock:
-        found = _heads.pop((source, version), None) or source.head(version)
-        _heads[source, version] = found
-        while len(_heads) > _HELD:
-            _heads.popitem(last=False)
-        return found
+        if (source, version) not in held:
+            held[source, version] = load(version)
+        held.move_to_end((source, version))
+        while len(held) > _HELD:
+            held.popitem(last=False)
+        return held[source, version]
 
 
 def version_of_task(source: Source, planned: int, follow: bool, shards: Shards | None = None) -> Claim:
