@@ -22,6 +22,7 @@ from fencepost.spark.buckets import step
 from fencepost.spark.moves import moved_batch, tell_moves
 from fencepost.spark.packing import CLOCK, ROWS, VERSION, packed_bytes, packed_table
 from fencepost.spark.routing import part_column
+from fencepost.spark.session import PROVIDER, SETTINGS, STATE_SETTINGS
 from fencepost.spark.watch_task import OBJECT, TIME, WatchTask
 from fencepost.spark.worker import Published, Shards, held_sources
 from tests.spark.test_bucket_state import Kept
@@ -336,7 +337,11 @@ def test_a_stream_in_parts_goes_on_after_a_restart_and_follows_rules(spark: Any,
     state = read_state(spark, tmp_path / "stream" / "checkpoint")
     seed = tmp_path / "seed"
     save_state(state, seed, published, object="object", time="time", buckets=4, shards=3)
-    seeded = Stream(spark, tmp_path / "seeded", published, buckets=4, shards=3, seed=seed, timeout=patience)
+    plain = spark.newSession()  # with the store that cannot append
+    for key, value in {**SETTINGS, PROVIDER: STATE_SETTINGS[PROVIDER].replace("RocksDB", "HDFSBacked")}.items():
+        plain.conf.set(key, value)
+    plain.conf.set("spark.sql.shuffle.partitions", "2")
+    seeded = Stream(plain, tmp_path / "seeded", published, buckets=4, shards=3, seed=seed, timeout=patience)
     last = traffic(100, 9, start=200)
     seeded.put(last)
     seeded.run()
