@@ -50,6 +50,7 @@ bench: $(VENV)/bench ## peers side by side, as ratios (BENCH="--full" for the la
 bench-spark: $(VENV)/dev ## match on Spark against a plan that does nothing and the joins one would write instead
 	$(BIN)/python -m benchmarks.spark $(BENCH)
 	$(BIN)/python -m benchmarks.spark_kafka $(BENCH)
+	$(BIN)/python -m benchmarks.spark_shards $(BENCH)
 
 kafka: $(VENV)/dev ## start a Kafka broker on 127.0.0.1:9092, and get Spark's connector to it
 	$(BIN)/python -m tools.kafka start

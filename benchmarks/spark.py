@@ -25,7 +25,7 @@ from fencepost.reproduce.timing import cpu_of
 from fencepost.rules import Rules
 from fencepost.spark import match, watch
 from fencepost.spark.bucket_state import BucketStore
-from fencepost.spark.buckets import METERS
+from fencepost.spark.packing import METERS
 from fencepost.spark.watch import stepped_buckets, watched_frame
 
 ROWS = 1_000_000
@@ -292,7 +292,7 @@ def small_triggers(spark: Any, scratch: Path, objects: int = 100_000, triggers: 
     return report
 
 
-def idle_step(bucket: int, packed: Any, store: BucketStore, task: Any) -> dict[str, Any]:
+def idle_step(bucket: int, packed: Any, store: BucketStore, task: Any) -> list[dict[str, Any]]:
     """A kernel that does nothing: reads its rows, keeps its state, has no event."""
     del bucket, task
     list(packed)
@@ -302,7 +302,7 @@ def idle_step(bucket: int, packed: Any, store: BucketStore, task: Any) -> dict[s
         store.append(head, 0, b"")
     else:
         store.rewrite(head, store.base())
-    return {"payload": None, **{name: int(name == "late") for name in METERS}}
+    return [{"payload": None, **{name: int(name == "late") for name in METERS}}]
 
 
 def run(full: bool) -> list[Report]:

@@ -76,7 +76,7 @@ def test_a_running_pipeline_follows_its_book(spark: Any, tmp_path: Path) -> None
     with a_book(tmp_path) as book:
         book.add(1, "price BETWEEN 40 AND 50", detect="enter,exit")
         put(tmp_path / "in" / "1.json", {"symbol": "IBM", "price": 45.0, "at": 1})
-        (tmp_path / "pipeline.toml").write_text(WATCH)
+        (tmp_path / "pipeline.toml").write_text(WATCH.replace("buckets = 2", "buckets = 2\nshards = 2"))
         stop, out, summaries = threading.Event(), StringIO(), list[Any]()
         thread = threading.Thread(
             target=lambda: summaries.append(run(tmp_path / "pipeline.toml", spark, out=out, stop=stop))

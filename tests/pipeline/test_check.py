@@ -145,6 +145,14 @@ CASES = {
         ('time = "ts"', 'time = "ts"\nseed = "none/"'),
         "{home}/none, which does not exist; expected a directory tha",
     ),
+    "no such number of parts": (
+        ('time = "ts"', 'time = "ts"\nshards = 65'),
+        "operator.shards (line 12): got shards=65; expected a whole number from 1 to 64",
+    ),
+    "rules that are not in parts": (
+        ('time = "ts"', 'time = "ts"\nshards = 2'),
+        "{home}/published, which was published without; expected a directory whose versions are written in parts",
+    ),
     "late": (
         ('time = "ts"', 'time = "ts"\nlate = "pipeline.toml"'),
         "pipeline.toml, which is a file; expected a director",

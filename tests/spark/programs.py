@@ -25,6 +25,7 @@ def rules() -> fp.Rules:
 def answers(spark: Any) -> dict[str, Any]:
     """Every way of matching, on any session."""
     tune(spark)
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
     narrow = spark.createDataFrame(ROWS, SCHEMA)
     wide = narrow.selectExpr("*", "array(id) AS a", "1 AS b", "2 AS c")
     narrow.createOrReplaceTempView("ticks")
@@ -34,6 +35,7 @@ def answers(spark: Any) -> dict[str, Any]:
     return {
         "narrow": _by_id(match(narrow, rules())),
         "wide": _by_id(match(wide, rules())),
+        "parts": _by_id(match(narrow, rules(), shards=2)),
         "exploded": sorted([row["id"], row["rule_id"]] for row in exploded),
         "sql": _by_id(in_sql),
     }
@@ -77,6 +79,7 @@ def watched(spark: Any) -> dict[str, Any]:
         return {
             "watched": _told(spark.read.parquet(f"{scratch}/out")),
             "batch": _told(batch),
+            "parts of batch": _told(watch(frame, rules, object="symbol", time="at", shards=2)),
             "inside": [[row["object"], row["rule_id"]] for row in inside],
         }
 

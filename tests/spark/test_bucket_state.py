@@ -112,7 +112,7 @@ def test_a_bucket_goes_on_as_if_it_had_never_been_put_away(tmp_path: Path, appen
             before = copy.copy(store.parts)
             step(0, packed, store, task)  # a task whose commit is lost
             store.parts = before
-        told_now = step(0, packed, store, task)
+        (told_now,) = step(0, packed, store, task)
         events = [] if told_now["payload"] is None else packed_table(told_now["payload"])["event_id"].to_pylist()
         wanted = [id for table in tables for id in table["event_id"].to_pylist()]
         assert sorted(events) == sorted(wanted)

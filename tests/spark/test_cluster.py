@@ -18,7 +18,7 @@ import fencepost as fp
 from fencepost.snapshot import VersionDirectory
 from tests.spark import test_bands, test_watch
 from tests.spark.cluster import Cluster
-from tests.spark.cluster_driver import OPERATORS
+from tests.spark.cluster_driver import OPERATORS, SHARDS
 
 pytestmark = pytest.mark.system
 
@@ -43,6 +43,7 @@ def commits(path: Path, operator: str) -> int:
 def test_a_worker_is_killed_and_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
     rules = test_watch.rules_of(2)
     rules.publish(tmp_path / "published")
+    rules.publish(tmp_path / "parted", shards=SHARDS)
     inputs: dict[str, list[pa.Table]] = {
         "traffic": [test_watch.traffic(120, n, start=40 * n) for n in range(FILES)],
         "left": [test_bands.quotes(60, 2 * n, start=20 * n) for n in range(FILES)],
@@ -88,6 +89,21 @@ def test_a_worker_is_killed_and_nothing_is_lost_or_doubled(tmp_path: Path) -> No
     ).update(traffic)
     joiner = fp.Monitor(test_bands.rules_of(1), **test_bands.NAMED)
     joined = joiner.update(left=pa.concat_tables(inputs["left"]), right=pa.concat_tables(inputs["right"]))
+    check_parts(tmp_path, traffic, watcher)
     for name, events in (("watch", watcher), ("bands", joined)):
         assert Counter(told[name]["event_id"].to_pylist()) == Counter(events["event_id"].to_pylist())
         assert events.num_rows > 500
+
+
+def check_parts(path: Path, traffic: pa.Table, watcher: pa.Table) -> None:
+    """What match and watch told in parts, and that no worker has mapped more than its part."""
+    snapshot = VersionDirectory(path / "parted").load()
+    found, notes = snapshot.match(traffic), traffic["note"].to_pylist()
+    expected = Counter((note, id) for row, note in enumerate(notes) for id in found[row].tolist())
+    matched = pq.read_table(path / "match-parts")
+    assert Counter(zip(matched["note"].to_pylist(), matched["rule_id"].to_pylist(), strict=True)) == expected
+    events = pq.read_table(path / "watch-parts")["event_id"].to_pylist()
+    assert Counter(events) == Counter(watcher["event_id"].to_pylist())
+    mapped = json.loads((path / "mapped.json").read_text())
+    assert sorted(mapped["match"]) == [[0], [1]], "each worker has the part that it served, and nothing else"
+    assert {part for held in mapped["watch"] for part in held} == {0, 1}, "no worker has the whole"

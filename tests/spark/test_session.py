@@ -20,6 +20,7 @@ from tests.spark import programs
 EXPECTED = {
     "narrow": [[1, [1]], [2, [2]], [3, []], [4, [2]]],
     "wide": [[1, [1]], [2, [2]], [3, []], [4, [2]]],
+    "parts": [[1, [1]], [2, [2]], [3, []], [4, [2]]],
     "exploded": [[1, 1], [2, 2], [4, 2]],
     "sql": [[1, [1]], [2, [2]], [3, []], [4, [2]]],
 }
@@ -78,6 +79,7 @@ def check_watched(found: dict[str, Any]) -> None:
     told = found.pop("watched")
     assert [event[:3] for event in told] == [["AAPL", 2, "enter"], ["IBM", 2, "enter"], ["IBM", 3, "exit"]]
     assert found.pop("batch") == told
+    assert found.pop("parts of batch") == told
     assert found.pop("inside") == [["AAPL", 1]]
 
 

@@ -17,7 +17,7 @@ from fencepost.errors import FencepostError
 from fencepost.snapshot import VersionDirectory
 from fencepost.spark import versions as claiming
 from fencepost.spark.versions import Claim, Claims, MicroBatch, current_micro_batch
-from fencepost.spark.worker import Published, rules_in_force, snapshot_at
+from fencepost.spark.worker import Published, snapshot_at, version_of_task
 
 
 def published(path: Path, count: int) -> VersionDirectory:
@@ -48,8 +48,7 @@ def test_a_version_is_loaded_once_and_let_go_when_others_are_used(tmp_path: Path
 def test_outside_of_a_micro_batch_the_planned_version_is_in_force(tmp_path: Path) -> None:
     published(tmp_path, 2)
     assert current_micro_batch() is None
-    in_force = rules_in_force(Published(str(tmp_path)), planned=1, follow=True)
-    assert (in_force.snapshot.version, in_force.rejected) == (1, 0)
+    assert version_of_task(Published(str(tmp_path)), planned=1, follow=True) == Claim(1, 0)
     assert not (tmp_path / "claims").exists()
 
 

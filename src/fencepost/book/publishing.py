@@ -62,7 +62,14 @@ class Publisher:
         self._database = database
         self._kept: _Kept | None = None
 
-    def publish(self, directory: Path, schema: Any, keep: timedelta, all_rules: Callable[[Connection], Rules]) -> int:
+    def publish(
+        self,
+        directory: Path,
+        schema: Any,
+        keep: timedelta,
+        all_rules: Callable[[Connection], Rules],
+        shards: int | None = None,
+    ) -> int:
         """See RuleBook.publish.
 
         Args:
@@ -70,6 +77,7 @@ class Publisher:
             schema: of the columns, or None.
             keep: how long old versions stay.
             all_rules: reads and parses the whole book.
+            shards: into how many parts versions are written, too.
 
         """
         versions = VersionDirectory(directory)
@@ -89,7 +97,7 @@ class Publisher:
             return snapshot
 
         fixed = None if schema is None else read_schema(schema).as_texts()
-        number = versions.publish(compile_version, fixed)
+        number = versions.publish(compile_version, fixed, shards)
         snapshot, revision = made[0]
         self._kept = _Kept(directory.absolute(), versions.digest(number), snapshot)
         self._record(self._kept.digest, revision, keep)

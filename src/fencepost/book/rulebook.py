@@ -279,6 +279,7 @@ class RuleBook:
         *,
         keep: timedelta = _KEPT,
         progress: Progress = _untold,
+        shards: int | None = None,
     ) -> int:
         """Writes the next snapshot version into a directory that others follow, and returns its number.
 
@@ -289,6 +290,7 @@ class RuleBook:
             schema: as for Rules.compile; without one, the schema that the directory has from its first version.
             keep: how long versions stay that nobody uses and that are not the newest.
             progress: as in import_file; called where everything is parsed.
+            shards: as in Rules.publish.
 
         """
         from fencepost.book.publishing import Publisher
@@ -296,7 +298,7 @@ class RuleBook:
         if self._publisher is None:
             self._publisher = Publisher(self._database)
         return self._publisher.publish(
-            Path(directory), schema, keep, lambda connection: self._all_rules(connection, progress)
+            Path(directory), schema, keep, lambda connection: self._all_rules(connection, progress), shards
         )
 
     @property

@@ -15,17 +15,22 @@ __all__ = ["publish"]
 def publish(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where streams follow the rules.")],
     type: Types = None,
+    shards: Annotated[
+        int | None,
+        typer.Option("--shards", metavar="K", help="Also write K parts, for rules that a Spark worker cannot hold."),
+    ] = None,
     keep_days: Annotated[float, typer.Option("--keep-days", min=0, help="How long unused versions stay.")] = 7.0,
     book: Book = DEFAULT_BOOK,
     as_json: Json = False,
 ) -> None:
     """Publish the rules: everything the first time, later only what changed.
 
-    The first version fixes the columns and their types; --type names them, also those that no rule uses yet.
+    The first version fixes the columns and their types; --type names them, also those that no rule uses yet. It also
+    fixes the number of parts.
     """
     schema = named_values(type, "--type", "price=double") or None
     with opened(book) as rules, progress() as report:
-        number = rules.publish(directory, schema, keep=timedelta(days=keep_days), progress=report)
+        number = rules.publish(directory, schema, keep=timedelta(days=keep_days), progress=report, shards=shards)
     if as_json:
         print_json({"version": number, "directory": str(directory)})
     else:

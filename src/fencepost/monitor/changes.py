@@ -1,10 +1,10 @@
 """What a change of rules does to the objects that are there: many rules at once."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from fencepost.indexes.arrays import Int64s
+from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.monitor.clock import Clock
 from fencepost.monitor.crossings import differences
 from fencepost.monitor.found import ENDED, REASON_CODES, Found, found_of, joined
@@ -20,7 +20,12 @@ _WORTH = 4
 
 
 def changed_rules(
-    before: Snapshot, after: Snapshot, now: Present, strings: Mapping[str, KeyStrings], clock: Clock
+    before: Snapshot,
+    after: Snapshot,
+    now: Present,
+    strings: Mapping[str, KeyStrings],
+    clock: Clock,
+    elsewhere: Callable[[Int64s], Bools] | None = None,
 ) -> tuple[Found, Int64s, Int64s]:
     """The events that objects have because rules changed, with the ids and versions of their rules.
 
@@ -30,6 +35,7 @@ def changed_rules(
         now: all objects.
         strings: of their keys.
         clock: that rules expire by.
+        elsewhere: where both are parts of a whole, which rules are in force in it though they are not here.
 
     """
     was = _inside(before, before.unlike(after), now, strings, clock)
@@ -45,9 +51,10 @@ def changed_rules(
     new = new_rows[begun.rules]
     begun = begun.only(after.rules.initial[new] & ((after.rules.detects[new] & DETECTS["enter"]) != 0))
     paused = np.isin(ids, np.array(list(after.paused), np.int64))
-    reasons = np.where(
-        new_rows >= 0, REASON_CODES["edited"], np.where(paused, REASON_CODES["paused"], REASON_CODES["removed"])
-    )
+    there = new_rows >= 0
+    if elsewhere is not None and not (there | paused).all():
+        there |= ~paused & elsewhere(ids)
+    reasons = np.where(there, REASON_CODES["edited"], np.where(paused, REASON_CODES["paused"], REASON_CODES["removed"]))
     found = joined(
         [
             found_of(pairs, kind, ENDED, pairs.moves, pairs.moves, now.times[pairs.moves], codes)

@@ -23,7 +23,7 @@ from fencepost.monitor.found import ENDED, REASON_CODES, Found, found_of, joined
 from fencepost.monitor.layers import Layers, LiveRule
 from fencepost.monitor.positions import Pairs, Positions
 from fencepost.monitor.present import Present
-from fencepost.monitor.rows import Rows, observed, ordered, read_rows, read_values, steps, without_late
+from fencepost.monitor.rows import Rows, Taken, observed, ordered, read_rows, read_values, steps, without_late
 from fencepost.monitor.state import State
 from fencepost.monitor.transitions import Settled, ended_by_time, transitions
 from fencepost.ordinals import AttributeType
@@ -151,27 +151,49 @@ class Monitor:
             return self._update_bands(left, right)
         if data is None:
             raise FencepostError("no rows", "a table, or left= or right=", "Pass the rows that are new.")
-        table = data if isinstance(data, Table) else Table(data)
+        taken = self._take(data if isinstance(data, Table) else Table(data))
+        events = self._tell(taken)
+        self._settle(taken)
+        return events
+
+    def _take(self, table: Table) -> Taken:
+        """The moves of a batch; needs no rules, and changes nothing but counters and the slots of objects."""
         rows = self._read(table)
         self._rows += table.rows
         self._null_rows += table.rows - len(rows.slots)
         rows = self._without_late(table, rows)
         timed = self.time is not None
         order, ranks = ordered(rows, self._state.strings, timed=timed)
-        rows, moved = steps(rows.take(order), self._state, self._clock.timeout, timed=timed)
+        return Taken(*steps(rows.take(order), self._state, self._clock.timeout, timed=timed), ranks)
+
+    def _tell(self, taken: Taken, reported: Callable[[Found], Bools] | None = None) -> Any:
+        """The events of moves; needs no state but the slots of their objects.
+
+        Args:
+            taken: the moves.
+            reported: which of the events are told; all without it.
+
+        """
+        rows, moved, ranks = taken
+        self._expires = self._clock.expires(self._layers)
         found = transitions(self._settled(moved.clocks), moved, rows, silent=self.first == "silent")
+        if reported is not None:
+            found = found.take(np.flatnonzero(reported(found)))
         found = found.ordered(ranks, self._layers.ids, is_ascending=self._layers.is_ascending)
         sequences = []
         for ordinals, known in rows.sequences:
             caused = found.phases != ENDED  # what time ended has no row, and so no sequence
             sequences.append((ordinals[found.rows], known[found.rows] & caused))
         objects = rows.objects.take(pa.array(found.rows))
-        events = self._written(found, moved.positions, rows.slots[found.rows], objects, sequences)
+        return self._written(found, moved.positions, rows.slots[found.rows], objects, sequences)
+
+    def _settle(self, taken: Taken) -> None:
+        """Remember where the objects of a batch are now."""
+        rows, moved, _ = taken
         lasts = np.flatnonzero(moved.is_last)
         self._state.store(rows.slots[lasts], rows.times[lasts], moved.positions.take(moved.offset + lasts))
         self._state.tidy()
         self._moved()
-        return events
 
     def update_one(self, object: Any, time: Any = None, **values: Any) -> list[tuple[Any, ...]]:
         """Takes one row and returns its events as tuples, in the order of the columns of `update`.
@@ -291,7 +313,8 @@ class Monitor:
         event_schema(pa.null(), pa.null(), {**self._layers.types, **types})  # refuses names that events cannot have
         return self._follow(self._layers.following(rules))
 
-    def _follow(self, layers: Layers) -> Any:
+    def _follow(self, layers: Layers, elsewhere: Callable[[Int64s], Bools] | None = None) -> Any:
+        """See `follow`; `elsewhere` says which rules are in force though they are not among these."""
         self._clock.check_expiry(layers.ids[layers.expiring])
         of_bands = None
         if self._pairing is not None:
@@ -299,7 +322,9 @@ class Monitor:
         before, self._layers = self._layers.snapshot(), layers
         self._changed()
         now = self._present()
-        found, ids, versions = changed_rules(before, layers.snapshot(), now, self._state.strings, self._clock)
+        found, ids, versions = changed_rules(
+            before, layers.snapshot(), now, self._state.strings, self._clock, elsewhere
+        )
         events = self._no_events()
         if len(found.rows):
             events = self._written_without_rows(found, now.positions, now.slots, (ids, versions))
@@ -472,7 +497,6 @@ class Monitor:
         if self._clock.type is None:
             assert time_type is not None, "there is a time column, so it has a type"
             self._clock.start(time_type, self._layers)
-        self._expires = self._clock.expires(self._layers)
         slots = state.objects.slots(rows.objects, add=True)
         state.make_room()
         return rows._replace(slots=slots)

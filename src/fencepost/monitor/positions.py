@@ -97,7 +97,8 @@ class KeyStrings:
 
     def texts(self, codes: Int64s) -> Any:
         """The strings of codes, an Arrow array."""
-        return pa.array([self.text(code) for code in codes.tolist()], pa.string())
+        distinct, where = np.unique(codes, return_inverse=True)
+        return pa.array([self.text(code) for code in distinct.tolist()], pa.string()).take(pa.array(where))
 
     def codes(self, array: Any) -> Int64s:
         """The codes of an Arrow array of strings."""

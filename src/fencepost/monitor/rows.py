@@ -18,6 +18,7 @@ from fencepost.snapshot import Table
 __all__ = [
     "Rows",
     "Steps",
+    "Taken",
     "observed",
     "ordered",
     "read_rows",
@@ -223,6 +224,16 @@ class Steps(NamedTuple):
     """The position of the first row."""
     is_last: Bools
     """Whether the row is its object's last in the batch."""
+
+
+class Taken(NamedTuple):
+    """A batch between its rows and its events."""
+
+    rows: Rows
+    """In the order of `ordered`."""
+    moved: Steps
+    ranks: Int64s
+    """Of each row, in the order of time over all objects."""
 
 
 def steps(

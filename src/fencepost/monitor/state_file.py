@@ -19,7 +19,7 @@ from fencepost.monitor.positions import NO_KEY, Positions
 from fencepost.monitor.state import State
 from fencepost.ordinals import AttributeType
 
-__all__ = ["Columns", "fill", "read", "side_of", "table_of", "write"]
+__all__ = ["Columns", "fill", "position_columns", "positions_of", "read", "side_of", "table_of", "write"]
 
 _FORMAT = 1
 _METADATA = b"fencepost.monitor"
@@ -133,13 +133,18 @@ def read(
 def table_of(state: State, slots: Int64s | None = None) -> Any:
     """Objects, by default all that are present, a row each: times and values as ordinals, keys as strings."""
     slots = state.here() if slots is None else slots
-    positions = state.positions(slots)
     columns = {"object": state.objects.values(slots), "time": pa.array(state.times[slots])}
+    return pa.table(columns | position_columns(state.positions(slots), state))
+
+
+def position_columns(positions: Positions, state: State) -> dict[str, Any]:
+    """Positions as the columns of a table: values as ordinals, keys as the strings that a state has for them."""
+    columns = {}
     for name, ordinals in positions.ordinals.items():
         columns[f"attribute {name}"] = pa.array(ordinals, mask=~positions.known[name])
     for name, codes in positions.keys.items():
         columns[f"key {name}"] = state.strings[name].texts(codes)
-    return pa.table(columns)
+    return columns
 
 
 def side_of(table: Any, bands: Bands, side: int) -> State:
@@ -157,11 +162,12 @@ def fill(state: State, table: Any, rules: Columns) -> Int64s:
         return np.zeros(0, np.int64)
     slots = state.objects.slots(table["object"].combine_chunks(), add=True)
     state.make_room()
-    state.store(slots, np.asarray(table["time"]), _positions(table, state, rules))
+    state.store(slots, np.asarray(table["time"]), positions_of(table, state, rules))
     return slots
 
 
-def _positions(table: Any, state: State, rules: Columns) -> Positions:
+def positions_of(table: Any, state: State, rules: Columns) -> Positions:
+    """What `position_columns` wrote, for rules that may use other columns by now."""
     ordinals, known, keys = {}, {}, {}
     for name in rules.types:
         column = _column(table, f"attribute {name}", pa.int64())

@@ -77,10 +77,11 @@ class FollowedBook:
         book: a `RuleBook`.
         directory: that operators follow.
         schema: columns that rules may be about, with their types.
+        shards: parts that operators take the rules in, if they do.
     """
 
-    def __init__(self, book: RuleBook, directory: Path, schema: Mapping[str, Any]) -> None:
-        self.book, self.directory, self.schema = book, directory, dict(schema)
+    def __init__(self, book: RuleBook, directory: Path, schema: Mapping[str, Any], shards: int | None = None) -> None:
+        self.book, self.directory, self.schema, self._shards = book, directory, dict(schema), shards
         self._tried: int | None = None
         self._said = ""
         self._publishing = threading.Lock()  # changes on a topic are applied in a thread of their own
@@ -90,7 +91,7 @@ class FollowedBook:
         revision = self.book.revision
         if revision != self._tried:
             self._tried = revision  # what cannot be published is tried again after the next change
-            self.book.publish(self.directory, self.schema)
+            self.book.publish(self.directory, self.schema, shards=self._shards)
 
     def follow(self) -> str | None:
         """Publish if the book has changed; what to tell the user, if anything.

@@ -19,7 +19,7 @@ from fencepost.pipeline.connector import connector_jars, session_has_connector
 from fencepost.pipeline.faults import Fault, meant
 from fencepost.pipeline.file import PipelineFile, listed
 from fencepost.pipeline.requirements import missing_for_spark
-from fencepost.snapshot import Table, VersionDirectory
+from fencepost.snapshot import Table, VersionDirectory, checked_shards
 
 __all__ = ["pipeline_faults"]
 
@@ -157,6 +157,13 @@ def _operator_value_faults(file: PipelineFile) -> Iterator[Fault]:
     if not 1 <= operator.get("buckets", 1) <= _MOST_BUCKETS:
         got = str(operator["buckets"])
         yield file.fault("operator.buckets", got, f"1 to {_MOST_BUCKETS}", "Eight for every core do well.")
+    if operator.get("shards") is not None:
+        try:
+            checked_shards(operator["shards"])
+            if (directory := file.section("rules").get("directory")) and file.resolved(directory).exists():
+                VersionDirectory(file.resolved(directory)).shards_for(operator["shards"])
+        except FencepostError as error:
+            yield file.refusal("operator.shards", error)
     if operator.get("seed") and not file.resolved(operator["seed"]).is_dir():
         got = f"{file.resolved(operator['seed'])}, which does not exist"
         yield file.fault("operator.seed", got, "a directory that save_state wrote", "Write it first.")

@@ -16,7 +16,7 @@ from fencepost.pipeline.file import PipelineFile
 __all__ = ["check_checkpoint", "claim_checkpoint", "own_place"]
 
 _SOURCE = ("format", "path", "topic", "host", "port")
-_OPERATOR = ("kind", "object", "time", "key", "sequence", "buckets", "explode", "report", "deleted")
+_OPERATOR = ("kind", "object", "time", "key", "sequence", "buckets", "shards", "explode", "report", "deleted")
 _SINK = ("format", "path", "topic", "url")
 _PATHS = {"path", "directory"}
 

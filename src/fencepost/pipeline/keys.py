@@ -60,13 +60,19 @@ _STATEFUL = (
     Key("late", "text", "directory for late rows"),
 )
 
+_SHARDS = Key("shards", "whole number", "parts that rules are taken in, where they are more than a worker should hold")
+
 OPERATORS: Mapping[str, tuple[Key, ...]] = {
-    "match": (Key("explode", "true or false", "a row per event and rule instead of an array", default=False),),
+    "match": (
+        Key("explode", "true or false", "a row per event and rule instead of an array", default=False),
+        _SHARDS,
+    ),
     "watch": (
         _OBJECT,
         _TIME,
         _FIRST,
         Key("seed", "text", "directory that save_state wrote"),
+        _SHARDS,
         *_STATEFUL,
     ),
     "bands": (

@@ -40,7 +40,9 @@ def operate(file: PipelineFile, frames: Mapping[str, Any], rules: Path) -> Any:
     """
     operator = file.section("operator")
     if operator["kind"] == "match":
-        return match(frames["source"], str(rules), explode=operator["explode"], observe=OBSERVED)
+        return match(
+            frames["source"], str(rules), explode=operator["explode"], shards=operator["shards"], observe=OBSERVED
+        )
     stateful: dict[str, Any] = {
         "object": operator["object"],
         "time": operator["time"],
@@ -53,7 +55,7 @@ def operate(file: PipelineFile, frames: Mapping[str, Any], rules: Path) -> Any:
     }
     if operator["kind"] == "watch":
         seed = None if operator["seed"] is None else file.resolved(operator["seed"])
-        return watch(frames["source"], str(rules), seed=seed, **stateful)
+        return watch(frames["source"], str(rules), seed=seed, shards=operator["shards"], **stateful)
     stateful |= {key: operator[key] for key in ("key", "deleted", "report") if operator[key] is not None}
     given = {name: value for name, value in stateful.items() if value is not None}
     return operators.bands(frames["source.left"], frames["source.right"], str(rules), **given)

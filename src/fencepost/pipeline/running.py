@@ -111,7 +111,8 @@ class _Run:
         book = ends.enter_context(open_book(rules["book"], self._file))
         fields = next(iter(frames.values())).rows.schema.fields
         types = {field.name: field.dataType.simpleString() for field in fields}
-        return FollowedBook(book, self._rules(), rule_columns(types, self._file))
+        shards = self._file.section("operator").get("shards")
+        return FollowedBook(book, self._rules(), rule_columns(types, self._file), shards)
 
     def _rules(self) -> Path:
         """The directory that operators follow."""

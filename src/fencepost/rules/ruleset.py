@@ -425,21 +425,23 @@ class Rules:
             paused |= zip(block.fields.ids[rows].tolist(), block.fields.versions[rows].tolist(), strict=True)
         return paused
 
-    def publish(self, directory: str | PathLike[str], schema: Any = None) -> int:
+    def publish(self, directory: str | PathLike[str], schema: Any = None, *, shards: int | None = None) -> int:
         """Writes the next snapshot version into a directory that others follow, and returns its number.
 
         Args:
             directory: a path; it is made where it does not exist.
             schema: as in columns; without one, the schema that the directory has from its first version.
+            shards: write every version in so many parts as well, for rule sets larger than a Spark worker should
+                hold; fixed by the first version, later ones need not say it.
 
         """
         versions = VersionDirectory(Path(directory))
         if schema is None:
-            number = versions.publish(lambda version: self.compile(versions.schema(), version))
+            number = versions.publish(lambda version: self.compile(versions.schema(), version), shards=shards)
             if self._compiled is not None and self._compiled.types is None:  # the first version fixed them
                 self._compiled = self._compiled._replace(types=dict(read_schema(versions.schema()).types))
             return number
-        return versions.publish(lambda version: self.compile(schema, version), read_schema(schema).as_texts())
+        return versions.publish(lambda version: self.compile(schema, version), read_schema(schema).as_texts(), shards)
 
     def to_jsonl(self, path: str | PathLike[str]) -> None:
         """Writes one JSON object per rule; rules of tables are written as the SQL condition that says the same.

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     )
     from fencepost.snapshot.directory import Lease, VersionDirectory
     from fencepost.snapshot.groups import Batch
+    from fencepost.snapshot.parts import Head, parts_of
+    from fencepost.snapshot.shards import ShardPlan, checked_shards, plan_shards, routing, rule_masks
     from fencepost.snapshot.snapshot import Explanation, GroupExplanation, Snapshot
     from fencepost.snapshot.tables import Table
 
@@ -31,13 +33,20 @@ __all__ = [
     "CompiledColumns",
     "Explanation",
     "GroupExplanation",
+    "Head",
     "Lease",
     "RuleColumns",
+    "ShardPlan",
     "Snapshot",
     "Table",
     "VersionDirectory",
+    "checked_shards",
     "detect_flags",
     "detect_names",
+    "parts_of",
+    "plan_shards",
+    "routing",
+    "rule_masks",
 ]
 
 __getattr__ = lazily(
@@ -51,13 +60,20 @@ __getattr__ = lazily(
         "DETECTS": "fencepost.snapshot.columns",
         "Explanation": "fencepost.snapshot.snapshot",
         "GroupExplanation": "fencepost.snapshot.snapshot",
+        "Head": "fencepost.snapshot.parts",
         "Lease": "fencepost.snapshot.directory",
         "NEVER": "fencepost.snapshot.columns",
         "RuleColumns": "fencepost.snapshot.columns",
+        "ShardPlan": "fencepost.snapshot.shards",
         "Snapshot": "fencepost.snapshot.snapshot",
         "Table": "fencepost.snapshot.tables",
         "VersionDirectory": "fencepost.snapshot.directory",
+        "checked_shards": "fencepost.snapshot.shards",
         "detect_flags": "fencepost.snapshot.columns",
         "detect_names": "fencepost.snapshot.columns",
+        "parts_of": "fencepost.snapshot.parts",
+        "plan_shards": "fencepost.snapshot.shards",
+        "routing": "fencepost.snapshot.shards",
+        "rule_masks": "fencepost.snapshot.shards",
     },
 )

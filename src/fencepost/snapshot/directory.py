@@ -4,6 +4,7 @@
     00000001.claim       someone is writing, or was killed while writing, version 1
     00000001/            the snapshot itself
     00000001.published   version 1 is complete; its content repeats the snapshot's digest
+    parts/               the same in parts, where the first publisher asked for shards
     00000001.HOLDER.lease   someone needs version 1; kept fresh by its holder
     collected            when old versions were last collected by a rule book
     markers/00000001.version   says to streams that version 1 is there
@@ -26,8 +27,11 @@ from pathlib import Path
 from typing import Self
 
 from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.snapshot.columns import key_columns
-from fencepost.snapshot.snapshot import Snapshot
+from fencepost.snapshot.parts import Head, PartDirectory
+from fencepost.snapshot.shards import ShardPlan, checked_shards, plan_shards
+from fencepost.snapshot.snapshot import Snapshot, in_force_among
 from fencepost.snapshot.store import read_header
 
 __all__ = ["Lease", "VersionDirectory"]
@@ -68,7 +72,10 @@ class VersionDirectory:
 
     def load(self, version: int | None = None, verify: bool = True) -> Snapshot:
         """One version, the newest if none is named."""
-        number = self.latest() if version is None else version
+        return Snapshot.load(self.path / self._name(self.latest() if version is None else version), verify)
+
+    def _name(self, number: int | None) -> str:
+        """The name of a version, which must be there."""
         if number is None or not self._complete(number):
             there = ", ".join(str(v) for v in self.versions()[-5:]) or "none"
             raise FencepostError(
@@ -76,7 +83,78 @@ class VersionDirectory:
                 f"a published version (the last are: {there})",
                 "Publish rules to the directory, or name a version that is there.",
             )
-        return Snapshot.load(self.path / f"{number:0{_DIGITS}}", verify)
+        return f"{number:0{_DIGITS}}"
+
+    # -- parts ------------------------------------------------------------------------------------------
+
+    def shards(self) -> ShardPlan | None:
+        """How the rules are parted; None where they are not."""
+        return self._parts.plan()
+
+    def shards_for(self, shards: int) -> ShardPlan:
+        """How the rules are parted, for a reader who wants so many parts; refuses any other number."""
+        plan = self.shards()
+        if plan is None:
+            raise FencepostError(
+                f"shards={shards} and {self.path}, which was published without",
+                "a directory whose versions are written in parts",
+                f"Publish the rules to a new directory with shards={shards}, or leave out shards.",
+            )
+        if plan.parts != shards:
+            raise FencepostError(
+                f"shards={shards} and {self.path}",
+                f"shards={plan.parts}, with which it was published",
+                f"Take shards={plan.parts}, or publish the rules to a new directory with shards={shards}.",
+            )
+        return plan
+
+    @property
+    def _parts(self) -> PartDirectory:
+        return PartDirectory(self.path / "parts")
+
+    def load_part(self, version: int, part: int) -> Snapshot:
+        """One part of a version."""
+        return self._parts.load(self._name(version), part)
+
+    def head(self, version: int) -> Head:
+        """What is to be known of a version with parts by those who do not load its rules."""
+        return self._parts.head(self._name(version))
+
+    def check_parts(self, version: int, plan: ShardPlan) -> None:
+        """Refuse a version of which some part cannot be loaded; none is kept."""
+        self._parts.check(self._name(version), plan)
+
+    def in_force_among(self, version: int, ids: Int64s) -> Bools:
+        """Which of these rules are in force in a version; reads nothing but its ids."""
+        return in_force_among(self.path / self._name(version), ids)
+
+    def _check_shards(self, shards: int | None) -> None:
+        """Refuse a number of parts that the directory cannot have."""
+        if shards is None:
+            return
+        fixed = self.shards()
+        if fixed is None and checked_shards(shards) and self._announced():
+            raise FencepostError(
+                f"shards={shards} for {self.path}, which was first published without",
+                "a new directory, since its versions are read in parts from the first one on",
+                "Publish to a new directory, or leave out shards.",
+            )
+        if fixed is not None and fixed.parts != shards:
+            raise FencepostError(
+                f"shards={shards} for {self.path}",
+                f"shards={fixed.parts}, with which it was first published",
+                f"Leave out shards, pass shards={fixed.parts}, or publish to a new directory.",
+            )
+
+    def _fixed_shards(self, snapshot: Snapshot, shards: int | None) -> ShardPlan | None:
+        """How the version is to be parted: as the first one was, or else as it asks for itself."""
+        fixed = self.shards()
+        if shards is None or fixed is not None:
+            return fixed
+        keys = [name for name, kind in (self.schema() or {}).items() if kind == "key"]
+        return self._parts.fix(plan_shards(snapshot, shards, keys))
+
+    # -- publishing -------------------------------------------------------------------------------------
 
     def digest(self, version: int) -> str:
         """What tells this version's snapshot from every other one, wherever the directory is."""
@@ -90,13 +168,20 @@ class VersionDirectory:
             return None
         return found
 
-    def publish(self, compile_version: Callable[[int], Snapshot], schema: Mapping[str, str] | None = None) -> int:
+    def publish(
+        self,
+        compile_version: Callable[[int], Snapshot],
+        schema: Mapping[str, str] | None = None,
+        shards: int | None = None,
+    ) -> int:
         """Write the next version and announce it; its number.
 
         Args:
             compile_version: makes the snapshot, given its number.
             schema: columns and types to fix for the directory, if they are not only those that the rules use.
+            shards: how many parts this and all later versions are written in, too; fixed by the first one.
         """
+        self._check_shards(shards)
         self.path.mkdir(parents=True, exist_ok=True)
         number = self._claim()
         snapshot = compile_version(number)
@@ -104,9 +189,12 @@ class VersionDirectory:
         # What bands compare has no type in a snapshot: strings, unless somebody said otherwise.
         compared = key_columns(snapshot.bands) - set(self.schema() or {})
         self._fix_schema({**dict.fromkeys(sorted(compared), "key"), **(schema or {}), **used})
+        plan = self._fixed_shards(snapshot, shards)
         target = self.path / f"{number:0{_DIGITS}}"
         with contextlib.ExitStack() as leases:
             shared = self._lease_layers(snapshot, number, leases)
+            if plan is not None:
+                self._parts.save(target.name, snapshot, plan, shared=shared)
             snapshot.save(target, shared=shared)
             _create(self.path / f"{number:0{_DIGITS}}.published", _digest_of(target) + "\n")
         self.mark()
@@ -203,6 +291,7 @@ class VersionDirectory:
                 _create(announcement, _digest_of(self.path / f"{number:0{_DIGITS}}") + "\n")
                 continue
             shutil.rmtree(self.path / f"{number:0{_DIGITS}}")
+            self._parts.delete(f"{number:0{_DIGITS}}")
             collected.append(number)
         return collected
 

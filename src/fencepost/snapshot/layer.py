@@ -167,6 +167,15 @@ class Layer:
         }
 
     @classmethod
+    def stored(cls, holder: store.Stored, home: Home, below: Mapping[str, KeyColumn]) -> "Layer":
+        """The layer that is at home in what a directory holds, on top of the key columns below."""
+        prefix = f"layer{home.number}."
+        arrays, texts = (store.with_prefix(items, prefix) for items in (holder.arrays, holder.texts))
+        layer = cls.from_arrays(holder.header["layers"][home.number], arrays, texts, below)
+        layer.home = home
+        return layer
+
+    @classmethod
     def from_arrays(
         cls,
         described: Mapping[str, Any],

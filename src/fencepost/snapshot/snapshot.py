@@ -20,7 +20,7 @@ from fencepost.snapshot.keys import KeyColumn
 from fencepost.snapshot.layer import Home, Layer, joined_bands, joined_columns, joined_rules, taken_bands
 from fencepost.snapshot.tables import Table
 
-__all__ = ["Explanation", "GroupExplanation", "Snapshot"]
+__all__ = ["Explanation", "GroupExplanation", "Snapshot", "in_force_among"]
 
 _LARGER = 4
 """A layer stays as it is while it is this many times larger than all that lies above it."""
@@ -170,11 +170,15 @@ class Snapshot:
 
     def only(self, rows: Int64s) -> "Snapshot":
         """A snapshot of the rules in these ascending rows alone; its rows are 0, 1, ... in that order."""
+        return Snapshot.compile(self.taken(rows), version=self.version)
+
+    def taken(self, rows: Int64s) -> CompiledColumns:
+        """The rules in these ascending rows as they were before they were indexed, numbered 0, 1, ... in that order."""
         parts = []
         for layer, start in zip(self.layers, self._starts, strict=False):
             own = rows[(rows >= start) & (rows < start + len(layer))] - start
             parts.append(layer.taken(own, self.types))
-        return Snapshot.compile(joined_columns(parts, self.types), version=self.version)
+        return joined_columns(parts, self.types)
 
     def with_version(self, version: int) -> "Snapshot":
         """The same rules under another number."""
@@ -459,27 +463,9 @@ class Snapshot:
         layers: list[Layer] = []
         hidden: list[Bools | None] = []
         for number, described in enumerate(stored.header["layers"]):
-            home, holder = Home(path.absolute(), number, stored.digest), stored
-            if "in" in described:
-                home = Home(path.absolute().parent / described["in"], described["number"], described["digest"])
-                holder = store.read(home.path, verify)
-                if holder.digest != home.digest:
-                    raise FencepostError(
-                        f"{home.path}, which is not the snapshot that {path} builds on",
-                        "the one that was there when it was saved",
-                        "Copy the whole directory again, or publish the rules anew.",
-                    )
-            prefix = f"layer{home.number}."
-            layer = Layer.from_arrays(
-                holder.header["layers"][home.number],
-                store.with_prefix(holder.arrays, prefix),
-                store.with_prefix(holder.texts, prefix),
-                layers[-1].columns if layers else {},
-            )
-            layer.home = home
-            layers.append(layer)
-            packed = stored.arrays.get(f"hidden{number}")
-            hidden.append(None if packed is None else np.unpackbits(packed, count=len(layer)).astype(np.bool_))
+            home, holder = _home(path, number, described, stored, verify)
+            layers.append(Layer.stored(holder, home, layers[-1].columns if layers else {}))
+            hidden.append(_hidden(stored, number, len(layers[-1])))
         types = {name: AttributeType.parse(kind) for name, kind in stored.header["types"].items()}
         paused = dict(stored.arrays["paused"].tolist())
         return cls(layers, hidden, types, paused, stored.header["version"])
@@ -487,3 +473,43 @@ class Snapshot:
 
 def _count(mask: Bools | None) -> int:
     return 0 if mask is None else int(np.count_nonzero(mask))
+
+
+def in_force_among(path: Path, ids: Int64s) -> Bools:
+    """Which of these rules are in force in a saved snapshot; of its arrays, only the ids of rules are read.
+
+    Args:
+        path: what `Snapshot.save` wrote.
+        ids: of rules.
+    """
+    stored = store.read(path, verify=False)
+    found = np.zeros(len(ids), np.bool_)
+    for number, described in enumerate(stored.header["layers"]):
+        home, holder = _home(path, number, described, stored, verify=False)
+        own = holder.arrays[f"layer{home.number}.rules.ids"]
+        mask = _hidden(stored, number, len(own))
+        found |= np.isin(ids, own if mask is None else own[~mask])
+    return found
+
+
+def _home(
+    path: Path, number: int, described: Mapping[str, Any], stored: store.Stored, verify: bool
+) -> tuple[Home, store.Stored]:
+    """Where a layer of a saved snapshot is: there, or in another one that it builds on."""
+    if "in" not in described:
+        return Home(path.absolute(), number, stored.digest), stored
+    home = Home(path.absolute().parent / described["in"], described["number"], described["digest"])
+    holder = store.read(home.path, verify)
+    if holder.digest != home.digest:
+        raise FencepostError(
+            f"{home.path}, which is not the snapshot that {path} builds on",
+            "the one that was there when it was saved",
+            "Copy the whole directory again, or publish the rules anew.",
+        )
+    return home, holder
+
+
+def _hidden(stored: store.Stored, number: int, rules: int) -> Bools | None:
+    """Which rules of one layer of a saved snapshot are hidden; None if none are."""
+    packed = stored.arrays.get(f"hidden{number}")
+    return None if packed is None else np.unpackbits(packed, count=rules).astype(np.bool_)

@@ -20,10 +20,21 @@ from fencepost.errors import FencepostError
 from fencepost.indexes.checksum import checksum
 from fencepost.indexes.strings import StringTable
 
-__all__ = ["Stored", "read", "read_header", "string_table_from", "with_prefix", "write"]
+__all__ = [
+    "ARRAYS",
+    "HEADER",
+    "Stored",
+    "read",
+    "read_header",
+    "string_table_from",
+    "with_prefix",
+    "write",
+    "write_header",
+]
 
 FORMAT = 2
 MAGIC = "fencepost snapshot"
+HEADER, ARRAYS = "header.json", "arrays.bin"
 _ALIGNED = 64
 _DTYPES = {"|b1", "|u1", "<u2", "<u4", "<u8", "<i8", "<f8"}
 
@@ -41,7 +52,7 @@ def write(
     parts = dict(arrays)
     for name, strings in texts.items():
         parts |= _text_arrays(name, strings)
-    with (path / "arrays.bin").open("wb") as file:
+    with (path / ARRAYS).open("wb") as file:
         for name, array in parts.items():
             data = np.ascontiguousarray(array)
             file.write(b"\0" * (-at % _ALIGNED))
@@ -52,22 +63,19 @@ def write(
         file.write(b"\0" * (-at % _ALIGNED))
         file.flush()
         os.fsync(file.fileno())
-    mapped = _mapped(path / "arrays.bin")
-    full = {
-        "magic": MAGIC,
-        "format": FORMAT,
-        **header,
-        "texts": list(texts),
-        "arrays": places,
-        "bytes": len(mapped),
-        "checksum": checksum(mapped),
-    }
-    body = json.dumps(full, sort_keys=True)
-    digest = _digest(body)
-    with (path / "header.json").open("x") as file_out:
-        file_out.write(json.dumps({"header": full, "digest": digest}))
-        file_out.flush()
-        os.fsync(file_out.fileno())
+    mapped = _mapped(path / ARRAYS)
+    placed = {"texts": list(texts), "arrays": places, "bytes": len(mapped), "checksum": checksum(mapped)}
+    return write_header(path / HEADER, {**header, **placed})
+
+
+def write_header(file: Path, header: Mapping[str, Any]) -> str:
+    """Write a header to a file that must not exist; its digest."""
+    full = {"magic": MAGIC, "format": FORMAT, **header}
+    digest = _digest(json.dumps(full, sort_keys=True))
+    with file.open("x") as opened:
+        opened.write(json.dumps({"header": full, "digest": digest}))
+        opened.flush()
+        os.fsync(opened.fileno())
     return digest
 
 
@@ -83,13 +91,13 @@ class Stored(NamedTuple):
 def read(path: Path, verify: bool) -> Stored:
     """What `write` wrote to a directory."""
     header, digest = read_header(path)
-    file = path / "arrays.bin"
+    file = path / ARRAYS
     size = file.stat().st_size if file.exists() else -1
     if size != header["bytes"]:
-        raise _refused(path, f"arrays.bin with {size:,} bytes", f"{header['bytes']:,} bytes")
+        raise _refused(path, f"{ARRAYS} with {size:,} bytes", f"{header['bytes']:,} bytes")
     memory = _mapped(file)
     if verify and checksum(memory) != header["checksum"]:
-        raise _refused(path, "arrays.bin with another checksum", "the bytes that were saved")
+        raise _refused(path, f"{ARRAYS} with another checksum", "the bytes that were saved")
     arrays = {}
     for name, dtype, shape, at in header["arrays"]:
         count = int(np.prod(shape, dtype=np.int64))
@@ -108,18 +116,17 @@ def _mapped(file: Path) -> npt.NDArray[np.uint8]:
         return np.frombuffer(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
 
 
-def read_header(path: Path) -> tuple[dict[str, Any], str]:
-    """The header of a directory that `write` made, and its digest."""
-    file = path / "header.json"
+def read_header(path: Path, name: str = HEADER) -> tuple[dict[str, Any], str]:
+    """The header in a directory that `write` made, or in another file that `write_header` did, and its digest."""
     try:
-        outer = json.loads(file.read_text())
+        outer = json.loads((path / name).read_text())
         header: dict[str, Any] = outer["header"]
         digest = outer["digest"]
         magic, version = header["magic"], header["format"]
     except FileNotFoundError:
-        raise _refused(path, "no header.json", "a finished snapshot") from None
+        raise _refused(path, f"no {name}", "a finished snapshot") from None
     except (ValueError, KeyError, TypeError, UnicodeDecodeError):
-        raise _refused(path, "a header.json that cannot be read", "the header of a snapshot") from None
+        raise _refused(path, f"a {name} that cannot be read", "the header of a snapshot") from None
     if magic != MAGIC:
         raise _refused(path, f"a header of {magic!r}", f"{MAGIC!r}")
     if version != FORMAT:

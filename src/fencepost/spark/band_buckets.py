@@ -25,12 +25,11 @@ from fencepost.monitor.layers import Layers
 from fencepost.monitor.state_file import side_of, table_of
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import DETECTS, Snapshot, Table
-from fencepost.spark.buckets import METERS
-from fencepost.spark.packing import CLOCK, MOST_ROWS, VERSION, packed_bytes, packed_table
+from fencepost.spark.packing import CLOCK, METERS, MOST_ROWS, VERSION, packed_bytes, packed_table
 from fencepost.spark.state_head import check_head, state_head
 from fencepost.spark.stepping import instant_of, keep_late, last_snapshot, version_in_force
 from fencepost.spark.watch_task import OBJECT, TIME
-from fencepost.spark.worker import Source
+from fencepost.spark.worker import Source, snapshot_at
 
 __all__ = [
     "BAND_STATE",
@@ -196,7 +195,11 @@ def band_step(key: tuple[Any, ...], frames: Iterable[Any], state: Any, task: Ban
     rows, markers = _unpacked(frames)
     before = _State(*state.get) if state.exists else None
     held, newest = None if before is None else before.version, max(markers[VERSION], default=None)
-    claim = version_in_force(task, held, newest, "bands", lambda snapshot: refuse_columns(snapshot, task))
+
+    def check(version: int) -> None:
+        refuse_columns(snapshot_at(task.source, version), task)
+
+    claim = version_in_force(task, held, newest, "bands", check)
     found = []
     rules = _at(task, claim.version)
     if before is not None and before.version != claim.version:

@@ -30,9 +30,8 @@ from fencepost.spark.band_buckets import (
     needed_by_bands,
 )
 from fencepost.spark.binding import KEY, arrow_type, own_name, quoted
-from fencepost.spark.buckets import STEPPED
 from fencepost.spark.metrics import observed_watch
-from fencepost.spark.packing import PACKED, pack, unpack
+from fencepost.spark.packing import PACKED, STEPPED, pack, unpack
 from fencepost.spark.sending import Sent, attributes_of, event_fields, sent_columns
 from fencepost.spark.session import warn_untuned
 from fencepost.spark.sources import Plan, plan_rules

@@ -2,12 +2,13 @@
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 
@@ -15,28 +16,26 @@ from fencepost.indexes.arrays import Int64s
 from fencepost.monitor import Monitor
 from fencepost.snapshot import DETECTS
 from fencepost.spark.bucket_state import BlobStore, BucketStore, LoggedStore, keep, new_bucket, open_bucket, seed_bytes
-from fencepost.spark.packing import CLOCK, EVENTS_AT_ONCE, MOST_ROWS, ROWS, VERSION, packed_bytes, packed_table
+from fencepost.spark.moves import MoveTeller, moved_batch
+from fencepost.spark.packing import CLOCK, EVENTS_AT_ONCE, METERS, MOST_ROWS, ROWS, VERSION, packed_bytes, packed_table
 from fencepost.spark.stepping import instant_of, version_in_force
-from fencepost.spark.watch_task import OBJECT, WatchTask, layers_at, monitor_at
+from fencepost.spark.watch_task import OBJECT, WatchTask, as_declared, layers_at, monitor_at
+from fencepost.spark.worker import head_at, usable_parts
 
 __all__ = [
-    "METERS",
-    "STEPPED",
     "Kernel",
     "Processor",
+    "move_sorted",
     "save_buckets",
     "step",
     "step_in_pandas",
     "watch_sorted",
 ]
 
-METERS = ("rows", "late", "null_rows", *DETECTS, "nanoseconds", "version", "rules", "rejected")
-STEPPED = ", ".join(["payload binary", *(f"{name} bigint" for name in METERS)])
-
 Packed = Iterable[tuple[int, int, bytes]]
 """Kind, number and payload of the packed rows of one bucket."""
-Kernel = Callable[[int, Packed, BucketStore, WatchTask], dict[str, Any]]
-"""What a bucket does with its packed rows: one row of `STEPPED`."""
+Kernel = Callable[[int, Packed, BucketStore, WatchTask], list[dict[str, Any]]]
+"""What a bucket does with its packed rows: rows of `STEPPED`, or of `MOVED` where rules are in parts."""
 
 
 # -- one step of one bucket --------------------------------------------------------------------------------
@@ -55,7 +54,7 @@ class Processor(StatefulProcessor):  # type: ignore[misc]
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: ARG002, N802, N803
         """Take the packed rows of one bucket."""
         packed = ((row["kind"], row["number"], row["payload"]) for row in rows)
-        yield Row(**self._kernel(int(key[0]), packed, self._store, self._task))
+        yield from (Row(**row) for row in self._kernel(int(key[0]), packed, self._store, self._task))
 
     def close(self) -> None:
         """Nothing is open."""
@@ -68,10 +67,10 @@ def step_in_pandas(
     import pandas as pd
 
     packed = (row for frame in frames for row in zip(frame["kind"], frame["number"], frame["payload"], strict=True))
-    yield pd.DataFrame([kernel(int(key[0]), packed, BlobStore(state), task)])
+    yield pd.DataFrame(kernel(int(key[0]), packed, BlobStore(state), task))
 
 
-def step(bucket: int, packed: Packed, store: BucketStore, task: WatchTask) -> dict[str, Any]:
+def step(bucket: int, packed: Packed, store: BucketStore, task: WatchTask) -> list[dict[str, Any]]:
     """Markers first, then the rows; the events of both, packed, with their meter.
 
     Args:
@@ -90,21 +89,47 @@ def step(bucket: int, packed: Packed, store: BucketStore, task: WatchTask) -> di
             markers[kind].append(int(number))
     before = open_bucket(store, task, bucket)
     held, newest = None if before is None else before.version, max(markers[VERSION], default=None)
-    claim = version_in_force(task, held, newest, "watch")
+    claim = version_in_force(task, held, newest, "watch", usable_parts(task.source, task.shards))
     monitor = new_bucket(task, claim.version, bucket) if before is None else before.monitor
     counted = _counts(monitor)
-    found = []
+    teller = _EventTeller(task) if task.shards is None else MoveTeller(task, bucket)
     if before is not None and claim.version != before.version:
-        found.append(monitor._follow(layers_at(task, claim.version)))
+        teller.follow(monitor, claim.version)
     if markers[CLOCK]:
-        found.append(_advanced(monitor, max(markers[CLOCK])))
+        teller.advance(monitor, max(markers[CLOCK]))
     if tables:
-        found.append(monitor.update(_columns(pa.concat_tables(tables), task)))
+        teller.update(monitor, _columns(pa.concat_tables(tables), task))
     keep(monitor, before, store, task, bucket)
-    events = pa.concat_tables([_as_declared(each, task) for each in found if each.num_rows] or [_no_events(task)])
     meter = [now - then for now, then in zip(_counts(monitor), counted, strict=True)]
-    meter += [time.perf_counter_ns() - begin, claim.version, len(monitor._layers), claim.rejected]
-    return {"payload": packed_bytes(events) if events.num_rows else None, **dict(zip(METERS, meter, strict=True))}
+    rules = len(monitor._layers) if task.shards is None else head_at(task.source, claim.version).rules
+    meter += [time.perf_counter_ns() - begin, claim.version, rules, claim.rejected]
+    return teller.rows(dict(zip(METERS, meter, strict=True)))
+
+
+class _EventTeller:
+    """Packs the events of one bucket."""
+
+    def __init__(self, task: WatchTask) -> None:
+        self._task = task
+        self._found: list[Any] = []
+
+    def follow(self, monitor: Monitor, version: int) -> None:
+        """Other rules are in force."""
+        self._found.append(monitor._follow(layers_at(self._task, version)))
+
+    def advance(self, monitor: Monitor, ordinal: int) -> None:
+        """A time has come."""
+        assert monitor._clock.type is not None, "the clock was started"
+        self._found.append(monitor.advance(instant_of(ordinal, monitor._clock.type)))
+
+    def update(self, monitor: Monitor, rows: Any) -> None:
+        """Objects have moved."""
+        self._found.append(monitor.update(rows))
+
+    def rows(self, meter: Mapping[str, int]) -> list[dict[str, Any]]:
+        """All that was told, as a row of `STEPPED`."""
+        found = [as_declared(each, self._task) for each in self._found if each.num_rows]
+        return [{"payload": packed_bytes(pa.concat_tables(found)) if found else None, **meter}]
 
 
 def _counts(monitor: Monitor) -> list[int]:
@@ -117,13 +142,6 @@ def _columns(table: Any, task: WatchTask) -> Any:
     for name, same in task.twice:
         table = table.append_column(name, table.column(same))
     return table
-
-
-def _advanced(monitor: Monitor, ordinal: int) -> Any:
-    """What ends because a time has come."""
-    kind = monitor._clock.type
-    assert kind is not None, "the clock was started"
-    return monitor.advance(instant_of(ordinal, kind))
 
 
 def save_buckets(batches: Iterable[Any], task: WatchTask, folder: str) -> Iterator[Any]:
@@ -144,20 +162,29 @@ def save_buckets(batches: Iterable[Any], task: WatchTask, folder: str) -> Iterat
         yield pa.RecordBatch.from_pydict({"bucket": pa.array([bucket], pa.int32())})
 
 
-def _as_declared(events: Any, task: WatchTask) -> Any:
-    return events.cast(task.event_schema)
-
-
-def _no_events(task: WatchTask) -> Any:
-    return task.event_schema.empty_table()
-
-
 # -- batch frames ------------------------------------------------------------------------------------------
 
 
 def watch_sorted(batches: Iterable[Any], task: WatchTask) -> Iterator[Any]:
     """For mapInArrow on a batch frame whose partitions are sorted by object: the events of whole objects at a time."""
     monitor = monitor_at(task, task.planned, 0)
+    for rows in _whole_objects(batches):
+        events = monitor.update(_columns(rows, task))
+        if events.num_rows:
+            yield from as_declared(events, task).combine_chunks().to_batches(max_chunksize=EVENTS_AT_ONCE)
+
+
+def move_sorted(batches: Iterable[Any], task: WatchTask) -> Iterator[Any]:
+    """The same where rules are in parts: the moves of whole objects at a time, as rows of `MOVED`."""
+    monitor, context = monitor_at(task, task.planned, 0), TaskContext.get()
+    for rows in _whole_objects(batches):
+        teller = MoveTeller(task, 0 if context is None else context.partitionId())
+        teller.update(monitor, _columns(rows, task))
+        yield moved_batch(teller.rows(dict.fromkeys(METERS, 0)))
+
+
+def _whole_objects(batches: Iterable[Any]) -> Iterator[Any]:
+    """Rows that are sorted by object, all of an object together."""
     waiting: list[Any] = []
     for batch in batches:
         waiting.append(batch)
@@ -165,10 +192,10 @@ def watch_sorted(batches: Iterable[Any], task: WatchTask) -> Iterator[Any]:
             rows = pa.Table.from_batches(waiting).combine_chunks()
             cut = _last_object(rows.column(OBJECT))
             if cut:
-                yield from _told(monitor, rows.slice(0, cut), task)
+                yield rows.slice(0, cut)
             waiting = rows.slice(cut).to_batches()
     if waiting:
-        yield from _told(monitor, pa.Table.from_batches(waiting), task)
+        yield pa.Table.from_batches(waiting)
 
 
 def _last_object(objects: Any) -> int:
@@ -176,9 +203,3 @@ def _last_object(objects: Any) -> int:
     last = objects[len(objects) - 1]
     same: Int64s = np.asarray(pa.compute.equal(objects, last).fill_null(False))
     return int(np.argmax(same)) if last.is_valid else 0
-
-
-def _told(monitor: Monitor, rows: Any, task: WatchTask) -> Iterator[Any]:
-    events = monitor.update(_columns(rows, task))
-    if events.num_rows:
-        yield from _as_declared(events, task).combine_chunks().to_batches(max_chunksize=EVENTS_AT_ONCE)

@@ -12,8 +12,10 @@ from fencepost.errors import FencepostError
 from fencepost.spark.binding import Column, bound_columns, quoted
 from fencepost.spark.matching import METER, METER_TYPE, MatchTask, match_arrays, match_batches
 from fencepost.spark.metrics import observed
+from fencepost.spark.routing import PART, part_column, to_parts
 from fencepost.spark.session import warn_untuned
 from fencepost.spark.sources import Plan, plan_rules
+from fencepost.spark.worker import Shards
 
 __all__ = ["arrow_function", "match"]
 
@@ -26,7 +28,9 @@ _PLAIN = {
 }
 
 
-def match(events: Any, rules: Any, explode: bool = False, *, observe: str | None = None) -> Any:
+def match(
+    events: Any, rules: Any, explode: bool = False, *, shards: int | None = None, observe: str | None = None
+) -> Any:
     """The events with the ids of all rules that hold for each; a null or NaN is in no range.
 
     Args:
@@ -36,20 +40,24 @@ def match(events: Any, rules: Any, explode: bool = False, *, observe: str | None
             take the same one. A batch frame takes the newest version now.
         explode: give one row per event and rule, with a column ``rule_id bigint``, instead of ``rule_ids
             array<bigint>``; events without a rule are left out.
+        shards: for rule sets larger than a worker should hold: rules are taken in so many parts, each event goes to
+            one of them, and a task loads no other. A directory has the number it was first published with.
         observe: a name under which Spark's query progress reports what was matched; see `prometheus_text`.
     """
     spark = events.sparkSession
     warn_untuned(spark)
     added = "rule_id" if explode else "rule_ids"
     for name in events.columns:
-        if name.lower() in {added, "rule_ids", METER}:
+        if name.lower() in {added, "rule_ids", METER, PART}:
             raise FencepostError(
                 f"a frame with a column {name}", "that name to be free for the answer", "Rename the column before."
             )
-    plan = plan_rules(spark, rules, events.schema)
+    plan = plan_rules(spark, rules, events.schema, shards)
     columns = bound_columns(events.schema, plan.needed, plan.snapshot)
     task = _task(plan, columns, follow=events.isStreaming, metered=observe is not None)
-    matched = _through_rows(events, task, columns) if _is_narrow(events.schema) else _beside(events, task, columns)
+    given = events if plan.shards is None else _in_parts(events, plan, plan.shards, columns)
+    through = _through_rows if _is_narrow(events.schema) else _beside
+    matched = through(given, task, columns, events.schema.fields)
     if observe is not None:
         matched = observed(matched, observe).drop(METER)
     if not explode:
@@ -64,13 +72,22 @@ def arrow_function(plan: Plan, columns: Sequence[Column], *, follow: bool, meter
 
 def _task(plan: Plan, columns: Sequence[Column], *, follow: bool, metered: bool) -> MatchTask:
     names = tuple(column.name for column in columns)
-    return MatchTask(plan.source, plan.snapshot.version, follow, names, metered)
+    return MatchTask(plan.source, plan.snapshot.version, follow, names, metered, plan.shards)
 
 
-def _through_rows(events: Any, task: MatchTask, columns: Sequence[Column]) -> Any:
+def _in_parts(events: Any, plan: Plan, shards: Shards, columns: Sequence[Column]) -> Any:
+    """The events with the part that each goes to as a last column, and those of one part together."""
+    own = {column.name: quoted(column.own) for column in columns}
+    names = [field.name for field in events.schema.fields]
+    hashed = [quoted(field.name) for field in events.schema.fields if _is_plain(field) and names.count(field.name) == 1]
+    parted = events.withColumn(PART, part_column(shards.plan, own, plan.needed))
+    return to_parts(parted, shards.plan.parts, F.xxhash64(*hashed) if hashed else F.lit(0))
+
+
+def _through_rows(events: Any, task: MatchTask, columns: Sequence[Column], fields: Sequence[StructField]) -> Any:
     """Whole rows go to Python and come back with their answer."""
     positions = [events.columns.index(column.own) for column in columns]
-    schema = StructType([*events.schema.fields, *_answer_fields(task)])
+    schema = StructType([*fields, *_answer_fields(task)])
     return events.mapInArrow(partial(match_batches, task=task, positions=positions), schema)
 
 
@@ -79,12 +96,13 @@ def _answer_fields(task: MatchTask) -> list[StructField]:
     return list(StructType.fromDDL(", ".join(f"{name} {type_}" for name, type_ in described.items())).fields)
 
 
-def _beside(events: Any, task: MatchTask, columns: Sequence[Column]) -> Any:
+def _beside(events: Any, task: MatchTask, columns: Sequence[Column], _: Sequence[StructField]) -> Any:
     """Only the needed columns go to Python; the rest of the row waits in the JVM."""
-    answer = _udf(task)(*([quoted(column.own) for column in columns] or [F.lit(True)]))
+    sent = [quoted(column.own) for column in columns] + ([] if task.shards is None else [quoted(PART)])
+    answer = _udf(task)(*(sent or [F.lit(True)]))
+    both = events.withColumn("rule_ids", answer).drop(PART)
     if not task.metered:
-        return events.withColumn("rule_ids", answer)
-    both = events.withColumn("rule_ids", answer)
+        return both
     return both.withColumn(METER, F.col(f"rule_ids.{METER}")).withColumn("rule_ids", F.col("rule_ids.rule_ids"))
 
 
@@ -105,6 +123,9 @@ def _is_narrow(schema: Any) -> bool:
 
 def _survives(field: Any) -> bool:
     """A plain type, no metadata such as a watermark, and a name that mapInArrow does not parse."""
+    return _is_plain(field) and not field.metadata and not set(".`") & set(field.name)
+
+
+def _is_plain(field: Any) -> bool:
     type_ = field.dataType.simpleString()
-    plain = type_ in _PLAIN or type_.startswith("decimal(")
-    return plain and not field.metadata and not set(".`") & set(field.name)
+    return type_ in _PLAIN or type_.startswith("decimal(")

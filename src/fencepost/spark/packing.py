@@ -6,12 +6,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fencepost.snapshot import DETECTS
+
 __all__ = [
     "CLOCK",
     "EVENTS_AT_ONCE",
+    "METERS",
     "MOST_ROWS",
     "PACKED",
     "ROWS",
+    "STEPPED",
     "VERSION",
     "pack",
     "packed_bytes",
@@ -22,6 +26,10 @@ __all__ = [
 ROWS, VERSION, CLOCK = range(3)
 """What a packed row holds: rows of a bucket, the number of a version, or a time that has come."""
 PACKED = "bucket int, kind int, number bigint, payload binary"
+METERS = ("rows", "late", "null_rows", *DETECTS, "nanoseconds", "version", "rules", "rejected")
+"""What a step of a bucket tells about itself."""
+STEPPED = ", ".join(["payload binary", *(f"{name} bigint" for name in METERS)])
+"""What it gives: its packed events, and its meter."""
 MOST_ROWS = 1_000_000
 EVENTS_AT_ONCE = 65_536
 

@@ -4,6 +4,7 @@ import atexit
 import json
 import os
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,14 +12,15 @@ from weakref import WeakKeyDictionary
 
 from fencepost.errors import FencepostError
 from fencepost.rules import Rules
-from fencepost.snapshot import Snapshot, VersionDirectory
+from fencepost.snapshot import Head, ShardPlan, Snapshot, VersionDirectory, checked_shards, parts_of, plan_shards
 from fencepost.spark.binding import needed_columns
 from fencepost.spark.versions import Claims
-from fencepost.spark.worker import SHIPPED_PARTS, Published, Shipped, Source, snapshot_at
+from fencepost.spark.worker import SHIPPED_PARTS, Published, Shards, Shipped, Source, snapshot_at
 
 __all__ = ["Plan", "plan_rules"]
 
 _saved: "WeakKeyDictionary[Snapshot, Shipped]" = WeakKeyDictionary()
+_parted: "WeakKeyDictionary[Snapshot, dict[int, tuple[Shipped, Shards]]]" = WeakKeyDictionary()
 _shipped: "WeakKeyDictionary[Any, set[str]]" = WeakKeyDictionary()
 
 
@@ -30,22 +32,28 @@ class Plan(NamedTuple):
     """The version that the query was planned with."""
     needed: dict[str, str]
     """The columns that any version may need, with their types."""
+    shards: Shards | None = None
+    """The rules in parts, where they are asked for in parts; executors then load nothing else."""
 
 
-def plan_rules(spark: Any, rules: Any, schema: Any = None) -> Plan:
+def plan_rules(spark: Any, rules: Any, schema: Any = None, shards: int | None = None) -> Plan:
     """The source of the rules, loaded and checked on the driver.
 
     Args:
         spark: the session whose executors will need them.
         rules: Rules, a Snapshot, or a directory.
         schema: what Rules are bound to.
+        shards: in how many parts executors take them; None for the whole.
     """
+    if shards is not None:
+        checked_shards(shards)
     if isinstance(rules, Rules):
         rules = rules.compile(schema)
     if isinstance(rules, Snapshot):
-        return Plan(_ship(spark, rules), rules, needed_columns(rules))
+        source, parts = (_ship(spark, rules), None) if shards is None else _ship_parts(spark, rules, shards)
+        return Plan(source, rules, needed_columns(rules), parts)
     if isinstance(rules, (str, os.PathLike)):
-        return _published(os.fspath(rules))
+        return _published(os.fspath(rules), shards)
     raise FencepostError(
         f"{type(rules).__name__} as rules",
         "Rules, a Snapshot, or the directory that rules are published to",
@@ -53,7 +61,7 @@ def plan_rules(spark: Any, rules: Any, schema: Any = None) -> Plan:
     )
 
 
-def _published(directory: str) -> Plan:
+def _published(directory: str, shards: int | None) -> Plan:
     directory = directory.removeprefix("file://")
     if "://" in directory:
         raise FencepostError(
@@ -66,16 +74,44 @@ def _published(directory: str) -> Plan:
     if latest is None:
         versions.load()  # refuses, and says what is there
     assert latest is not None, "an empty directory was refused"
+    parts = None if shards is None else _published_parts(versions, shards)
     source = Published(str(versions.path))
     snapshot = snapshot_at(source, latest)
     Claims(versions).sweep()
-    return Plan(source, snapshot, versions.schema() or needed_columns(snapshot))
+    return Plan(source, snapshot, versions.schema() or needed_columns(snapshot), parts)
+
+
+def _published_parts(versions: VersionDirectory, shards: int) -> Shards:
+    plan = versions.shards_for(shards)
+    return Shards(plan, tuple(Published(str(versions.path), part) for part in range(shards)))
 
 
 def _ship(spark: Any, snapshot: Snapshot) -> Shipped:
     """Hand a snapshot to Spark as two files, once per session and content."""
-    shipped = _saved.get(snapshot) or _save(snapshot)
+    shipped = _saved.get(snapshot) or _save(snapshot.save)
     _saved[snapshot] = shipped
+    return _send(spark, shipped)
+
+
+def _ship_parts(spark: Any, snapshot: Snapshot, count: int) -> tuple[Shipped, Shards]:
+    """Hand a snapshot to Spark in parts; the source is their head."""
+    found = _parted.setdefault(snapshot, {})
+    if count not in found:
+        found[count] = _save_parts(snapshot, plan_shards(snapshot, count))
+    source, shards = found[count]
+    for each in (source, *shards.parts):
+        assert isinstance(each, Shipped), "all were saved here"
+        _send(spark, each)
+    return source, shards
+
+
+def _save_parts(snapshot: Snapshot, plan: ShardPlan) -> tuple[Shipped, Shards]:
+    parts = tuple(_save(part.save) for part in parts_of(snapshot, plan))
+    head = _save(lambda path: Head.of(snapshot).save(path, [part.digest for part in parts]))
+    return head, Shards(plan, parts)
+
+
+def _send(spark: Any, shipped: Shipped) -> Shipped:
     known = _shipped.setdefault(spark, set())
     if shipped.digest not in known:
         spark.addArtifacts(*(str(_scratch() / shipped.file(part)) for part in SHIPPED_PARTS), file=True)
@@ -83,10 +119,11 @@ def _ship(spark: Any, snapshot: Snapshot) -> Shipped:
     return shipped
 
 
-def _save(snapshot: Snapshot) -> Shipped:
+def _save(write: Callable[[Path], object]) -> Shipped:
+    """What a snapshot writes to a directory, as files that can be shipped."""
     with tempfile.TemporaryDirectory(dir=_scratch()) as draft:
         saved = Path(draft) / "snapshot"
-        snapshot.save(saved)
+        write(saved)
         shipped = Shipped(json.loads((saved / "header.json").read_text())["digest"])
         for part in SHIPPED_PARTS:
             (saved / part).replace(_scratch() / shipped.file(part))

@@ -39,7 +39,7 @@ def version_in_force(
     held: int | None,
     newest: int | None,
     operator: str,
-    refuse: Callable[[Snapshot], None] | None = None,
+    check: Callable[[int], object] | None = None,
 ) -> Claim:
     """The version from this step on: the same in all buckets, and again when the micro-batch is repeated.
 
@@ -48,7 +48,7 @@ def version_in_force(
         held: the version of the bucket's state, if it has any.
         newest: the newest version that a marker told.
         operator: its name, for the lease.
-        refuse: raises where the operator cannot use a version.
+        check: raises where the operator cannot use a version.
     """
     if not task.follow or not isinstance(task.source, Published):
         return Claim(task.planned, 0)
@@ -64,7 +64,7 @@ def version_in_force(
     elif batch is None:
         claim = Claim(newest, 0)
     else:
-        claim = Claims(source.versions).claim(batch, lambda: newest_usable(source, newest, held, refuse))
+        claim = Claims(source.versions).claim(batch, lambda: newest_usable(source, newest, held, check))
     _renew_lease(source, claim.version, operator)
     return claim
 

@@ -19,16 +19,18 @@ from fencepost.snapshot import NEVER
 from fencepost.spark.binding import KEY, arrow_type, quoted
 from fencepost.spark.bucket_state import BLOB, state_rows
 from fencepost.spark.buckets import (
-    STEPPED,
     Kernel,
     Processor,
+    move_sorted,
     save_buckets,
     step,
     step_in_pandas,
     watch_sorted,
 )
 from fencepost.spark.metrics import observed_watch
-from fencepost.spark.packing import PACKED, pack, unpack
+from fencepost.spark.moves import MOVED, tell_moves
+from fencepost.spark.packing import PACKED, STEPPED, pack, unpack
+from fencepost.spark.routing import to_parts
 from fencepost.spark.sending import Sent, attributes_of, event_fields, sent_columns, spark_type
 from fencepost.spark.session import appends_state, warn_untuned
 from fencepost.spark.sources import Plan, plan_rules
@@ -47,6 +49,7 @@ def watch(
     time: str,
     sequence: str | Sequence[str] | None = None,
     buckets: int = 32,
+    shards: int | None = None,
     first: Literal["enter", "silent"] = "enter",
     timeout: timedelta | int | None = None,
     late: str | os.PathLike[str] | None = None,
@@ -65,6 +68,9 @@ def watch(
         time: the column of event time.
         sequence: a column, or several, that order rows of equal time.
         buckets: how many parts the objects are spread over; a checkpoint keeps the number it was made with.
+        shards: for rule sets larger than a worker should hold: rules are taken in so many parts, a move is told to
+            those that it may concern, and a task loads no other. A directory has the number it was first published
+            with.
         first: "enter" reports rules that an object is inside when it is first seen, "silent" does not.
         timeout: how long an object may be silent before it is gone: a timedelta, or a number in the unit of time.
         late: a directory for late rows, as Parquet files; they are counted in any case.
@@ -73,18 +79,25 @@ def watch(
     """
     spark = events.sparkSession
     warn_untuned(spark, stateful=events.isStreaming)
-    given = watched_frame(events, rules, object, time, sequence, buckets, first, timeout, late, seed)
+    given = watched_frame(events, rules, object, time, sequence, buckets, first, timeout, late, seed, shards)
+    task = given.task
     if not events.isStreaming:
         spread = given.rows.repartition(buckets, quoted(OBJECT)).sortWithinPartitions(quoted(OBJECT))
-        return spread.mapInArrow(partial(watch_sorted, task=given.task), given.declared)
-    stepped = stepped_buckets(given, step)
-    if observe is not None:
+        if task.shards is None:
+            return spread.mapInArrow(partial(watch_sorted, task=task), given.declared)
+        stepped = spread.mapInArrow(partial(move_sorted, task=task), MOVED)
+    else:
+        stepped = stepped_buckets(given, step)
+    if task.shards is not None:
+        parted = to_parts(stepped, task.shards.plan.parts, F.col("bucket"))
+        stepped = parted.mapInArrow(partial(tell_moves, task=task), STEPPED)
+    if observe is not None and events.isStreaming:
         stepped = observed_watch(stepped, observe)
     return stepped.where("payload IS NOT NULL").select("payload").mapInArrow(unpack, given.declared)
 
 
 def stepped_buckets(given: "WatchedFrame", kernel: Kernel) -> Any:
-    """The packed events of a stream and their meters, a row per bucket.
+    """The packed events of a stream and their meters, a row per bucket; where rules are in parts, its packed moves.
 
     Args:
         given: the stream.
@@ -95,14 +108,14 @@ def stepped_buckets(given: "WatchedFrame", kernel: Kernel) -> Any:
     if task.follow:
         packed = packed.unionByName(version_markers(given.rows.sparkSession, task.source, task.buckets))
 
-    grouped = packed.groupBy("bucket")
+    grouped, given_back = packed.groupBy("bucket"), STEPPED if task.shards is None else MOVED
     if appends_state(given.rows.sparkSession):
-        return grouped.transformWithState(Processor(kernel, task), STEPPED, "append", "None")
+        return grouped.transformWithState(Processor(kernel, task), given_back, "append", "None")
 
     def fencepost_step(key: tuple[Any, ...], frames: Iterable[Any], state: Any) -> Iterator[Any]:
         return step_in_pandas(key, frames, state, kernel, task)
 
-    return grouped.applyInPandasWithState(fencepost_step, STEPPED, BLOB, "append", "NoTimeout")
+    return grouped.applyInPandasWithState(fencepost_step, given_back, BLOB, "append", "NoTimeout")
 
 
 def save_state(
@@ -114,6 +127,7 @@ def save_state(
     time: str,
     sequence: str | Sequence[str] | None = None,
     buckets: int = 32,
+    shards: int | None = None,
 ) -> None:
     """Write what objects have after the rows of a batch frame, for a stream to start with: `watch(..., seed=path)`.
 
@@ -125,8 +139,9 @@ def save_state(
         time: as for `watch`.
         sequence: as for `watch`.
         buckets: the number that the stream will have.
+        shards: likewise.
     """
-    given = watched_frame(rows, rules, object, time, sequence, buckets, "silent")
+    given = watched_frame(rows, rules, object, time, sequence, buckets, "silent", shards=shards)
     folder = Path(path).absolute()
     try:
         folder.mkdir(parents=True)
@@ -203,10 +218,11 @@ def watched_frame(
     timeout: timedelta | int | None = None,
     late: str | os.PathLike[str] | None = None,
     seed: str | os.PathLike[str] | None = None,
+    shards: int | None = None,
 ) -> WatchedFrame:
     checked_buckets(buckets)
     checked_first(first)
-    plan = plan_rules(events.sparkSession, rules, events.schema)
+    plan = plan_rules(events.sparkSession, rules, events.schema, shards)
     order = (sequence,) if isinstance(sequence, str) else tuple(sequence or ())
     roles = _roles(object, time, order)
     sent = sent_columns(events, roles, plan.needed, plan.snapshot)
@@ -250,6 +266,7 @@ def _task(
         None if late is None else os.fspath(Path(late).absolute()),
         None if seed is None else os.fspath(Path(seed).absolute()),
         pa.schema([(field.name, arrow_type(field)) for field in _event_fields(events, sent, plan)]),
+        plan.shards,
     )
 
 

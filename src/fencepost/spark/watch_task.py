@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 from fencepost.monitor import Monitor
 from fencepost.monitor.layers import Layers
 from fencepost.ordinals import AttributeType
+from fencepost.rules import Rules
 from fencepost.spark.stepping import keep_late, last_snapshot
-from fencepost.spark.worker import Source
+from fencepost.spark.worker import Shards, Source
 
-__all__ = ["OBJECT", "TIME", "WatchTask", "layers_at", "monitor_at"]
+__all__ = ["OBJECT", "TIME", "WatchTask", "as_declared", "layers_at", "monitor_at"]
 
 OBJECT, TIME = "fencepost object", "fencepost time"
 _HELD = 4
@@ -40,36 +41,58 @@ class WatchTask(NamedTuple):
     seed: str | None
     event_schema: Any
     """The Arrow schema of events, as Spark has it."""
+    shards: Shards | None = None
+    """The rules in parts: buckets then have none, and tell moves."""
 
 
 _layers: "OrderedDict[tuple[Source, int, tuple[tuple[str, str], ...]], Layers]" = OrderedDict()
 
 
-def layers_at(task: WatchTask, version: int) -> Layers:
-    """The rules of one version, as a monitor has them; the last few stay with the process."""
-    place = (task.source, version, task.attributes)
+def layers_at(task: WatchTask, version: int, part: int | None = None) -> Layers:
+    """The rules of one version, as a monitor has them; the last few stay with the process.
+
+    Args:
+        task: the operator's.
+        version: of the rules.
+        part: which of them, where they are in parts; without it there are none then.
+    """
+    if task.shards is None:
+        source = task.source
+    elif part is not None:
+        source = task.shards.parts[part]
+    else:
+        return Layers(Rules().compile(version=version), None, _types(task), task.keys)
+    place = (source, version, task.attributes)
     found = _layers.pop(place, None)
     if found is None:
-        types = {name: AttributeType.parse(kind) for name, kind in task.attributes}
-        found = Layers(last_snapshot(task.source, version), None, types, task.keys)
+        found = Layers(last_snapshot(source, version), None, _types(task), task.keys)
     _layers[place] = found
     while len(_layers) > _HELD:
         _layers.popitem(last=False)
     return found
 
 
-def monitor_at(task: WatchTask, version: int, bucket: int) -> Monitor:
-    """A monitor with the rules of one version, that knows no object."""
+def _types(task: WatchTask) -> dict[str, AttributeType]:
+    return {name: AttributeType.parse(kind) for name, kind in task.attributes}
+
+
+def monitor_at(task: WatchTask, version: int, bucket: int, part: int | None = None) -> Monitor:
+    """A monitor with the rules of one version, or those of one part, that knows no object."""
 
     def keep(late: Any) -> None:
         _keep_late(late, task, bucket)
 
-    layers = layers_at(task, version)
+    layers = layers_at(task, version, part)
     monitor = Monitor.__new__(Monitor)
     late = None if task.late is None else keep
     monitor._begin(layers, OBJECT, TIME, task.sequence, task.first, task.timeout, late)
     monitor._clock.start(AttributeType.parse(task.time_type), layers)
     return monitor
+
+
+def as_declared(events: Any, task: WatchTask) -> Any:
+    """Events in the types that Spark expects."""
+    return events.cast(task.event_schema)
 
 
 def _keep_late(late: Any, task: WatchTask, bucket: int) -> None:

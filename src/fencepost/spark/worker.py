@@ -9,26 +9,31 @@ import tempfile
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from pyspark import SparkFiles
 
 from fencepost.errors import FencepostError
-from fencepost.snapshot import Snapshot, VersionDirectory
+from fencepost.snapshot import Head, ShardPlan, Snapshot, VersionDirectory
 from fencepost.spark.versions import Claim, Claims, current_micro_batch
 
 __all__ = [
     "SHIPPED_PARTS",
-    "InForce",
     "Published",
+    "Shards",
     "Shipped",
     "Source",
+    "head_at",
+    "held_sources",
     "newest_usable",
-    "rules_in_force",
     "snapshot_at",
+    "usable_parts",
+    "version_of_task",
 ]
 
 SHIPPED_PARTS = ("header.json", "arrays.bin")
@@ -48,10 +53,21 @@ class Shipped:
 
     def load(self, version: int) -> Snapshot:  # noqa: ARG002 (there is only one)
         """Map the files that this executor has received."""
+        with self._received() as folder:
+            return Snapshot.load(folder)
+
+    def head(self, version: int) -> Head:  # noqa: ARG002
+        """What the files say, where they are the head of rules in parts."""
+        with self._received() as folder:
+            return Head.load(folder)
+
+    @contextmanager
+    def _received(self) -> Iterator[Path]:
+        """A directory with the files that this executor has received."""
         with tempfile.TemporaryDirectory(prefix="fencepost-") as together:
             for part in SHIPPED_PARTS:
                 os.symlink(os.path.abspath(SparkFiles.get(self.file(part))), Path(together, part))
-            return Snapshot.load(together)
+            yield Path(together)
 
 
 @dataclass(frozen=True)
@@ -59,6 +75,8 @@ class Published:
     """A directory that every executor can read, and write where a stream follows it."""
 
     directory: str
+    part: int | None = None
+    """Which part of every version; None for the whole."""
 
     @property
     def versions(self) -> VersionDirectory:
@@ -67,18 +85,22 @@ class Published:
 
     def load(self, version: int) -> Snapshot:
         """Map one version."""
-        return self.versions.load(version)
+        return self.versions.load(version) if self.part is None else self.versions.load_part(version, self.part)
+
+    def head(self, version: int) -> Head:
+        """What is to be known of a version with parts, without its rules."""
+        return self.versions.head(version)
 
 
 Source = Shipped | Published
 
 
-class InForce(NamedTuple):
-    """The rules that a task applies."""
+class Shards(NamedTuple):
+    """Rules in parts."""
 
-    snapshot: Snapshot
-    rejected: int
-    """How many newer versions could not be used."""
+    plan: ShardPlan
+    parts: tuple[Source, ...]
+    """Each part as a source of its own."""
 
 
 _held: "OrderedDict[tuple[Source, int], Snapshot]" = OrderedDict()
@@ -87,34 +109,64 @@ _lock = threading.Lock()
 
 def snapshot_at(source: Source, version: int) -> Snapshot:
     """One version of a source, verified and mapped once per process; the least recently used ones are let go."""
+    return _kept(_held, source, version, source.load)
+
+
+def held_sources() -> list[tuple[Source, int]]:
+    """The sources, or parts of them, that this process has mapped, with their versions."""
     with _lock:
-        found = _held.pop((source, version), None) or source.load(version)
-        _held[source, version] = found
-        while len(_held) > _HELD:
-            _held.popitem(last=False)
-        return found
+        return list(_held)
 
 
-def rules_in_force(source: Source, planned: int, follow: bool) -> InForce:
-    """The rules for the running task, the same in every task and every retry of its micro-batch.
+_heads: "OrderedDict[tuple[Source, int], Head]" = OrderedDict()
+
+
+def head_at(source: Source, version: int) -> Head:
+    """What one version of rules in parts is, without the rules; kept like snapshots."""
+    return _kept(_heads, source, version, source.head)
+
+
+_T = TypeVar("_T")
+
+
+def _kept(held: "OrderedDict[tuple[Source, int], _T]", source: Source, version: int, load: Callable[[int], _T]) -> _T:
+    """What was loaded before, or is now."""
+    with _lock:
+        if (source, version) not in held:
+            held[source, version] = load(version)
+        held.move_to_end((source, version))
+        while len(held) > _HELD:
+            held.popitem(last=False)
+        return held[source, version]
+
+
+def version_of_task(source: Source, planned: int, follow: bool, shards: Shards | None = None) -> Claim:
+    """The version for the running task, the same in every task and every retry of its micro-batch.
 
     Args:
         source: where the rules are.
         planned: the version that was the newest when the query was planned.
         follow: whether each micro-batch of a stream takes the newest version.
+        shards: their parts, where the task has only one of them.
     """
     batch = current_micro_batch() if follow else None
     if batch is None or not isinstance(source, Published):
-        return InForce(snapshot_at(source, planned), 0)
-    claim = Claims(source.versions).claim(batch, lambda: newest_usable(source))
-    return InForce(snapshot_at(source, claim.version), claim.rejected)
+        return Claim(planned, 0)
+    return Claims(source.versions).claim(batch, lambda: newest_usable(source, check=usable_parts(source, shards)))
+
+
+def usable_parts(source: Source, shards: Shards | None) -> Callable[[int], object] | None:
+    """Refuses a version of which some part does not load; None where rules are not in parts."""
+    if shards is None or not isinstance(source, Published):
+        return None
+    return partial(source.versions.check_parts, plan=shards.plan)
 
 
 def newest_usable(
     source: Published,
     most: int | None = None,
     held: int | None = None,
-    refuse: Callable[[Snapshot], None] | None = None,
+    check: Callable[[int], object] | None = None,
 ) -> Claim:
     """The newest version that loads; each newer one that does not is warned of.
 
@@ -122,7 +174,7 @@ def newest_usable(
         source: the directory.
         most: the newest version to look at.
         held: the version in force, which stays if no newer one loads.
-        refuse: raises where the caller cannot use a version that loads.
+        check: raises where the caller cannot use a version; without it, every version that loads will do.
     """
     rejected = 0
     for version in reversed(source.versions.versions()):
@@ -131,9 +183,10 @@ def newest_usable(
         if held is not None and version <= held:
             break
         try:
-            snapshot = snapshot_at(source, version)
-            if refuse is not None:
-                refuse(snapshot)
+            if check is None:
+                snapshot_at(source, version)
+            else:
+                check(version)
         except (FencepostError, OSError) as error:
             rejected += 1
             warnings.warn(f"version {version} of {source.directory} is not used: {error}", stacklevel=2)
