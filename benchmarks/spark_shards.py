@@ -23,7 +23,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from benchmarks.harness import Report, console, interleaved
-from benchmarks.spark import ROWS, keyed, moving_rules, write
+from benchmarks.spark import ROWS, keyed, moving_rules
+from fencepost.reproduce.spark_plans import write
 from fencepost.rules import Rules
 from fencepost.spark import match, tune, watch
 from fencepost.spark.worker import Published, held_sources
