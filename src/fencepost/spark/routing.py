@@ -13,6 +13,7 @@ from fencepost.snapshot import ShardPlan
 __all__ = ["PART", "part_column", "to_parts"]
 
 PART = "fencepost part"
+_PLACE = "fencepost place"
 
 
 def to_parts(frame: Any, parts: int, spread: Any) -> Any:
@@ -28,7 +29,8 @@ def to_parts(frame: Any, parts: int, spread: Any) -> Any:
     """
     each = ceil(int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions")) / parts)
     place = F.col(f"`{PART}`") + parts * F.pmod(spread, F.lit(each)).cast("int")
-    return frame.repartitionById(each * parts, place)
+    # As a column, because a shuffle takes only rows that the JVM has made itself, not those of a Python operator.
+    return frame.withColumn(_PLACE, place).repartitionById(each * parts, F.col(f"`{_PLACE}`")).drop(_PLACE)
 
 
 def part_column(plan: ShardPlan, columns: Mapping[str, Any], types: Mapping[str, str]) -> Any:
