@@ -279,7 +279,7 @@ def main() -> int:
         f"In the end {last.memory / 1e6:,.0f} MB of memory, {last.state / 1e3:,.0f} KB of state, "
         f"{last.checkpoint / 1e3:,.0f} KB of checkpoint; the last quarter against the second: "
         + ", ".join(f"{what} {ratio:.2f}x" for what, ratio in growth.items())
-        + f". Beside it Spark's file sources note what they have seen: {soak.noted / given.triggers:,.0f} bytes per file."
+        + f". Spark's file sources note what they have seen: {soak.noted / given.triggers:,.0f} bytes per file."
     )
     return 0 if same and max(growth.values()) <= _GROWTH else 1
 
