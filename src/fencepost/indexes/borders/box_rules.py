@@ -9,7 +9,7 @@ import numpy.typing as npt
 from fencepost.compiled import kernel
 from fencepost.indexes import idmap
 from fencepost.indexes.arguments import Column, kernel_ready
-from fencepost.indexes.arrays import Bools, Int64s, i64
+from fencepost.indexes.arrays import Bools, Int64s, UInt32s, i64
 from fencepost.indexes.borders.axis import ROUND, AxisRules, Rounds
 from fencepost.indexes.borders.bmq_kernels import find_all
 from fencepost.indexes.borders.border_moves import Asked
@@ -194,32 +194,42 @@ class BoxRules:
             start += size
             each = sum(len(found.ids) for found in candidates) / len(moves.after)
             size = int(np.clip(_CANDIDATES / (1 + each), _FIRST_ROUND, ROUND))
-        enter, exit, crossed = (_joined(kind, self._ids, slots) for kind in kinds)
+        enter, exit, crossed = (self._named(_joined(kind, np.int64), slots) for kind in kinds)
         return Crossings(enter, exit, crossed if cross else None)
+
+    def _named(self, places: Matches, slots: bool) -> Matches:
+        """An answer of places as one of ids, or of 32-bit places."""
+        return Matches(places.offsets, places.ids.astype(np.uint32) if slots else self._ids[places.ids])
 
     def _compared(self, rows: int, asked: Rounds, slots: bool) -> Crossings:
         """What moves enter and leave: what holds at one end only."""
-        moves = asked(0, rows)
         if self._slot_places is None:
             self._slot_places = self._index.slot_ids
             self._slot_translation = _translation_of(self._ids[self._slot_places])
-        found = self._index.moves_ordinals(
-            moves.before,
-            moves.after,
-            self._marked(moves.first, moves.missing),
-            self._marked(moves.missing),
-            moves.before_groups if len(moves.before_groups) else None,
-            moves.after_groups if len(moves.after_groups) else None,
-            moves.groupless,
-        )
-        if slots:
-            enter, exit = (Matches(each.offsets, self._slot_places[each.ids].astype(np.uint32)) for each in found)
-        else:
-            table, origin = self._slot_translation
-            enter, exit = (
-                Matches(each.offsets, table[each.ids] if len(table) else each.ids + np.int64(origin)) for each in found
+        kinds: list[list[Matches]] = [[], []]
+        for start in range(0, rows, ROUND):
+            moves = asked(start, min(start + ROUND, rows))
+            found = self._index.moves_ordinals(
+                moves.before,
+                moves.after,
+                self._marked(moves.first, moves.missing),
+                self._marked(moves.missing),
+                moves.before_groups if len(moves.before_groups) else None,
+                moves.after_groups if len(moves.after_groups) else None,
+                moves.groupless,
             )
+            for kind, each in zip(kinds, found, strict=True):
+                kind.append(Matches(each.offsets, self._numbers_of(each.ids, slots)))
+        enter, exit = (_joined(kind, np.uint32 if slots else np.int64) for kind in kinds)
         return Crossings(enter, exit, None)
+
+    def _numbers_of(self, found: UInt32s, slots: bool) -> Any:
+        """Places or ids of slots of the index."""
+        assert self._slot_places is not None, "looked up before"
+        if slots:
+            return self._slot_places[found].astype(np.uint32)
+        table, origin = self._slot_translation
+        return table[found] if len(table) else found + np.int64(origin)
 
     def _marked(self, *masks: Bools) -> Bools | None:
         """Rows in any of the masks, with all their coordinates."""
@@ -333,13 +343,13 @@ class BoxRules:
                 assert group == own[2], "and its group"
 
 
-def _joined(parts: list[Matches], ids: Int64s, slots: bool) -> Matches:
-    """Answers of consecutive rows as one, of places or of ids."""
+def _joined(parts: list[Matches], dtype: npt.DTypeLike) -> Matches:
+    """Answers of consecutive rows as one."""
     ends = np.cumsum([0, *(len(part.ids) for part in parts)])
     offsets = [part.offsets[1:] + end for part, end in zip(parts, ends, strict=False)]
-    places = np.concatenate([np.zeros(0, np.int64), *(part.ids for part in parts)])
     return Matches(
-        np.concatenate([np.zeros(1, np.int64), *offsets]), places.astype(np.uint32) if slots else ids[places]
+        np.concatenate([np.zeros(1, np.int64), *offsets]),
+        np.concatenate([np.zeros(0, dtype), *(part.ids for part in parts)]),
     )
 
 
