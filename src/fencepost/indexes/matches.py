@@ -1,6 +1,6 @@
 """The answer of every index: which ids each value, point or row concerns."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -10,7 +10,7 @@ from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Int64s
 from fencepost.indexes.vectors import PADDING, aligned_empty
 
-__all__ = ["Ids", "Matches", "Storage", "answer_buffers", "widened"]
+__all__ = ["Ids", "Matches", "Storage", "answer_buffers", "joined", "widened"]
 
 Ids = Int64s
 
@@ -65,6 +65,16 @@ class Matches:
 
     def __repr__(self) -> str:
         return f"Matches(rows={len(self)}, ids={int(self.offsets[-1] - self.offsets[0])})"
+
+
+def joined(parts: Sequence[Matches], dtype: npt.DTypeLike) -> Matches:
+    """The answers for consecutive rows as one, whose ids are of this type even where there are no rows."""
+    ends = np.cumsum([0, *(len(part.ids) for part in parts)])
+    offsets = [part.offsets[1:] + end for part, end in zip(parts, ends, strict=False)]
+    return Matches(
+        np.concatenate([np.zeros(1, np.int64), *offsets]),
+        np.concatenate([np.zeros(0, dtype), *(part.ids for part in parts)]),
+    )
 
 
 class Storage(NamedTuple):

@@ -17,7 +17,7 @@ from fencepost.indexes.borders.contract import Crossings
 from fencepost.indexes.borders.lines import lines_meet, only
 from fencepost.indexes.boxes.box_index import BoxIndex
 from fencepost.indexes.intervals.slice_search import Translation
-from fencepost.indexes.matches import Matches
+from fencepost.indexes.matches import Matches, joined
 from fencepost.indexes.ordinal import ValueType
 
 __all__ = ["BoxRules"]
@@ -189,13 +189,13 @@ class BoxRules:
         while start < rows:
             moves = asked(start, min(start + size, rows))
             candidates = self._candidates(moves)
-            for kind, found in zip(kinds, self._judged(moves, candidates, cross), strict=True):
+            for kind, found in zip(kinds, self._judged(moves, candidates), strict=True):
                 kind.append(found)
             start += size
             each = sum(len(found.ids) for found in candidates) / len(moves.after)
             size = int(np.clip(_CANDIDATES / (1 + each), _FIRST_ROUND, ROUND))
-        enter, exit, crossed = (self._named(_joined(kind, np.int64), slots) for kind in kinds)
-        return Crossings(enter, exit, crossed if cross else None)
+        enter, exit, crossed = (self._named(joined(kind, np.int64), slots) for kind in kinds)
+        return Crossings(enter, exit, crossed)
 
     def _named(self, places: Matches, slots: bool) -> Matches:
         """An answer of places as one of ids, or of 32-bit places."""
@@ -220,7 +220,7 @@ class BoxRules:
             )
             for kind, each in zip(kinds, found, strict=True):
                 kind.append(Matches(each.offsets, self._numbers_of(each.ids, slots)))
-        enter, exit = (_joined(kind, np.uint32 if slots else np.int64) for kind in kinds)
+        enter, exit = (joined(kind, np.uint32 if slots else np.int64) for kind in kinds)
         return Crossings(enter, exit, None)
 
     def _numbers_of(self, found: UInt32s, slots: bool) -> Any:
@@ -270,7 +270,8 @@ class BoxRules:
             sources.append(self._axes[self._best].met(rows, here.rows))
         return sources
 
-    def _judged(self, moves: Asked, candidates: list[Matches], cross: bool) -> tuple[Matches, Matches, Matches]:
+    def _judged(self, moves: Asked, candidates: list[Matches]) -> tuple[Matches, Matches, Matches]:
+        """What moves enter, leave and cross, of the places they may."""
         rows = len(moves.after)
         total = sum(len(each.ids) for each in candidates)
         sources = np.stack([each.offsets for each in candidates])
@@ -283,12 +284,10 @@ class BoxRules:
         judge(self._boxes, moves, sources, ids, self._ticks, self._tick, offsets, *found)
         self._tick += rows
         enter, exit, neither = (Matches(ends, each[: ends[-1]]) for ends, each in zip(offsets, found, strict=True))
-        if cross:
-            at = np.repeat(np.arange(rows), neither.counts)
-            firsts, lasts = self._boxes.firsts[neither.ids], self._boxes.lasts[neither.ids]
-            kinds = [self._kind] * self.dimensions
-            neither = only(neither, lines_meet(moves.before[at], moves.after[at], firsts, lasts, kinds))
-        return enter, exit, neither
+        at = np.repeat(np.arange(rows), neither.counts)
+        firsts, lasts = self._boxes.firsts[neither.ids], self._boxes.lasts[neither.ids]
+        kinds = [self._kind] * self.dimensions
+        return enter, exit, only(neither, lines_meet(moves.before[at], moves.after[at], firsts, lasts, kinds))
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything as flat arrays; changes are merged in first."""
@@ -341,16 +340,6 @@ class BoxRules:
                 own = self.rule(place)
                 assert (first, last) == (own[0][axis], own[1][axis]), "with its range"
                 assert group == own[2], "and its group"
-
-
-def _joined(parts: list[Matches], dtype: npt.DTypeLike) -> Matches:
-    """Answers of consecutive rows as one."""
-    ends = np.cumsum([0, *(len(part.ids) for part in parts)])
-    offsets = [part.offsets[1:] + end for part, end in zip(parts, ends, strict=False)]
-    return Matches(
-        np.concatenate([np.zeros(1, np.int64), *offsets]),
-        np.concatenate([np.zeros(0, dtype), *(part.ids for part in parts)]),
-    )
 
 
 def _translation_of(ids: Int64s) -> Translation:

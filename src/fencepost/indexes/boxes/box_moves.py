@@ -6,15 +6,14 @@ import numpy as np
 
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s
 from fencepost.indexes.boxes.box_rows import differ_all, drop_gone, place_slots
-from fencepost.indexes.boxes.box_view import ROUND, Asked, Part, View, scratch, search, staged
+from fencepost.indexes.boxes.box_view import ROUND, Asked, Part, View, has_groups, scratch, search, staged
 from fencepost.indexes.boxes.grid_moves import search_moves_in_cells
 from fencepost.indexes.boxes.run_grid import RunGrid
-from fencepost.indexes.matches import Matches, widened
+from fencepost.indexes.matches import Matches, joined, widened
 from fencepost.indexes.vectors import PADDING, aligned_empty
 
 __all__ = ["moved"]
 
-_NO_GROUPS = np.zeros(0, np.uint32)
 _ENTER, _EXIT = 0, 1
 
 
@@ -58,7 +57,7 @@ def moved(before: Asked, after: Asked, groupless: Bools) -> tuple[Matches, Match
     size = min(ROUND, total)
     starts, ends = scratch(before, size), scratch(after, size)
     ticks = np.zeros(view.used, np.int64)
-    rounds: list[list[tuple[Int64s, UInt32s]]] = [[], []]
+    rounds: list[list[Matches]] = [[], []]
     for begin in range(0, total, ROUND):
         rows = slice(begin, min(begin + ROUND, total))
         count = rows.stop - begin
@@ -67,8 +66,9 @@ def moved(before: Asked, after: Asked, groupless: Bools) -> tuple[Matches, Match
         moves = _Moves(starts[0][:count], starts[1][:count], ends[0][:count], ends[1][:count])
         found: list[_Found] = []
         for part in view.parts:
-            keyed = len(part.is_float) > view.ranges.shape[1] // 2
-            own = moves._replace(nowhere=moves.nowhere | groupless[rows]) if keyed and len(groupless) else moves
+            own = moves
+            if len(groupless) and has_groups(view, part):
+                own = moves._replace(nowhere=moves.nowhere | groupless[rows])
             found += _moved_in(view, part, own, ticks, 2 * begin + 1)
         if len(view.gone):
             for each in found:
@@ -76,7 +76,7 @@ def moved(before: Asked, after: Asked, groupless: Bools) -> tuple[Matches, Match
                 drop_gone(each.offsets[_EXIT], each.left, view.gone)
         for kind in (_ENTER, _EXIT):
             rounds[kind].append(_together([each.kind(kind) for each in found], count))
-    entered, left = (_joined(each) for each in rounds)
+    entered, left = (joined(each, np.uint32) for each in rounds)
     return entered, left
 
 
@@ -88,7 +88,7 @@ def _moved_in(view: View, part: Part, moves: _Moves, ticks: Int64s, tick: int) -
     offsets, apart, done = np.zeros((2, count + 1), np.int64), np.empty(count, np.bool_), 0
     entered, left = (aligned_empty(4 * count + 1024, np.uint32) for _ in range(2))
     while True:
-        done = int(search_moves_in_cells(part, view.ranges, _NO_GROUPS, *moves, done, offsets, entered, left, apart))
+        done = int(search_moves_in_cells(part, view.ranges, *moves, done, offsets, entered, left, apart))
         if done == count:
             break
         filled = int(offsets[:, done].max())
@@ -127,10 +127,11 @@ def _held(view: View, part: Part, points: Int64s, absent: Bools) -> tuple[Int64s
     return offsets, slots
 
 
-def _together(found: list[tuple[Int64s, UInt32s]], rows: int) -> tuple[Int64s, UInt32s]:
+def _together(found: list[tuple[Int64s, UInt32s]], rows: int) -> Matches:
     """What all structures found of one kind, row by row."""
     if len(found) == 1:
-        return found[0]
+        offsets, slots = found[0]
+        return Matches(offsets, slots[: offsets[-1]])
     offsets = np.zeros(rows + 1, np.int64)
     for own, _ in found:
         offsets += own
@@ -138,12 +139,4 @@ def _together(found: list[tuple[Int64s, UInt32s]], rows: int) -> tuple[Int64s, U
     cursor = offsets[:-1].copy()
     for number, (own, each) in enumerate(found):
         place_slots(own, each, number == 0, cursor, slots)
-    return offsets, slots
-
-
-def _joined(rounds: list[tuple[Int64s, UInt32s]]) -> Matches:
-    """The answers of consecutive rounds as one."""
-    ends = np.cumsum([0, *(int(offsets[-1]) for offsets, _ in rounds)]).tolist()
-    starts = [offsets[1:] + end for (offsets, _), end in zip(rounds, ends, strict=False)]
-    slots = [each[: offsets[-1]] for offsets, each in rounds]
-    return Matches(np.concatenate([np.zeros(1, np.int64), *starts]), np.concatenate([np.zeros(0, np.uint32), *slots]))
+    return Matches(offsets, slots[: offsets[-1]])

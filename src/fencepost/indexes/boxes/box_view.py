@@ -16,7 +16,19 @@ from fencepost.indexes.intervals.slice_search import Translation
 from fencepost.indexes.matches import Matches, answer_buffers, widened
 from fencepost.indexes.vectors import PADDING, aligned_empty
 
-__all__ = ["ROUND", "Asked", "Part", "View", "answer", "is_keyed", "rounds", "scratch", "search", "staged"]
+__all__ = [
+    "ROUND",
+    "Asked",
+    "Part",
+    "View",
+    "answer",
+    "has_groups",
+    "is_keyed",
+    "rounds",
+    "scratch",
+    "search",
+    "staged",
+]
 
 ROUND = 4096
 _FIRST_ROUND = 512
@@ -56,9 +68,14 @@ class Asked(NamedTuple):
         return self._replace(words=self.words[share], missing=missing, keys=self.keys[share])
 
 
+def has_groups(view: View, part: Part) -> bool:
+    """Whether groups matter to one structure: then they are its last axis."""
+    return len(part.is_float) > int(view.ranges.shape[1]) // 2
+
+
 def is_keyed(view: View) -> bool:
     """Whether groups matter to any structure."""
-    return any(len(part.is_float) > view.ranges.shape[1] // 2 for part in view.parts)
+    return any(has_groups(view, part) for part in view.parts)
 
 
 def staged(asked: Asked, rows: slice, points: Int64s, absent: Bools) -> None:
@@ -71,8 +88,7 @@ def staged(asked: Asked, rows: slice, points: Int64s, absent: Bools) -> None:
 
 def search(view: View, part: Part, points: Int64s, absent: Bools, first: int, offsets: Int64s, out: UInt32s) -> int:
     """Write the slots of one structure that hold each point, from a row on; the row it stopped at for want of room."""
-    keyed = len(part.is_float) > view.ranges.shape[1] // 2
-    numbers = view.group_numbers if keyed else _NO_GROUPS
+    numbers = view.group_numbers if has_groups(view, part) else _NO_GROUPS
     if isinstance(part, RunGrid):
         return int(search_grid(part, view.ranges, numbers, points, absent, first, offsets, out))
     if isinstance(part, GroupBlocks):

@@ -12,15 +12,21 @@ from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s, i64, u64
 from fencepost.indexes.boxes.box_rows import decided
 from fencepost.indexes.boxes.lanes import LANES, between_32, compare_32, compress_32, first_lanes
-from fencepost.indexes.boxes.run_grid import HEADER, RunGrid, cell_of, root_of
+from fencepost.indexes.boxes.run_grid import (
+    FETCHED_AHEAD,
+    FETCHED_WORDS,
+    HEADER,
+    LOCATED_AHEAD,
+    RING,
+    RunGrid,
+    cell_of,
+    root_of,
+)
 from fencepost.indexes.intervals.window_kernels import decoded
 from fencepost.indexes.vectors import PADDING, bit_count, copy_run, prefetch
 
 __all__ = ["search_moves_in_cells"]
 
-_RING = 64
-_LOCATED_AHEAD, _FETCHED_AHEAD = 24, 12
-_FETCHED_WORDS = 256
 _NOWHERE = -1
 
 
@@ -28,7 +34,6 @@ _NOWHERE = -1
 def search_moves_in_cells(
     grid: RunGrid,
     ranges: Int64s,
-    groups: UInt32s,
     before: Int64s,
     nowhere: Bools,
     after: Int64s,
@@ -47,7 +52,6 @@ def search_moves_in_cells(
     Args:
         grid: the boxes.
         ranges: their exact ranges by slot.
-        groups: the groups of boxes, which none of a grid has.
         before: where each move starts.
         nowhere: which of these are no points.
         after: where each move ends.
@@ -63,14 +67,15 @@ def search_moves_in_cells(
     halves = words.view(np.uint16)
     roots, whole = grid.boxes[1], grid.boxes[2] != 0
     real_x, real_y = grid.is_float[0], grid.is_float[1]
-    cells = np.empty(_RING, np.int64)
-    keys = np.empty((_RING, 4), np.uint16)
+    cells = np.empty(RING, np.int64)
+    keys = np.empty((RING, 4), np.uint16)
     count = len(apart)
     a, b = offsets[0, first], offsets[1, first]
     ranks = np.empty((2, 4), np.int64)
-    for step in range(first, count + _LOCATED_AHEAD):
+    no_groups = np.empty(0, np.uint32)
+    for step in range(first, count + LOCATED_AHEAD):
         if step < count:
-            ring = step % _RING
+            ring = step % RING
             cell = i64(_NOWHERE)
             for end in range(2):
                 x = decoded(before[step, 0] if end == 0 else after[step, 0], real_x)
@@ -84,16 +89,16 @@ def search_moves_in_cells(
             cell = _NOWHERE if nowhere[step] or absent[step] else cell
             cells[ring] = cell
             prefetch(starts, max(cell, 0))
-        fetched = step - (_LOCATED_AHEAD - _FETCHED_AHEAD)
-        if first <= fetched < count and cells[fetched % _RING] != _NOWHERE:
-            cell = cells[fetched % _RING]
+        fetched = step - (LOCATED_AHEAD - FETCHED_AHEAD)
+        if first <= fetched < count and cells[fetched % RING] != _NOWHERE:
+            cell = cells[fetched % RING]
             begin, stop = i64(starts[cell]), i64(starts[cell + 1])
-            for word in range(begin, min(stop, begin + _FETCHED_WORDS), 16):
+            for word in range(begin, min(stop, begin + FETCHED_WORDS), 16):
                 prefetch(words, word)
-        row = step - _LOCATED_AHEAD
+        row = step - LOCATED_AHEAD
         if row < first:
             continue
-        ring = row % _RING
+        ring = row % RING
         cell = cells[ring]
         apart[row] = cell == _NOWHERE
         offsets[0, row + 1], offsets[1, row + 1] = a, b
@@ -183,7 +188,7 @@ def search_moves_in_cells(
                     undecided = within & (~(x_below | x_above) | ~(y_below | y_above))
                     if undecided != 0:
                         points = before if end == 0 else after
-                        within = decided(within, undecided, ranges, groups, words, slots + chunk, points, row)
+                        within = decided(within, undecided, ranges, no_groups, words, slots + chunk, points, row)
                 was, now = now, within
             if was != now:
                 compress_32(entered, a, words, slots + chunk, now & ~was)
@@ -204,7 +209,7 @@ def search_moves_in_cells(
                     undecided = within & ~(surely_x & surely_y)
                     if undecided != 0:
                         points = before if end == 0 else after
-                        within = decided(within, undecided, ranges, groups, words, slots + chunk, points, row)
+                        within = decided(within, undecided, ranges, no_groups, words, slots + chunk, points, row)
                 was, now = now, within
             if was != now:
                 compress_32(entered, a, words, slots + chunk, now & ~was)

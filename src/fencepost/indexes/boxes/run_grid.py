@@ -24,7 +24,20 @@ from fencepost.indexes.intervals.window_kernels import decoded
 from fencepost.indexes.radix import sorted_positions
 from fencepost.indexes.vectors import PADDING, bit_count, copy_run, prefetch
 
-__all__ = ["HEADER", "RunGrid", "build_grid", "cell_of", "check_grid", "grid_slots", "root_of", "search_grid"]
+__all__ = [
+    "FETCHED_AHEAD",
+    "FETCHED_WORDS",
+    "HEADER",
+    "LOCATED_AHEAD",
+    "RING",
+    "RunGrid",
+    "build_grid",
+    "cell_of",
+    "check_grid",
+    "grid_slots",
+    "root_of",
+    "search_grid",
+]
 
 RIGHT, LEFT, TOP, BOTTOM, LEFT_BOTTOM, LEFT_TOP, RIGHT_TOP, RIGHT_BOTTOM, COVERS, OTHERS = range(10)
 _CLASSES = 10
@@ -43,9 +56,9 @@ _ROOTS_PER_BOX = 4
 _SAMPLE = 16
 _WIDEST_WHOLE_CELL = 32000.0
 _BELOW, _LOWEST, _KEYS, _ABOVE = 1, 2, 65530.0, 65534
-_RING = 64
-_LOCATED_AHEAD, _FETCHED_AHEAD = 24, 12
-_FETCHED_WORDS = 256
+RING = 64
+LOCATED_AHEAD, FETCHED_AHEAD = 24, 12
+FETCHED_WORDS = 256
 _GAPS = (1750, 701, 301, 132, 57, 23, 10, 4, 1)
 _LONGEST = 65535
 
@@ -468,11 +481,11 @@ def search_grid(
     halves = words.view(np.uint16)
     roots, whole = grid.boxes[1], grid.boxes[2] != 0
     real_x, real_y = grid.is_float[0], grid.is_float[1]
-    cells = np.empty(_RING, np.int64)
-    x_keys, y_keys = np.empty(_RING, np.uint16), np.empty(_RING, np.uint16)
+    cells = np.empty(RING, np.int64)
+    x_keys, y_keys = np.empty(RING, np.uint16), np.empty(RING, np.uint16)
     count = len(absent)
     at = offsets[first]
-    for step in range(first, count + _LOCATED_AHEAD):
+    for step in range(first, count + LOCATED_AHEAD):
         if step < count:
             x, y = decoded(points[step, 0], real_x), decoded(points[step, 1], real_y)
             root = root_of(x, frame[0], frame[2], roots) * roots + root_of(y, frame[1], frame[3], roots)
@@ -480,19 +493,19 @@ def search_grid(
             i, x_key = cell_of(x, windows[root, 0], windows[root, 2], side)
             j, y_key = cell_of(y, windows[root, 1], windows[root, 3], side)
             cell = i64(firsts[root]) + i * side + j
-            ring = step % _RING
+            ring = step % RING
             cells[ring], x_keys[ring], y_keys[ring] = cell, x_key, y_key
             prefetch(starts, cell)
-        fetched = step - (_LOCATED_AHEAD - _FETCHED_AHEAD)
+        fetched = step - (LOCATED_AHEAD - FETCHED_AHEAD)
         if first <= fetched < count:
-            cell = cells[fetched % _RING]
+            cell = cells[fetched % RING]
             begin, end = i64(starts[cell]), i64(starts[cell + 1])
-            for word in range(begin, min(end, begin + _FETCHED_WORDS), 16):
+            for word in range(begin, min(end, begin + FETCHED_WORDS), 16):
                 prefetch(words, word)
-        row = step - _LOCATED_AHEAD
+        row = step - LOCATED_AHEAD
         if row < first:
             continue
-        ring = row % _RING
+        ring = row % RING
         start, size = i64(starts[cells[ring]]), i64(starts[cells[ring] + 1]) - i64(starts[cells[ring]])
         if at + size + PADDING > len(out):
             return row
