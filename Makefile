@@ -35,7 +35,7 @@ format: $(VENV)/dev ## format the code and apply safe fixes
 	$(BIN)/ruff format .
 
 test: $(VENV)/dev ## tests, doctests and the code of the documentation
-	$(BIN)/pytest -n 2 -m "not system"
+	$(BIN)/pytest -n 2 --dist worksteal --durations 10 -m "not system"
 
 test-system: $(VENV)/dev ## tests that need servers, such as PostgreSQL (tools/system-packages installs them)
 	-@$(BIN)/fencepost connector > /dev/null

@@ -76,6 +76,8 @@ def test_every_shape_is_answered_within_its_budget(kind: str, dimensions: int, s
     for point, row in zip(points, answer, strict=True):
         assert (np.sort(row) // spread).tolist() == scan(lows, highs, point)
     assert np.array_equal(index.count(points), answer.counts)
+    slots = index.stab(points, slots=True)
+    assert np.array_equal(index.slot_ids[slots.ids], answer.ids)
     assert index.storage().nbytes <= index.budget * n + 8192
     assert sum(each.boxes for each in index.structures[1:]) == n
 

@@ -137,24 +137,26 @@ def stream_run(typingctx: Any, target: Any, at: Any, source: Any, start: Any, co
 
 @vector_intrinsic
 def widen_run(typingctx: Any, target: Any, at: Any, source: Any, start: Any, count: Any, add: Any) -> Any:  # noqa: ARG001
-    """``target[at:at+count] = source[start:start+count] + add`` from uint32 to int64, 8 at a time."""
+    """``target[at:at+count] = source[start:start+count] + add`` from uint32, to int64 or to uint32."""
     signature = types.void(target, types.int64, source, types.int64, types.int64, types.int64)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        word = ir.IntType(64)
-        narrow, wide = ir.VectorType(ir.IntType(32), 8), ir.VectorType(word, 8)
+        wide, lanes = _vector(sig.args[0])
+        narrow = ir.VectorType(ir.IntType(32), lanes)
         to = builder.gep(item_pointer(context, builder, sig.args[0], args[0]), [args[1]])
         source_data = builder.gep(item_pointer(context, builder, sig.args[2], args[2]), [args[3]])
-        added = spread_lanes(builder, wide, args[5])
+        is_wider = lanes < _vector(sig.args[2])[1]
+        added = spread_lanes(builder, wide, args[5] if is_wider else builder.trunc(args[5], wide.element))
 
         def body(step: Any) -> None:
             loaded = builder.load(
                 builder.bitcast(builder.gep(source_data, [step]), narrow.as_pointer()), align=4, typ=narrow
             )
-            sums = builder.add(builder.zext(loaded, wide), added)
-            builder.store(sums, builder.bitcast(builder.gep(to, [step]), wide.as_pointer()), align=8)
+            sums = builder.add(builder.zext(loaded, wide) if is_wider else loaded, added)
+            address = builder.bitcast(builder.gep(to, [step]), wide.as_pointer())
+            builder.store(sums, address, align=wide.element.width // 8)
 
-        _steps(builder, args[4], 8, body)
+        _steps(builder, args[4], lanes, body)
         return context.get_dummy_value()
 
     return signature, generate

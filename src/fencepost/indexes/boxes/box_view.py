@@ -86,14 +86,26 @@ def staged(asked: Asked, rows: slice, points: Int64s, absent: Bools) -> None:
         find_groups(asked.keys, rows.start, groups.keys, groups.table, points, asked.words.shape[1])
 
 
-def search(view: View, part: Part, points: Int64s, absent: Bools, first: int, offsets: Int64s, out: UInt32s) -> int:
-    """Write the slots of one structure that hold each point, from a row on; the row it stopped at for want of room."""
+def search(
+    view: View,
+    part: Part,
+    points: Int64s,
+    absent: Bools,
+    first: int,
+    offsets: Int64s,
+    out: UInt32s | Int64s,
+    shift: int = 0,
+) -> int:
+    """Write the slots of one structure that hold each point, from a row on; the row it stopped at for want of room.
+
+    With a shift, the sum of each slot and that: ids, where they count on from it.
+    """
     numbers = view.group_numbers if has_groups(view, part) else _NO_GROUPS
     if isinstance(part, RunGrid):
-        return int(search_grid(part, view.ranges, numbers, points, absent, first, offsets, out))
+        return int(search_grid(part, view.ranges, numbers, points, absent, first, offsets, out, shift))
     if isinstance(part, GroupBlocks):
-        return int(search_blocks(part, view.ranges, numbers, points, absent, first, offsets, out))
-    return int(search_tree(part, view.ranges, numbers, points, absent, first, offsets, out))
+        return int(search_blocks(part, view.ranges, numbers, points, absent, first, offsets, out, shift))
+    return int(search_tree(part, view.ranges, numbers, points, absent, first, offsets, out, shift))
 
 
 def scratch(asked: Asked, size: int) -> tuple[Int64s, Bools]:
@@ -137,9 +149,10 @@ def answer(asked: Asked, dtype: npt.DTypeLike, out: Matches | None) -> Matches:
     offsets, ids = answer_buffers(total, 0, dtype, out)
     offsets[0] = 0
     done = 0
-    if dtype == np.uint32 and len(view.parts) == 1 and not len(view.gone):
-        done, ids = _answer_directly(asked, offsets, ids, out)
     slot_ids, origin = view.translation
+    as_slots = dtype == np.uint32
+    if len(view.parts) == 1 and not len(view.gone) and (as_slots or not len(slot_ids)):
+        done, ids = _answer_directly(asked, offsets, ids, out, 0 if as_slots else origin)
     for rows, found in rounds(asked, done):
         begin, end = rows.start, rows.stop
         counts = np.zeros(end - begin, np.int64)
@@ -153,14 +166,16 @@ def answer(asked: Asked, dtype: npt.DTypeLike, out: Matches | None) -> Matches:
             ids = widened(ids, filled, needed + likely, out)
         cursor = offsets[begin:end].copy()
         for number, (own, slots) in enumerate(found):
-            if dtype == np.uint32:
+            if as_slots:
                 place_slots(own, slots, number == 0, cursor, ids)
             else:
                 place_ids(own, slots, number == 0, slot_ids, origin, cursor, ids)
     return Matches(offsets, ids[: offsets[-1]])
 
 
-def _answer_directly(asked: Asked, offsets: Int64s, ids: UInt32s, out: Matches | None) -> tuple[int, UInt32s]:
+def _answer_directly(
+    asked: Asked, offsets: Int64s, ids: UInt32s | Int64s, out: Matches | None, shift: int
+) -> tuple[int, UInt32s | Int64s]:
     """Let the only structure write the answer itself; how far that went in buffers that must not be replaced."""
     view, total = asked.view, len(asked.words)
     size = min(ROUND, total)
@@ -171,7 +186,7 @@ def _answer_directly(asked: Asked, offsets: Int64s, ids: UInt32s, out: Matches |
         staged(asked, rows, points[:count], absent[:count])
         own = offsets[begin : rows.stop + 1]
         while True:
-            done = search(view, view.parts[0], points[:count], absent[:count], done, own, ids)
+            done = search(view, view.parts[0], points[:count], absent[:count], done, own, ids, shift)
             if done == count:
                 break
             if out is not None:
@@ -179,5 +194,5 @@ def _answer_directly(asked: Asked, offsets: Int64s, ids: UInt32s, out: Matches |
             answered = begin + done
             filled = int(own[done])
             likely = int(filled / max(answered, 1) * (total - answered) * 1.05)
-            ids = widened(ids, filled, filled + likely + 16 * ROUND + len(ids) // 2, out)
+            ids = widened(ids, filled, filled + likely + 16 * ROUND + 2 * len(ids), out)
     return total, ids

@@ -191,9 +191,9 @@ def search_moves_in_cells(
                         within = decided(within, undecided, ranges, no_groups, words, slots + chunk, points, row)
                 was, now = now, within
             if was != now:
-                compress_32(entered, a, words, slots + chunk, now & ~was)
+                compress_32(entered, a, words, slots + chunk, now & ~was, 0)
                 a += bit_count(now & ~was)
-                compress_32(left, b, words, slots + chunk, was & ~now)
+                compress_32(left, b, words, slots + chunk, was & ~now, 0)
                 b += bit_count(was & ~now)
         slots += corner_count
         for chunk in range(0, others, LANES):
@@ -212,9 +212,9 @@ def search_moves_in_cells(
                         within = decided(within, undecided, ranges, no_groups, words, slots + chunk, points, row)
                 was, now = now, within
             if was != now:
-                compress_32(entered, a, words, slots + chunk, now & ~was)
+                compress_32(entered, a, words, slots + chunk, now & ~was, 0)
                 a += bit_count(now & ~was)
-                compress_32(left, b, words, slots + chunk, was & ~now)
+                compress_32(left, b, words, slots + chunk, was & ~now, 0)
                 b += bit_count(was & ~now)
         offsets[0, row + 1], offsets[1, row + 1] = a, b
     return count

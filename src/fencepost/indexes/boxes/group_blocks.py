@@ -122,9 +122,10 @@ def search_blocks(
     absent: Bools,
     first: int,
     offsets: Int64s,
-    out: UInt32s,
+    out: UInt32s | Int64s,
+    shift: int,
 ) -> Any:
-    """Write the slots of all boxes that hold each point; the row it stopped at for want of room."""
+    """Write the slots of all boxes that hold each point, plus `shift`; the row it stopped at for want of room."""
     starts, words, scales, is_float = blocks.starts, blocks.words, blocks.scales, blocks.is_float
     halves = words.view(np.uint16)
     dimensions = ranges.shape[1] // 2
@@ -154,7 +155,7 @@ def search_blocks(
             return row
         if size <= _FEW:
             for word in range(start, start + size):
-                out[at] = words[word]
+                out[at] = i64(words[word]) + shift
                 at += contains(ranges, groups, i64(words[word]), points, row)
             offsets[row + 1] = at
             continue
@@ -176,7 +177,7 @@ def search_blocks(
             undecided = passed & ~surely
             if undecided != 0:
                 passed = decided(passed, undecided, ranges, groups, words, slots + chunk, points, row)
-            compress_32(out, at, words, slots + chunk, passed)
+            compress_32(out, at, words, slots + chunk, passed, shift)
             at += bit_count(passed)
         offsets[row + 1] = at
     return count

@@ -20,6 +20,7 @@ ALL_LANES = (1 << LANES) - 1
 _HALF, _WORD, _LONG = ir.IntType(16), ir.IntType(32), ir.IntType(64)
 _KEYS = ir.VectorType(_HALF, LANES)
 _SLOTS = ir.VectorType(_WORD, 16)
+_IDS = ir.VectorType(_LONG, 16)
 _CHOSEN = ir.VectorType(ir.IntType(1), 16)
 
 
@@ -68,28 +69,36 @@ def between_32(typingctx: Any, keys: Any, start: Any, stride: Any, value: Any) -
 
 
 @vector_intrinsic
-def compress_32(typingctx: Any, target: Any, at: Any, source: Any, start: Any, mask: Any) -> Any:  # noqa: ARG001
-    """Write those of the 32 uint32 items from `start` on whose bit is set to `target`, from `at` on."""
-    signature = types.void(target, types.int64, source, types.int64, types.uint64)
+def compress_32(typingctx: Any, target: Any, at: Any, source: Any, start: Any, mask: Any, add: Any) -> Any:  # noqa: ARG001
+    """Write those of the 32 uint32 items from `start` on whose bit is set to `target`, from `at` on.
+
+    To a target of int64 goes their sum with `add`.
+    """
+    signature = types.void(target, types.int64, source, types.int64, types.uint64, types.int64)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         to = builder.gep(item_pointer(context, builder, sig.args[0], args[0]), [args[1]])
         data = builder.gep(item_pointer(context, builder, sig.args[2], args[2]), [args[3]])
-        wide = "+avx512f" in context.codegen().magic_tuple()[2]
+        is_wide = "+avx512f" in context.codegen().magic_tuple()[2]
+        to_ids = sig.args[0].dtype == types.int64
+        added = spread_lanes(builder, _IDS, args[5])
         count = builder.module.declare_intrinsic("llvm.ctpop", [_LONG])
         for half in range(2):
             chosen = builder.trunc(builder.lshr(args[4], _LONG(16 * half)), _HALF)
             address = builder.bitcast(builder.gep(data, [_LONG(16 * half)]), _SLOTS.as_pointer())
             loaded = builder.load(address, align=4, typ=_SLOTS)
             lanes = builder.bitcast(chosen, _CHOSEN)
-            if wide:
+            if is_wide:
                 kind = ir.FunctionType(_SLOTS, [_SLOTS, _SLOTS, _CHOSEN])
                 name = "llvm.x86.avx512.mask.compress.v16i32"
                 packed = builder.call(_declared(builder, kind, name), [loaded, ir.Constant(_SLOTS, None), lanes])
-                builder.store(packed, builder.bitcast(to, _SLOTS.as_pointer()), align=4)
+                items = builder.add(builder.zext(packed, _IDS), added) if to_ids else packed
+                builder.store(items, builder.bitcast(to, items.type.as_pointer()), align=items.type.element.width // 8)
             else:
-                kind = ir.FunctionType(ir.VoidType(), [_SLOTS, to.type, _CHOSEN])
-                builder.call(_declared(builder, kind, "llvm.masked.compressstore.v16i32"), [loaded, to, lanes])
+                items = builder.add(builder.zext(loaded, _IDS), added) if to_ids else loaded
+                kind = ir.FunctionType(ir.VoidType(), [items.type, to.type, _CHOSEN])
+                name = f"llvm.masked.compressstore.v16i{items.type.element.width}"
+                builder.call(_declared(builder, kind, name), [items, to, lanes])
             to = builder.gep(to, [builder.call(count, [builder.zext(chosen, _LONG)])])
         return context.get_dummy_value()
 

@@ -295,9 +295,10 @@ def search_tree(
     absent: Bools,
     first: int,
     offsets: Int64s,
-    out: UInt32s,
+    out: UInt32s | Int64s,
+    shift: int,
 ) -> Any:
-    """Write the slots of all boxes that hold each point; the row it stopped at for want of room.
+    """Write the slots of all boxes that hold each point, plus `shift`; the row it stopped at for want of room.
 
     Blocks of points go down together, so that the nodes of one wait for memory while another is compared; a block
     that visits too many nodes is halved.
@@ -345,7 +346,7 @@ def search_tree(
                 if found + 2 * LANES > room:
                     crowded = True
                     break
-                compress_32(next_nodes, found, numbers, LANES * node, passed)
+                compress_32(next_nodes, found, numbers, LANES * node, passed, 0)
                 for _ in range(bit_count(passed)):
                     next_rows[found] = i
                     found += 1
@@ -379,7 +380,7 @@ def search_tree(
                 passed = decided(passed, undecided, ranges, groups, slots, LANES * node, points, begin + i)
             if at + 2 * LANES > len(out):
                 return begin
-            compress_32(out, at, slots, LANES * node, passed)
+            compress_32(out, at, slots, LANES * node, passed, shift)
             hits = bit_count(passed)
             counts[i] += hits
             at += hits

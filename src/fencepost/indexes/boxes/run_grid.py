@@ -22,7 +22,7 @@ from fencepost.indexes.boxes.box_rows import FARTHEST, Axes, decided
 from fencepost.indexes.boxes.lanes import LANES, between_32, compare_32, compress_32, first_lanes
 from fencepost.indexes.intervals.window_kernels import decoded
 from fencepost.indexes.radix import sorted_positions
-from fencepost.indexes.vectors import PADDING, bit_count, copy_run, prefetch
+from fencepost.indexes.vectors import PADDING, bit_count, prefetch, widen_run
 
 __all__ = [
     "FETCHED_AHEAD",
@@ -45,6 +45,8 @@ HEADER = 6
 """Words before the keys of a cell: the ends of the first eight classes, 16 bits each; how many cover; the others."""
 _CORNERS_PER_CELL, _MORE_PER_CELL = 24.0, 1.25
 """Corners per cell to begin with, and the factor to try next where that takes too much room."""
+_USUAL_ROOM = 32.0
+"""Bytes per box for which that is a good begin; with more room, cells begin smaller."""
 _MOST_CELLS_PER_SIDE = 128
 _BOXES_PER_ROOT = 512
 _BOXES_PER_FINE_ROOT = 16
@@ -139,10 +141,11 @@ def _gridded(ranges: Int64s, slots: UInt32s, axes: Axes, side: int, room: float)
     edges[:, :2], edges[:, 2:] = np.inf, -np.inf
     tally_roots(ranges, ordered, axes, spans, side, corners, depth, edges)
     deep = np.cumsum(np.cumsum(depth, 0), 1)[:side, :side].reshape(-1)
-    per_cell = _CORNERS_PER_CELL
+    most = _most_cells_per_side(edges, axes)
+    per_cell = _CORNERS_PER_CELL * min(1.0, _USUAL_ROOM / room)
     while True:
-        target = np.maximum(per_cell, 0.5 * np.maximum(deep - corners / 2, 0))
-        sides = np.clip(np.round(np.sqrt(corners / target)), 1, _MOST_CELLS_PER_SIDE).astype(np.uint32)
+        target = np.maximum(per_cell, 0.5 * min(1.0, per_cell / _CORNERS_PER_CELL) * np.maximum(deep - corners / 2, 0))
+        sides = np.clip(np.round(np.sqrt(corners / target)), 1, most).astype(np.uint32)
         windows, whole = _windows(edges, sides, axes)
         first = (np.cumsum(sides.astype(np.int64) ** 2) - sides.astype(np.int64) ** 2).astype(np.uint32)
         meta = np.array([len(ordered), side, whole, 0])
@@ -178,6 +181,14 @@ def _frame(ranges: Int64s, slots: UInt32s, axes: Axes, side: int) -> Float64s:
         reach = max(high - low, abs(low) * 1e-12, 1e-280)
         frame[axis], frame[2 + axis] = low - 0.01 * reach, side / (1.02 * reach)
     return frame
+
+
+def _most_cells_per_side(edges: Float64s, axes: Axes) -> Float64s:
+    """Per root: a cell that holds one whole number needs no smaller ones."""
+    if axes.is_float[0]:
+        return np.full(len(edges), float(_MOST_CELLS_PER_SIDE))
+    wholes = np.where(np.isfinite(edges).all(1), (edges[:, 2:] - edges[:, :2]).max(1) + 1, 1)
+    return np.minimum(wholes, _MOST_CELLS_PER_SIDE)
 
 
 def _windows(edges: Float64s, sides: UInt32s, axes: Axes) -> tuple[Float64s, bool]:
@@ -316,7 +327,7 @@ def visit_cells(
     windows, firsts, sides, starts, words = grid.windows, grid.first, grid.sides, grid.starts, grid.words
     halves = words.view(np.uint16)
     real_x, real_y = axes.is_float[0], axes.is_float[1]
-    roots = grid.boxes[1]
+    roots, whole = grid.boxes[1], grid.boxes[2] != 0
     for row in range(len(slots)):
         slot = i64(slots[row])
         has_left, has_right = ranges[slot, 0] > axes.floors[0], ranges[slot, 2] < axes.ceilings[0]
@@ -334,12 +345,16 @@ def visit_cells(
                 bottom_here, top_here = has_bottom and line == south, has_top and line == north
                 if left_here:
                     from_x, left_key = cell_of(x_low, windows[root, 0], windows[root, 2], side)
+                    left_here = not whole or from_x == cell_of(x_low - 1, windows[root, 0], windows[root, 2], side)[0]
                 if right_here:
                     to_x, right_key = cell_of(x_high, windows[root, 0], windows[root, 2], side)
+                    right_here = not whole or to_x == cell_of(x_high + 1, windows[root, 0], windows[root, 2], side)[0]
                 if bottom_here:
                     from_y, bottom_key = cell_of(y_low, windows[root, 1], windows[root, 3], side)
+                    bottom_here = not whole or from_y == cell_of(y_low - 1, windows[root, 1], windows[root, 3], side)[0]
                 if top_here:
                     to_y, top_key = cell_of(y_high, windows[root, 1], windows[root, 3], side)
+                    top_here = not whole or to_y == cell_of(y_high + 1, windows[root, 1], windows[root, 3], side)[0]
                 for i in range(from_x, to_x + 1):
                     left, right = left_here and i == from_x, right_here and i == to_x
                     for j in range(from_y, to_y + 1):
@@ -470,9 +485,10 @@ def search_grid(
     absent: Bools,
     first: int,
     offsets: Int64s,
-    out: UInt32s,
+    out: UInt32s | Int64s,
+    shift: int,
 ) -> Any:
-    """Write the slots of all boxes that hold each point; the row it stopped at for want of room.
+    """Write the slots of all boxes that hold each point, plus `shift`; the row it stopped at for want of room.
 
     While one point is answered, the block of a later one and the start of a still later one are on their way.
     """
@@ -549,10 +565,10 @@ def search_grid(
             while begun_bottom < edge_count - top_end and ranges[words[bottoms_at + begun_bottom], 1] <= y:
                 begun_bottom += 1
         run = right_end - ended_right + covers + begun_left
-        copy_run(out, at, words, ids + ended_right, run)
+        widen_run(out, at, words, ids + ended_right, run, shift)
         at += run
         run = top_end - left_end - ended_top + begun_bottom
-        copy_run(out, at, words, ids + covers + left_end + ended_top, run)
+        widen_run(out, at, words, ids + covers + left_end + ended_top, run, shift)
         at += run
 
         corner_ids = ids + covers + edge_count
@@ -570,7 +586,7 @@ def search_grid(
                 undecided = within & (~(below_x | above_x) | ~(below_y | above_y))
                 if undecided != 0:
                     within = decided(within, undecided, ranges, groups, words, corner_ids + chunk, points, row)
-            compress_32(out, at, words, corner_ids + chunk, within)
+            compress_32(out, at, words, corner_ids + chunk, within, shift)
             at += bit_count(within)
         other_ids = corner_ids + corner_count
         for chunk in range(0, others, LANES):
@@ -581,7 +597,7 @@ def search_grid(
                 undecided = within & ~(surely_x & surely_y)
                 if undecided != 0:
                     within = decided(within, undecided, ranges, groups, words, other_ids + chunk, points, row)
-            compress_32(out, at, words, other_ids + chunk, within)
+            compress_32(out, at, words, other_ids + chunk, within, shift)
             at += bit_count(within)
         offsets[row + 1] = at
     return count
