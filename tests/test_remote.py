@@ -15,6 +15,7 @@ import pytest
 import fencepost as fp
 from fencepost.errors import FencepostError
 from fencepost.snapshot import Snapshot, VersionDirectory, copies, places
+from tests.publishing import publish_and_load
 from tests.s3 import UNCONDITIONAL
 from tests.test_directory import snapshot_of
 from tests.test_snapshot import table_of
@@ -38,31 +39,6 @@ def rules_of(count: int) -> fp.Rules:
     for id in range(count):
         rules.add(id, f"symbol = 'S{id % 7}' AND price > {id}")
     return rules
-
-
-def publish_once(url: str, start: Any, numbers: Any) -> None:
-    versions = VersionDirectory(url)
-    start.wait()
-    numbers.put(versions.publish(snapshot_of))
-
-
-def load_once(url: str, start: Any, sizes: Any) -> None:
-    start.wait()
-    sizes.put(len(VersionDirectory(url).load(2)))
-
-
-def at_once(target: Any, url: str, times: int) -> list[int]:
-    """What so many processes give that start together."""
-    context = multiprocessing.get_context("spawn")
-    start, told = context.Barrier(times), context.Queue()
-    workers = [context.Process(target=target, args=(url, start, told)) for _ in range(times)]
-    for worker in workers:
-        worker.start()
-    found = [told.get(timeout=60) for _ in workers]
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
-    return sorted(found)
 
 
 def test_a_directory_at_a_url_is_one(bucket: str, cache: Path) -> None:
@@ -95,14 +71,19 @@ def test_a_directory_at_a_url_is_one(bucket: str, cache: Path) -> None:
     assert versions.publish(snapshot_of) == 5, "numbers are never used again, nor is one that was refused"
 
 
-def test_publishers_at_once_have_a_number_each_and_readers_one_copy(bucket: str, cache: Path) -> None:
-    url = f"{bucket}/many"
-    assert at_once(publish_once, url, 4) == [1, 2, 3, 4]
-    assert VersionDirectory(url).versions() == [1, 2, 3, 4]
-    shutil.rmtree(cache)
-    assert at_once(load_once, url, 3) == [2, 2, 2]
-    [copy] = copied(cache)
-    assert copy == VersionDirectory(url).digest(2)
+def test_publishers_at_once_have_a_number_each_and_readers_one_copy(bucket: str, tmp_path: Path) -> None:
+    url, context = f"{bucket}/many", multiprocessing.get_context("spawn")
+    together, told = context.Barrier(3), context.Queue()
+    given = (url, together, told, str(tmp_path / "other"))
+    workers = [context.Process(target=publish_and_load, args=given) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    assert sorted(told.get(timeout=60) for _ in workers) == [(1, 1), (2, 1), (3, 1)]
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    assert VersionDirectory(url).versions() == [1, 2, 3]
+    assert copied(tmp_path / "other") == {VersionDirectory(url).digest(2)}
 
 
 def test_a_version_that_was_not_finished_is_skipped(bucket: str) -> None:

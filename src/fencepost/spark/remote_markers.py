@@ -4,6 +4,8 @@ An offset has the newest version and the latest time that were told. What a micr
 offsets alone, so a repeated one is told the same, whatever has come since.
 """
 
+import math
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,7 +22,10 @@ except ImportError:  # before 4.2; there a query that is to take what is there d
         """Nothing to support."""
 
 
-__all__ = ["MarkerSource", "remote_markers"]
+__all__ = ["LISTED_EVERY", "MarkerSource", "remote_markers"]
+
+LISTED_EVERY = 1.0
+"""Seconds: a query without a trigger asks a hundred times in one, and stores count requests."""
 
 
 def remote_markers(spark: Any, url: str) -> Any:
@@ -60,7 +65,8 @@ class MarkerReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._last: dict[str, int] | None = None
+        self._last: dict[str, int] = {}
+        self._until = 0.0
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Nothing was told."""
@@ -68,11 +74,13 @@ class MarkerReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Tell what is there now, and nothing that comes later."""
-        self._last = self._newest()
+        self._last, self._until = self._newest(), math.inf
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: ARG002, N802
         """The newest markers; there is no limit, and pyspark before 4.2 names none."""
-        return self._last or self._newest()
+        if time.monotonic() >= self._until:
+            self._last, self._until = self._newest(), time.monotonic() + LISTED_EVERY
+        return self._last
 
     def _newest(self) -> dict[str, int]:
         version, clock = VersionDirectory(self._url).markers.newest()
