@@ -23,8 +23,8 @@ def test_match_of_a_batch(spark: Any, bucket: str) -> None:
     found = VersionDirectory(url).load().match(table).sets()
     expected = [(seq, sorted(ids)) for seq, ids in zip(table["seq"].to_pylist(), found, strict=True)]
     assert sum(len(ids) for _, ids in expected) > 500
-    for options in ({}, {"shards": 2}):
-        rows = match(frame, url, **options).select("seq", "rule_ids").collect()
+    for shards in (None, 2):
+        rows = match(frame, url, shards=shards).select("seq", "rule_ids").collect()
         assert sorted((row["seq"], sorted(row["rule_ids"])) for row in rows) == expected
 
 
