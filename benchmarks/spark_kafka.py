@@ -59,7 +59,7 @@ class Contest:
 
     def matched(self, file: PipelineFile, rows: Any) -> Any:
         """The operator of the pipeline."""
-        return operate(file, {"source": rows}, self._scratch / "published")
+        return operate(file, {"source": rows}, str(self._scratch / "published"))
 
     def _write(self, topic: str, number: int) -> Path:
         target = self._scratch / f"{number}.toml"

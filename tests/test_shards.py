@@ -196,19 +196,20 @@ def test_versions_are_published_in_parts_that_share_what_has_not_changed(tmp_pat
 
 
 def test_a_book_publishes_parts_too_and_old_ones_are_collected(tmp_path: Path) -> None:
-    book, directory = fp.RuleBook(f"sqlite:///{tmp_path}/rules.db"), VersionDirectory(tmp_path / "published")
+    book, published = fp.RuleBook(f"sqlite:///{tmp_path}/rules.db"), tmp_path / "published"
+    directory = VersionDirectory(published)
     for id in range(30):
         book.add(id, f"symbol = 'S{id}' AND price > {id}")
-    book.publish(directory.path, shards=3)
+    book.publish(published, shards=3)
     book.replace(3, "symbol = 'S3' AND price > 5")
-    book.publish(directory.path)
+    book.publish(published)
     first, second = (directory.load_part(version, 1) for version in (1, 2))
     assert first.layers[0].identity == second.layers[0].identity
     for id in range(30):
         book.replace(id, f"symbol = 'S{id}' AND price > {id + 1}")
-    book.publish(directory.path)
+    book.publish(published)
     assert directory.collect(timedelta(0)) == [1, 2]
-    assert {path.name for path in (directory.path / "parts").glob("*/0*")} == {"00000003"}
+    assert {path.name for path in (published / "parts").glob("*/0*")} == {"00000003"}
     assert ids_of(directory, 3, 3) == set(range(30))
 
 

@@ -59,25 +59,29 @@ def followed(spark: Any) -> dict[str, Any]:
         return {"stream": _by_id(spark.read.parquet(f"{scratch}/out"))}
 
 
-def watched(spark: Any) -> dict[str, Any]:
-    """Batch and stream of the same moves, and who is inside in the end."""
+def watched(spark: Any, url: str = "") -> dict[str, Any]:
+    """Batch and stream of the same moves, and who is inside in the end; also with rules at a URL, if there is one."""
     rules = fp.Rules()
     rules.add(1, "price BETWEEN 40 AND 50", detect="enter,exit")
     moves = [("IBM", 1, 39.0), ("IBM", 2, 41.5), ("AAPL", 2, 45.0), ("IBM", 3, 52.0)]
     schema = "symbol string, at bigint, price double"
     frame = spark.createDataFrame(moves, schema)
     with tempfile.TemporaryDirectory() as scratch:
-        rules.publish(f"{scratch}/published")
         frame.coalesce(1).write.json(f"{scratch}/in")
-        stream = spark.readStream.schema(schema).json(f"{scratch}/in")
-        events = watch(stream, f"{scratch}/published", object="symbol", time="at", buckets=2)
-        writer = events.writeStream.option("checkpointLocation", f"{scratch}/checkpoint").format("parquet")
-        writer.trigger(availableNow=True).start(f"{scratch}/out").awaitTermination()
+        streams: list[list[list[Any]]] = []
+        for directory in filter(None, (f"{scratch}/published", url)):
+            rules.publish(directory)
+            stream = spark.readStream.schema(schema).json(f"{scratch}/in")
+            events = watch(stream, directory, object="symbol", time="at", buckets=2)
+            place = f"{scratch}/{len(streams)}"
+            writer = events.writeStream.option("checkpointLocation", f"{place}/checkpoint").format("parquet")
+            writer.trigger(availableNow=True).start(f"{place}/out").awaitTermination()
+            streams.append(_told(spark.read.parquet(f"{place}/out")))
         batch = watch(frame, rules, object="symbol", time="at")
-        state = read_state(spark, f"{scratch}/checkpoint").select("object", "price")
+        state = read_state(spark, f"{scratch}/0/checkpoint").select("object", "price")
         inside = match(state, rules, explode=True).collect()
         return {
-            "watched": _told(spark.read.parquet(f"{scratch}/out")),
+            "watched": streams,
             "batch": _told(batch),
             "parts of batch": _told(watch(frame, rules, object="symbol", time="at", shards=2)),
             "inside": [[row["object"], row["rule_id"]] for row in inside],
@@ -92,19 +96,19 @@ def _by_id(matched: Any) -> list[list[Any]]:
     return sorted([row["id"], sorted(row["rule_ids"])] for row in matched.select("id", "rule_ids").collect())
 
 
-def main(kind: str, package: str) -> None:
+def main(kind: str, given: str) -> None:
     if kind == "connect":
         spark = SparkSession.builder.remote("local[2]").getOrCreate()
-        found = answers(spark) | followed(spark) | watched(spark)
+        found = answers(spark) | followed(spark) | watched(spark, url=given)
     else:
         builder = SparkSession.builder.master("local-cluster[1,1,1024]").config("spark.ui.enabled", "false")
         # Executors must not find the package on their own.
         spark = builder.config("spark.executorEnv.PYTHONPATH", "").getOrCreate()
         spark.sparkContext.setLogLevel("OFF")
-        spark.addArtifacts(package, pyfile=True)
+        spark.addArtifacts(given, pyfile=True)
         found = answers(spark) | watched(spark)
         where = spark.range(1).mapInArrow(_location, "path string").first()["path"]
-        found["in_zip"] = f"{Path(package).name}/fencepost" in where
+        found["in_zip"] = f"{Path(given).name}/fencepost" in where
     print(json.dumps(found))
     spark.stop()
 

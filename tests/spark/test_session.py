@@ -59,11 +59,11 @@ def test_a_value_that_the_user_chose_is_respected(spark: Any) -> None:
     assert {own.conf.get(key).rstrip("b") for key in SETTINGS} == {"5000"}
 
 
-def run(kind: str, package: str, **environment: str) -> dict[str, Any]:
+def run(kind: str, given: str, **environment: str) -> dict[str, Any]:
     root = Path(programs.__file__).parents[2]
     driver = {"PYTHONPATH": os.pathsep.join([str(root), str(Path(fp.__file__).parents[1])])}
     done = subprocess.run(  # noqa: S603
-        [sys.executable, programs.__file__, kind, package],
+        [sys.executable, programs.__file__, kind, given],
         env=os.environ | driver | environment,
         capture_output=True,
         text=True,
@@ -76,15 +76,16 @@ def run(kind: str, package: str, **environment: str) -> dict[str, Any]:
 
 
 def check_watched(found: dict[str, Any]) -> None:
-    told = found.pop("watched")
+    told, *others = found.pop("watched")
+    assert all(other == told for other in others)
     assert [event[:3] for event in told] == [["AAPL", 2, "enter"], ["IBM", 2, "enter"], ["IBM", 3, "exit"]]
     assert found.pop("batch") == told
     assert found.pop("parts of batch") == told
     assert found.pop("inside") == [["AAPL", 1]]
 
 
-def test_spark_connect() -> None:
-    found = run("connect", "")
+def test_spark_connect(bucket: str) -> None:
+    found = run("connect", f"{bucket}/connect")
     check_watched(found)
     assert found.pop("stream") == [[n + 10 * v, [10 * v] if n != 3 else []] for v in (1, 2) for n in (1, 2, 3, 4)]
     assert found == EXPECTED

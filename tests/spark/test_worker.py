@@ -129,7 +129,7 @@ def test_old_claims_and_those_of_abandoned_queries_are_deleted(tmp_path: Path) -
     kept = sorted(int(file.name) for file in (tmp_path / "claims" / "query").iterdir())
     assert kept == [1100, 1280]
     long_ago = time.time() - timedelta(days=40).total_seconds()
-    os.utime(tmp_path / "claims" / "abandoned", (long_ago, long_ago))
+    os.utime(tmp_path / "claims" / "abandoned" / "00000007", (long_ago, long_ago))
     claims.sweep()
     assert [query.name for query in (tmp_path / "claims").iterdir()] == ["query"]
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from pathlib import Path
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from fencepost.rules.checked import FIELDS
 from fencepost.rules.rule import microseconds_of
 from fencepost.rules.schemas import read_schema
 from fencepost.snapshot import Snapshot, VersionDirectory
+from fencepost.snapshot.places import Place, modified, touch
 
 __all__ = ["Publisher", "rules_from"]
 
@@ -45,7 +46,7 @@ class _Version(NamedTuple):
 class _Kept(NamedTuple):
     """The snapshot that was published last, which need not be loaded again."""
 
-    directory: Path
+    directory: Place
     digest: str
     snapshot: Snapshot
 
@@ -64,7 +65,7 @@ class Publisher:
 
     def publish(
         self,
-        directory: Path,
+        directory: str | PathLike[str],
         schema: Any,
         keep: timedelta,
         all_rules: Callable[[Connection], Rules],
@@ -73,7 +74,7 @@ class Publisher:
         """See RuleBook.publish.
 
         Args:
-            directory: where versions are.
+            directory: where versions are: a path or a URL.
             schema: of the columns, or None.
             keep: how long old versions stay.
             all_rules: reads and parses the whole book.
@@ -99,7 +100,7 @@ class Publisher:
         fixed = None if schema is None else read_schema(schema).as_texts()
         number = versions.publish(compile_version, fixed, shards)
         snapshot, revision = made[0]
-        self._kept = _Kept(directory.absolute(), versions.digest(number), snapshot)
+        self._kept = _Kept(versions.path.absolute(), versions.digest(number), snapshot)
         self._record(self._kept.digest, revision, keep)
         _collect(versions, keep)
         return number
@@ -147,9 +148,10 @@ class Publisher:
 def _collect(versions: VersionDirectory, keep: timedelta) -> None:
     """Collects old versions, which looks at every one of them: now and then, not at every publishing."""
     last = versions.path / "collected"
-    if last.exists() and time.time() - last.stat().st_mtime < keep.total_seconds() / _COLLECTIONS:
+    collected = modified(last)
+    if collected is not None and time.time() - collected < keep.total_seconds() / _COLLECTIONS:
         return
-    last.touch()
+    touch(last)
     versions.collect(keep)
 
 

@@ -286,7 +286,7 @@ class RuleBook:
         Only what changed since this book last published there is parsed, compiled and written.
 
         Args:
-            directory: a path; it is made where it does not exist.
+            directory: a path, which is made where it does not exist, or a URL such as s3://bucket/rules.
             schema: as for Rules.compile; without one, the schema that the directory has from its first version.
             keep: how long versions stay that nobody uses and that are not the newest.
             progress: as in import_file; called where everything is parsed.
@@ -298,7 +298,7 @@ class RuleBook:
         if self._publisher is None:
             self._publisher = Publisher(self._database)
         return self._publisher.publish(
-            Path(directory), schema, keep, lambda connection: self._all_rules(connection, progress), shards
+            directory, schema, keep, lambda connection: self._all_rules(connection, progress), shards
         )
 
     @property

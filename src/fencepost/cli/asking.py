@@ -1,7 +1,6 @@
 """Rules ready to be asked about a file: from the book, bound to the file's columns, or from a published directory."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -59,7 +58,7 @@ class Asked(NamedTuple):
 
 def published(directory: str) -> Snapshot:
     """The newest version of a directory."""
-    return VersionDirectory(Path(directory)).load()
+    return VersionDirectory(directory).load()
 
 
 def rules_of_book(url: str, report: "Progress", only: Sequence[int] = ()) -> Rules:

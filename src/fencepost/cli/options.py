@@ -30,7 +30,7 @@ Expect = Annotated[
     int | None, typer.Option("--expect", metavar="VERSION", help="Refuse if the rule is no longer in this version.")
 ]
 Directory = Annotated[
-    str | None, typer.Option("--rules", metavar="DIR", help="Take the newest published version instead of the book.")
+    str | None, typer.Option("--rules", metavar="DIR", help="A path or URL: take the newest version published there.")
 ]
 Types = Annotated[
     list[str] | None,

@@ -1,7 +1,6 @@
 """`fencepost publish`: the rules of the book as the next version of a directory."""
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,7 +12,10 @@ __all__ = ["publish"]
 
 
 def publish(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where streams follow the rules.")],
+    directory: Annotated[
+        str,
+        typer.Argument(metavar="DIR", help="Where streams follow the rules: a path, or a URL like s3://bucket/rules."),
+    ],
     type: Types = None,
     shards: Annotated[
         int | None,
@@ -32,6 +34,6 @@ def publish(
     with opened(book) as rules, progress() as report:
         number = rules.publish(directory, schema, keep=timedelta(days=keep_days), progress=report, shards=shards)
     if as_json:
-        print_json({"version": number, "directory": str(directory)})
+        print_json({"version": number, "directory": directory})
     else:
         note(f"published version {number} to {directory}")

@@ -98,7 +98,7 @@ def _published(directory: str, event: dict[str, Any]) -> "Snapshot":
     """The version that found the event, or the newest that has its rule as it was."""
     from fencepost.snapshot import VersionDirectory
 
-    versions = VersionDirectory(Path(directory))
+    versions = VersionDirectory(directory)
     number = event.get("snapshot_version")
     there = versions.versions()
     return versions.load(number if number in there else None)

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import make_url
@@ -80,7 +79,7 @@ class FollowedBook:
         shards: parts that operators take the rules in, if they do.
     """
 
-    def __init__(self, book: RuleBook, directory: Path, schema: Mapping[str, Any], shards: int | None = None) -> None:
+    def __init__(self, book: RuleBook, directory: str, schema: Mapping[str, Any], shards: int | None = None) -> None:
         self.book, self.directory, self.schema, self._shards = book, directory, dict(schema), shards
         self._tried: int | None = None
         self._said = ""

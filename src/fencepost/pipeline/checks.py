@@ -20,6 +20,7 @@ from fencepost.pipeline.faults import Fault, meant
 from fencepost.pipeline.file import PipelineFile, listed
 from fencepost.pipeline.requirements import missing_for_spark
 from fencepost.snapshot import Table, VersionDirectory, checked_shards
+from fencepost.snapshot.places import exists
 
 __all__ = ["pipeline_faults"]
 
@@ -160,8 +161,10 @@ def _operator_value_faults(file: PipelineFile) -> Iterator[Fault]:
     if operator.get("shards") is not None:
         try:
             checked_shards(operator["shards"])
-            if (directory := file.section("rules").get("directory")) and file.resolved(directory).exists():
-                VersionDirectory(file.resolved(directory)).shards_for(operator["shards"])
+            if directory := file.section("rules").get("directory"):
+                versions = VersionDirectory(file.located(directory))
+                if exists(versions.path):
+                    versions.shards_for(operator["shards"])
         except FencepostError as error:
             yield file.refusal("operator.shards", error)
     if operator.get("seed") and not file.resolved(operator["seed"]).is_dir():
@@ -186,14 +189,16 @@ def _rules_faults(file: PipelineFile, columns: dict[str, Columns | None]) -> Ite
             yield from _unwritable(file, "rules.changes.dead_letters", changes["dead_letters"])
     if not rules.get("directory"):
         return
-    path = file.resolved(rules["directory"])
-    versions = VersionDirectory(path)
     try:
+        versions = VersionDirectory(file.located(rules["directory"]))
+        if versions.latest() is None:
+            got = f"{versions.path}{' without any version' if exists(versions.path) else ', which does not exist'}"
+            remedy = f"Publish rules first: fencepost publish {rules['directory']}"
+            yield file.fault("rules.directory", got, "a directory with a published version", remedy)
+            return
         snapshot = versions.load()
     except FencepostError as error:
-        got = f"{path}, which does not exist" if not path.exists() else error.got
-        remedy = f"Publish rules first: fencepost publish {rules['directory']}"
-        yield file.fault("rules.directory", got, "a directory with a published version", remedy)
+        yield file.refusal("rules.directory", error)
         return
     if file.section("operator").get("kind") == "bands" or len(known) != 1 or find_spec("pyspark") is None:
         return

@@ -11,6 +11,7 @@ from fencepost.errors import FencepostError
 from fencepost.pipeline.durations import parse_duration
 from fencepost.pipeline.faults import Fault, fault_of, meant
 from fencepost.pipeline.keys import SECTIONS, Key, variants_of
+from fencepost.snapshot.places import is_url
 
 __all__ = ["PipelineFile", "listed", "read_pipeline"]
 
@@ -49,6 +50,10 @@ class PipelineFile:
     def resolved(self, path: str) -> Path:
         """A path of the file; a relative one is relative to the file's own directory."""
         return (self.path.parent / path.removeprefix("file://")).absolute()
+
+    def located(self, directory: str) -> str:
+        """A directory that need not be a path: a URL stays as it is."""
+        return directory if is_url(directory) else str(self.resolved(directory))
 
 
 def read_pipeline(path: str | Path) -> tuple[PipelineFile, list[Fault]]:

@@ -76,4 +76,4 @@ def _identity(file: PipelineFile) -> dict[str, dict[str, Any]]:
 def _said(file: PipelineFile, name: str, keys: tuple[str, ...]) -> dict[str, Any]:
     section = file.section(name)
     said = {key: section[key] for key in keys if section.get(key) is not None}
-    return {key: str(file.resolved(value)) if key in _PATHS else value for key, value in said.items()}
+    return {key: file.located(value) if key in _PATHS else value for key, value in said.items()}

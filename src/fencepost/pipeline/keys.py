@@ -122,7 +122,7 @@ SECTIONS: Mapping[str, tuple[str | None, Mapping[str, tuple[Key, ...]]]] = {
         None,
         {
             "": (
-                Key("directory", "text", "that rules are published to; followed live"),
+                Key("directory", "text", "that rules are published to, a path or a URL; followed live"),
                 Key("book", "text", "URL of a rule book in its place; published and followed live"),
                 Key("columns", "text or list", "columns that rules of the book may use; without it, all of the source"),
                 Key("changes", "table", "a topic of changes to apply to the book"),

@@ -1,7 +1,6 @@
 """The operator of a pipeline on the frames of its sources."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from fencepost import spark as operators
@@ -30,7 +29,7 @@ def sequence_of(file: PipelineFile) -> list[str] | None:
     return list(KAFKA_SEQUENCE) if formats == {"kafka"} else None
 
 
-def operate(file: PipelineFile, frames: Mapping[str, Any], rules: Path) -> Any:
+def operate(file: PipelineFile, frames: Mapping[str, Any], rules: str) -> Any:
     """The frame of answers.
 
     Args:
@@ -40,9 +39,7 @@ def operate(file: PipelineFile, frames: Mapping[str, Any], rules: Path) -> Any:
     """
     operator = file.section("operator")
     if operator["kind"] == "match":
-        return match(
-            frames["source"], str(rules), explode=operator["explode"], shards=operator["shards"], observe=OBSERVED
-        )
+        return match(frames["source"], rules, explode=operator["explode"], shards=operator["shards"], observe=OBSERVED)
     stateful: dict[str, Any] = {
         "object": operator["object"],
         "time": operator["time"],
@@ -55,10 +52,10 @@ def operate(file: PipelineFile, frames: Mapping[str, Any], rules: Path) -> Any:
     }
     if operator["kind"] == "watch":
         seed = None if operator["seed"] is None else file.resolved(operator["seed"])
-        return watch(frames["source"], str(rules), seed=seed, shards=operator["shards"], **stateful)
+        return watch(frames["source"], rules, seed=seed, shards=operator["shards"], **stateful)
     stateful |= {key: operator[key] for key in ("key", "deleted", "report") if operator[key] is not None}
     given = {name: value for name, value in stateful.items() if value is not None}
-    return operators.bands(frames["source.left"], frames["source.right"], str(rules), **given)
+    return operators.bands(frames["source.left"], frames["source.right"], rules, **given)
 
 
 def _timeout(written: str | int | None) -> Any:

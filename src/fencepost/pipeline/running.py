@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any, TextIO
 
 from pyspark.errors import PySparkException
@@ -114,10 +113,10 @@ class _Run:
         shards = self._file.section("operator").get("shards")
         return FollowedBook(book, self._rules(), rule_columns(types, self._file), shards)
 
-    def _rules(self) -> Path:
+    def _rules(self) -> str:
         """The directory that operators follow."""
         directory = self._file.section("rules")["directory"]
-        return self._file.resolved(directory) if directory else identity.own_place(self._file, "rules")
+        return self._file.located(directory) if directory else str(identity.own_place(self._file, "rules"))
 
     def _change_writer(self, followed: FollowedBook) -> Any:
         changes = self._file.section("rules.changes")

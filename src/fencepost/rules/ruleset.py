@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple, Self, SupportsIndex, TypedDict, Unpack
 
 import numpy as np
@@ -429,13 +428,13 @@ class Rules:
         """Writes the next snapshot version into a directory that others follow, and returns its number.
 
         Args:
-            directory: a path; it is made where it does not exist.
+            directory: a path, which is made where it does not exist, or a URL such as s3://bucket/rules.
             schema: as in columns; without one, the schema that the directory has from its first version.
             shards: write every version in so many parts as well, for rule sets larger than a Spark worker should
                 hold; fixed by the first version, later ones need not say it.
 
         """
-        versions = VersionDirectory(Path(directory))
+        versions = VersionDirectory(directory)
         if schema is None:
             number = versions.publish(lambda version: self.compile(versions.schema(), version), shards=shards)
             if self._compiled is not None and self._compiled.types is None:  # the first version fixed them

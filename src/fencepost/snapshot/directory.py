@@ -7,8 +7,7 @@
     parts/               the same in parts, where the first publisher asked for shards
     00000001.HOLDER.lease   someone needs version 1; kept fresh by its holder
     collected            when old versions were last collected by a rule book
-    markers/00000001.version   says to streams that version 1 is there
-    markers/1700000000000000.clock   says to streams that this time has come, in microseconds or numbers
+    markers/             say to streams which versions are there, and which time has come
 
 Numbers are claimed and versions announced by creating a file that must not exist yet, so that any number of
 publishers can work at once on anything that has exclusive creation. A version that was claimed and never announced
@@ -19,17 +18,30 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from os import PathLike
 from pathlib import Path
 from typing import Self
 
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.snapshot.columns import key_columns
+from fencepost.snapshot.markers import Markers
 from fencepost.snapshot.parts import Head, PartDirectory
+from fencepost.snapshot.places import (
+    Place,
+    create,
+    delete,
+    delete_tree,
+    make_directory,
+    modified,
+    names,
+    place_of,
+    read_text,
+    touch,
+)
 from fencepost.snapshot.shards import ShardPlan, checked_shards, plan_shards
 from fencepost.snapshot.snapshot import Snapshot, in_force_among
 from fencepost.snapshot.store import read_header
@@ -44,7 +56,7 @@ class VersionDirectory:
     """The versions that were published to one path.
 
     Args:
-        path: a directory that every reader and writer can reach; made if it does not exist.
+        path: a directory that every reader and writer can reach, or its URL; made if it does not exist.
 
     >>> import tempfile
     >>> versions = VersionDirectory(tempfile.mkdtemp())
@@ -52,8 +64,8 @@ class VersionDirectory:
     True
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | PathLike[str] | Place) -> None:
+        self.path = place_of(path)
 
     def versions(self) -> list[int]:
         """The numbers of all complete versions, ascending."""
@@ -68,7 +80,11 @@ class VersionDirectory:
         return (number for number in reversed(self._announced()) if self._complete(number))
 
     def _announced(self) -> list[int]:
-        return sorted(int(file.stem) for file in self.path.glob(f"{'[0-9]' * _DIGITS}.published"))
+        return self._numbers("published")
+
+    def _numbers(self, ending: str) -> list[int]:
+        """The versions that have a file with this ending, ascending."""
+        return [int(name[:_DIGITS]) for name in names(self.path, f"{'[0-9]' * _DIGITS}.{ending}")]
 
     def load(self, version: int | None = None, verify: bool = True) -> Snapshot:
         """One version, the newest if none is named."""
@@ -163,7 +179,7 @@ class VersionDirectory:
     def schema(self) -> dict[str, str] | None:
         """Columns and types that every version has, "key" for a column of strings; None before the first."""
         try:
-            found: dict[str, str] = json.loads((self.path / "schema.json").read_text())
+            found: dict[str, str] = json.loads(read_text(self.path / "schema.json"))
         except FileNotFoundError:
             return None
         return found
@@ -182,7 +198,7 @@ class VersionDirectory:
             shards: how many parts this and all later versions are written in, too; fixed by the first one.
         """
         self._check_shards(shards)
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_directory(self.path)
         number = self._claim()
         snapshot = compile_version(number)
         used = {name: str(kind) for name, kind in snapshot.types.items()} | dict.fromkeys(snapshot.keys, "key")
@@ -196,17 +212,13 @@ class VersionDirectory:
             if plan is not None:
                 self._parts.save(target.name, snapshot, plan, shared=shared)
             snapshot.save(target, shared=shared)
-            _create(self.path / f"{number:0{_DIGITS}}.published", _digest_of(target) + "\n")
+            self._announce(number)
         self.mark()
         return number
 
     def mark(self) -> None:
         """Tell streams of every version that they have not been told of: a publisher may have died before it could."""
-        told = {int(file.stem) for file in self.markers.glob("*.version")}
-        self.markers.mkdir(exist_ok=True)
-        for number in self._announced():
-            if number not in told:
-                self._put_marker(f"{number:0{_DIGITS}}.version")
+        self.markers.tell_versions(self._announced())
 
     def tick(self, time: datetime | int) -> None:
         """Tell streams that a time has come: rules expire and silent objects time out, also without any row.
@@ -214,22 +226,12 @@ class VersionDirectory:
         Args:
             time: an instant, without a zone in UTC; or a number, where the time column is one.
         """
-        if isinstance(time, datetime):
-            aware = time if time.tzinfo else time.replace(tzinfo=UTC)
-            time = (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-        self.markers.mkdir(parents=True, exist_ok=True)
-        self._put_marker(f"{time:020}.clock")
-
-    def _put_marker(self, name: str) -> None:
-        """The name is all that a marker tells, but engines skip files without a byte, so it appears with one."""
-        draft = self.markers / f".{name}.{os.getpid()}"
-        draft.write_text("\n")
-        draft.replace(self.markers / name)
+        self.markers.tell_time(time)
 
     @property
-    def markers(self) -> Path:
-        """Where streams look for what has come."""
-        return self.path / "markers"
+    def markers(self) -> Markers:
+        """What tells streams what has come."""
+        return Markers(self.path / "markers")
 
     def _lease_layers(self, snapshot: Snapshot, number: int, leases: contextlib.ExitStack) -> bool:
         """Keep the versions whose layers the snapshot shares until it is announced; False if one is gone."""
@@ -263,12 +265,8 @@ class VersionDirectory:
     def leased(self, fresh_for: timedelta = _FRESH) -> set[int]:
         """The versions that someone needs: those with a lease that was renewed lately."""
         oldest = time.time() - fresh_for.total_seconds()
-        found = set()
-        for file in self.path.glob(f"{'[0-9]' * _DIGITS}.*.lease"):
-            with contextlib.suppress(FileNotFoundError):
-                if file.stat().st_mtime >= oldest:
-                    found.add(int(file.name[:_DIGITS]))
-        return found
+        leases = names(self.path, f"{'[0-9]' * _DIGITS}.*.lease")
+        return {int(name[:_DIGITS]) for name in leases if (modified(self.path / name) or 0) >= oldest}
 
     def collect(self, retention: timedelta, fresh_for: timedelta = _FRESH) -> list[int]:
         """Delete versions that are older than the retention, not leased and not the newest; their numbers.
@@ -278,24 +276,30 @@ class VersionDirectory:
         """
         versions, oldest = self.versions(), time.time() - retention.total_seconds()
         needed = self.leased(fresh_for).union(versions[-1:])
-        needed |= {number for number in versions if self._announcement(number).stat().st_mtime > oldest}
+        needed |= {number for number in versions if (modified(self._announcement(number)) or 0) > oldest}
         for number in needed.intersection(versions):
             needed |= self._built_on(number)
         collected = []
         for number in versions:
             if number in needed:
                 continue
-            announcement = self._announcement(number)
-            announcement.unlink()
+            delete(self._announcement(number))
             if number in self.leased(fresh_for):
-                _create(announcement, _digest_of(self.path / f"{number:0{_DIGITS}}") + "\n")
+                self._announce(number)
                 continue
-            shutil.rmtree(self.path / f"{number:0{_DIGITS}}")
+            delete_tree(self.path / f"{number:0{_DIGITS}}")
             self._parts.delete(f"{number:0{_DIGITS}}")
             collected.append(number)
         return collected
 
-    def _announcement(self, number: int) -> Path:
+    def _announce(self, number: int) -> None:
+        try:
+            create(self._announcement(number), _digest_of(self.path / f"{number:0{_DIGITS}}") + "\n")
+        except FileExistsError:
+            if not self._complete(number):  # else a request was repeated on its way, or another collector was faster
+                raise
+
+    def _announcement(self, number: int) -> Place:
         return self.path / f"{number:0{_DIGITS}}.published"
 
     def _built_on(self, number: int) -> set[int]:
@@ -304,20 +308,35 @@ class VersionDirectory:
         return {int(layer["in"]) for layer in header["layers"] if "in" in layer}
 
     def _claim(self) -> int:
-        taken = (int(file.stem) for file in self.path.glob(f"{'[0-9]' * _DIGITS}.claim"))
-        number = max(taken, default=0) + 1
+        number = max(self._numbers("claim"), default=0) + 1
         while True:
             try:
-                _create(self.path / f"{number:0{_DIGITS}}.claim", f"{os.getpid()}\n")
+                self._create_claim(number)
             except FileExistsError:
                 number += 1
                 continue
+            self._check_exclusive(number)
             return number
+
+    def _create_claim(self, number: int) -> None:
+        create(self.path / f"{number:0{_DIGITS}}.claim", f"{os.getpid()}\n")
+
+    def _check_exclusive(self, number: int) -> None:
+        """Refuse a store that ignores the condition of a request: there, publishers would overwrite each other."""
+        if isinstance(self.path, Path):
+            return
+        with contextlib.suppress(FileExistsError):
+            self._create_claim(number)
+            raise FencepostError(
+                f"{self.path}, on a store that created a file a second time",
+                "one that creates a file only if it is missing (conditional writes)",
+                "Use a store that has conditional writes, or publish to a path.",
+            )
 
     def _fix_schema(self, needed: Mapping[str, str]) -> None:
         """The first publisher's columns hold for all; a later version may use fewer of them."""
         try:
-            _create(self.path / "schema.json", json.dumps(dict(sorted(needed.items()))))
+            create(self.path / "schema.json", json.dumps(dict(sorted(needed.items()))))
         except FileExistsError:
             fixed = self.schema() or {}
             wrong = {name: kind for name, kind in needed.items() if fixed.get(name) != kind}
@@ -333,7 +352,7 @@ class VersionDirectory:
     def _complete(self, number: int) -> bool:
         """Whether the announcement was written whole."""
         try:
-            announced = (self.path / f"{number:0{_DIGITS}}.published").read_text()
+            announced = read_text(self._announcement(number))
             return announced == _digest_of(self.path / f"{number:0{_DIGITS}}") + "\n"
         except (FileNotFoundError, ValueError, KeyError):
             return False
@@ -342,16 +361,16 @@ class VersionDirectory:
 class Lease:
     """Says that a version is needed; whoever holds one renews it every few minutes."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Place) -> None:
         self._file = file
 
     def renew(self) -> None:
         """Keep the version for another while."""
-        self._file.touch()
+        touch(self._file)
 
     def release(self) -> None:
         """The version is no longer needed."""
-        self._file.unlink(missing_ok=True)
+        delete(self._file)
 
     def __enter__(self) -> Self:
         return self
@@ -365,14 +384,6 @@ def _plain(holder: str) -> str:
     return hashlib.blake2b(holder.encode(), digest_size=8).hexdigest()
 
 
-def _create(file: Path, text: str) -> None:
-    """Create a file that must not exist, durably."""
-    with file.open("x") as opened:
-        opened.write(text)
-        opened.flush()
-        os.fsync(opened.fileno())
-
-
-def _digest_of(snapshot: Path) -> str:
-    digest: str = json.loads((snapshot / "header.json").read_text())["digest"]
+def _digest_of(snapshot: Place) -> str:
+    digest: str = json.loads(read_text(snapshot / "header.json"))["digest"]
     return digest

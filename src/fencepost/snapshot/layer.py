@@ -2,7 +2,6 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from fencepost.snapshot import store
 from fencepost.snapshot.columns import BandColumns, BoxSet, CompiledColumns, RuleColumns
 from fencepost.snapshot.groups import Group
 from fencepost.snapshot.keys import KeyColumn
+from fencepost.snapshot.places import Place
 
 __all__ = ["Home", "Layer", "joined_bands", "joined_columns", "joined_rules", "taken_bands"]
 
@@ -26,7 +26,7 @@ _REPAID = 4
 class Home(NamedTuple):
     """Where a layer is saved."""
 
-    path: Path
+    path: Place
     """The directory of a snapshot."""
     number: int
     """Which of its layers it is."""

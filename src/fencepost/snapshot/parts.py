@@ -8,9 +8,7 @@ Parts are written before their version is announced, and go with it. Layer by la
 layers of the whole, so that versions share in each part the layers that they share as a whole.
 """
 
-import shutil
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +19,7 @@ from fencepost.snapshot import store
 from fencepost.snapshot.columns import NEVER
 from fencepost.snapshot.keys import KeyColumn
 from fencepost.snapshot.layer import Home, Layer
+from fencepost.snapshot.places import Place, delete_tree, exists, make_directory
 from fencepost.snapshot.shards import ShardPlan, rule_masks
 from fencepost.snapshot.snapshot import Snapshot
 
@@ -49,7 +48,7 @@ class Head(NamedTuple):
         detected = int(np.bitwise_or.reduce(detects, initial=0))
         return cls(len(rows), detected, (*snapshot.types, *snapshot.keys), np.unique(expires[expires != NEVER]))
 
-    def save(self, path: Path, parts: Sequence[str] = ()) -> str:
+    def save(self, path: Place, parts: Sequence[str] = ()) -> str:
         """Write it as a new directory; its digest.
 
         Args:
@@ -60,14 +59,14 @@ class Head(NamedTuple):
         return store.write(path, header, {"expires": self.expires}, {})
 
     @classmethod
-    def load(cls, path: Path) -> "Head":
+    def load(cls, path: Place) -> "Head":
         """What `save` wrote."""
         stored = store.read(path, verify=True)
         header = stored.header
         return cls(header["rules"], header["detected"], tuple(header["columns"]), stored.arrays["expires"])
 
 
-def parts_of(snapshot: Snapshot, plan: ShardPlan, saved: Path | None = None) -> Iterator[Snapshot]:
+def parts_of(snapshot: Snapshot, plan: ShardPlan, saved: Place | None = None) -> Iterator[Snapshot]:
     """The parts of a snapshot, one after the other.
 
     Args:
@@ -89,13 +88,13 @@ def parts_of(snapshot: Snapshot, plan: ShardPlan, saved: Path | None = None) -> 
         yield Snapshot(layers, hidden, snapshot.types, snapshot.paused, snapshot.version)
 
 
-def _saved_layer(layer: Layer, versions: Path, below: dict[str, KeyColumn]) -> Layer | None:
+def _saved_layer(layer: Layer, versions: Place, below: dict[str, KeyColumn]) -> Layer | None:
     """What one part has of a layer, if the version that brought the layer is there."""
     home = layer.home
     if home is None or home.path.parent != versions.parent.parent:
         return None
     path = versions / home.path.name
-    if not (path / store.HEADER).exists():
+    if not exists(path / store.HEADER):
         return None
     holder = store.read(path, verify=False)  # readers verify what they load
     return Layer.stored(holder, Home(path, home.number, holder.digest), below)
@@ -108,18 +107,18 @@ class PartDirectory:
         path: of the parts, beside the versions.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Place) -> None:
         self.path = path.absolute()
 
     def plan(self) -> ShardPlan | None:
         """How rules are parted here; None where they are not."""
-        if not (self.path / _PLAN).exists():
+        if not exists(self.path / _PLAN):
             return None
         return ShardPlan.from_json(store.read_header(self.path, _PLAN)[0])
 
     def fix(self, plan: ShardPlan) -> ShardPlan:
         """Part the rules like this from now on, unless somebody was faster: then that one's plan."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_directory(self.path)
         try:
             store.write_header(self.path / _PLAN, plan.as_json())
         except FileExistsError:
@@ -157,14 +156,16 @@ class PartDirectory:
 
     def delete(self, name: str) -> None:
         """Delete the parts of a version."""
-        for path in self.path.glob(f"*/{name}"):
-            shutil.rmtree(path)
+        plan = self.plan()
+        for part in range(0 if plan is None else plan.parts):
+            delete_tree(self._part(name, part))
+        delete_tree(self.path / "head" / name)
 
-    def _part(self, name: str, part: int) -> Path:
+    def _part(self, name: str, part: int) -> Place:
         return self.path / f"{part:02}" / name
 
-    def _present(self, path: Path) -> Path:
-        if not path.exists():
+    def _present(self, path: Place) -> Place:
+        if not exists(path):
             raise FencepostError(
                 f"version {int(path.name)} of {self.path.parent} without its parts",
                 "a version that was published with shards",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from fencepost.snapshot.columns import BandColumns, CompiledColumns, RuleColumns
 from fencepost.snapshot.groups import Batch
 from fencepost.snapshot.keys import KeyColumn
 from fencepost.snapshot.layer import Home, Layer, joined_bands, joined_columns, joined_rules, taken_bands
+from fencepost.snapshot.places import Place, place_of
 from fencepost.snapshot.tables import Table
 
 __all__ = ["Explanation", "GroupExplanation", "Snapshot", "in_force_among"]
@@ -417,14 +418,14 @@ class Snapshot:
 
     # -- keeping it -------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path, shared: bool = False) -> None:
+    def save(self, path: str | PathLike[str] | Place, shared: bool = False) -> None:
         """Write the snapshot as a new directory: a checksummed header and one file of flat arrays.
 
         Args:
-            path: where.
+            path: where, or the URL of it.
             shared: leave out the layers that directories beside it hold, and name those instead; it then needs them.
         """
-        path = Path(path)
+        path = place_of(path)
         paused = np.array(sorted(self.paused.items()), np.int64).reshape(-1, 2)
         arrays: dict[str, Any] = {"paused": paused}
         texts: dict[str, Any] = {}
@@ -451,14 +452,14 @@ class Snapshot:
                 layer.home = Home(path.absolute(), number, digest)
 
     @classmethod
-    def load(cls, path: str | Path, verify: bool = True) -> "Snapshot":
+    def load(cls, path: str | PathLike[str] | Place, verify: bool = True) -> "Snapshot":
         """Map a saved snapshot into memory; refuses one that is truncated, changed, foreign or newer.
 
         Args:
             path: what `save` wrote.
             verify: compare the checksum of every byte; skip it only where this host has verified the same version.
         """
-        path = Path(path)
+        path = place_of(path)
         stored = store.read(path, verify)
         layers: list[Layer] = []
         hidden: list[Bools | None] = []
@@ -475,7 +476,7 @@ def _count(mask: Bools | None) -> int:
     return 0 if mask is None else int(np.count_nonzero(mask))
 
 
-def in_force_among(path: Path, ids: Int64s) -> Bools:
+def in_force_among(path: Place, ids: Int64s) -> Bools:
     """Which of these rules are in force in a saved snapshot; of its arrays, only the ids of rules are read.
 
     Args:
@@ -493,7 +494,7 @@ def in_force_among(path: Path, ids: Int64s) -> Bools:
 
 
 def _home(
-    path: Path, number: int, described: Mapping[str, Any], stored: store.Stored, verify: bool
+    path: Place, number: int, described: Mapping[str, Any], stored: store.Stored, verify: bool
 ) -> tuple[Home, store.Stored]:
     """Where a layer of a saved snapshot is: there, or in another one that it builds on."""
     if "in" not in described:

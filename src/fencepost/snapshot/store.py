@@ -1,4 +1,4 @@
-"""Snapshots on disk: a directory with `header.json` and `arrays.bin`, checksummed, mapped copy-on-write.
+"""Snapshots as files: a directory with `header.json` and `arrays.bin`, checksummed, mapped copy-on-write.
 
 The header lists every array with its type, shape and place, and ends in a checksum of itself; it is written last, so
 a directory without one was never finished. Arrays start on 64-byte boundaries.
@@ -6,9 +6,9 @@ a directory without one was never finished. Arrays start on 64-byte boundaries.
 
 import hashlib
 import json
-import mmap
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +19,8 @@ import pyarrow as pa
 from fencepost.errors import FencepostError
 from fencepost.indexes.checksum import checksum
 from fencepost.indexes.strings import StringTable
+from fencepost.snapshot.copies import drafted, keep_copy, mapped, mapped_copy
+from fencepost.snapshot.places import Place, create, exists, read_text, upload
 
 __all__ = [
     "ARRAYS",
@@ -40,42 +42,58 @@ _DTYPES = {"|b1", "|u1", "<u2", "<u4", "<u8", "<i8", "<f8"}
 
 
 def write(
-    path: Path, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], texts: Mapping[str, Any]
+    path: Place, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], texts: Mapping[str, Any]
 ) -> str:
     """Write arrays and Arrow string arrays under a header, into a directory that does not exist yet; its digest."""
-    try:
-        path.mkdir(parents=True)
-    except FileExistsError:
-        raise FencepostError(f"{path}, which exists", "a new directory", "Save under another name.") from None
-    places = []
-    at = 0
     parts = dict(arrays)
     for name, strings in texts.items():
         parts |= _text_arrays(name, strings)
-    with (path / ARRAYS).open("wb") as file:
+    described = {**header, "texts": list(texts)}
+    try:
+        if isinstance(path, Path):
+            path.mkdir(parents=True)
+            return write_header(path / HEADER, {**described, **_write_arrays(path / ARRAYS, parts)})
+        return _write_remote(path, described, parts)
+    except FileExistsError:
+        raise FencepostError(f"{path}, which exists", "a new directory", "Save under another name.") from None
+
+
+def _write_remote(path: Place, described: Mapping[str, Any], parts: Mapping[str, npt.NDArray[Any]]) -> str:
+    """Write by way of a local file, which this host then need not copy to read it."""
+    if exists(path / HEADER):
+        raise FileExistsError(str(path))
+    with drafted() as draft:
+        header = {**described, **_write_arrays(draft, parts)}
+        upload(draft, path / ARRAYS)
+        digest = write_header(path / HEADER, header)
+        keep_copy(draft, digest)
+    return digest
+
+
+def _write_arrays(file: Path, parts: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
+    """Write arrays to a local file; what the header says of it."""
+    places = []
+    at = 0
+    with file.open("wb") as opened:
         for name, array in parts.items():
             data = np.ascontiguousarray(array)
-            file.write(b"\0" * (-at % _ALIGNED))
+            opened.write(b"\0" * (-at % _ALIGNED))
             at += -at % _ALIGNED
             places.append([name, data.dtype.str, list(data.shape), at])
-            file.write(data.reshape(-1).view(np.uint8).data)
+            opened.write(data.reshape(-1).view(np.uint8).data)
             at += data.nbytes
-        file.write(b"\0" * (-at % _ALIGNED))
-        file.flush()
-        os.fsync(file.fileno())
-    mapped = _mapped(path / ARRAYS)
-    placed = {"texts": list(texts), "arrays": places, "bytes": len(mapped), "checksum": checksum(mapped)}
-    return write_header(path / HEADER, {**header, **placed})
+        opened.write(b"\0" * (-at % _ALIGNED))
+        opened.flush()
+        os.fsync(opened.fileno())
+    memory = mapped(file)
+    return {"arrays": places, "bytes": len(memory), "checksum": checksum(memory)}
 
 
-def write_header(file: Path, header: Mapping[str, Any]) -> str:
+def write_header(file: Place, header: Mapping[str, Any]) -> str:
     """Write a header to a file that must not exist; its digest."""
     full = {"magic": MAGIC, "format": FORMAT, **header}
     digest = _digest(json.dumps(full, sort_keys=True))
-    with file.open("x") as opened:
-        opened.write(json.dumps({"header": full, "digest": digest}))
-        opened.flush()
-        os.fsync(opened.fileno())
+    create(file, json.dumps({"header": full, "digest": digest}))
     return digest
 
 
@@ -88,38 +106,40 @@ class Stored(NamedTuple):
     digest: str
 
 
-def read(path: Path, verify: bool) -> Stored:
+def read(path: Place, verify: bool) -> Stored:
     """What `write` wrote to a directory."""
     header, digest = read_header(path)
-    file = path / ARRAYS
-    size = file.stat().st_size if file.exists() else -1
-    if size != header["bytes"]:
-        raise _refused(path, f"{ARRAYS} with {size:,} bytes", f"{header['bytes']:,} bytes")
-    memory = _mapped(file)
-    if verify and checksum(memory) != header["checksum"]:
-        raise _refused(path, f"{ARRAYS} with another checksum", "the bytes that were saved")
+    check = partial(_check, path, header)
+    try:
+        if isinstance(path, Path):
+            memory = mapped(path / ARRAYS)
+            check(memory, verify)
+        else:
+            memory = mapped_copy(path / ARRAYS, digest, verify, check)
+    except FileNotFoundError:
+        raise _refused(path, f"no {ARRAYS}", f"{header['bytes']:,} bytes") from None
     arrays = {}
     for name, dtype, shape, at in header["arrays"]:
         count = int(np.prod(shape, dtype=np.int64))
-        if dtype not in _DTYPES or at < 0 or at + count * np.dtype(dtype).itemsize > size:
+        if dtype not in _DTYPES or at < 0 or at + count * np.dtype(dtype).itemsize > len(memory):
             raise _refused(path, f"array {name} at {at} of type {dtype}", "an array inside the file")
         arrays[name] = memory[at : at + count * np.dtype(dtype).itemsize].view(dtype).reshape(shape)
     texts = {name: _text(arrays, name) for name in header["texts"]}
     return Stored(header, {name: a for name, a in arrays.items() if not name.startswith("text.")}, texts, digest)
 
 
-def _mapped(file: Path) -> npt.NDArray[np.uint8]:
-    """A file's bytes, shared with everyone who maps it until written to, which nobody does."""
-    if not file.stat().st_size:
-        return np.zeros(0, np.uint8)
-    with file.open("rb") as opened:
-        return np.frombuffer(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
+def _check(path: Place, header: Mapping[str, Any], memory: npt.NDArray[np.uint8], verify: bool) -> None:
+    """Refuse bytes that are not those of the arrays."""
+    if len(memory) != header["bytes"]:
+        raise _refused(path, f"{ARRAYS} with {len(memory):,} bytes", f"{header['bytes']:,} bytes")
+    if verify and checksum(memory) != header["checksum"]:
+        raise _refused(path, f"{ARRAYS} with another checksum", "the bytes that were saved")
 
 
-def read_header(path: Path, name: str = HEADER) -> tuple[dict[str, Any], str]:
+def read_header(path: Place, name: str = HEADER) -> tuple[dict[str, Any], str]:
     """The header in a directory that `write` made, or in another file that `write_header` did, and its digest."""
     try:
-        outer = json.loads((path / name).read_text())
+        outer = json.loads(read_text(path / name))
         header: dict[str, Any] = outer["header"]
         digest = outer["digest"]
         magic, version = header["magic"], header["format"]
@@ -142,7 +162,7 @@ def read_header(path: Path, name: str = HEADER) -> tuple[dict[str, Any], str]:
     return header, digest
 
 
-def _refused(path: Path, got: str, expected: str) -> FencepostError:
+def _refused(path: Place, got: str, expected: str) -> FencepostError:
     return FencepostError(f"{got} in {path}", expected, "Save or publish the snapshot again.")
 
 

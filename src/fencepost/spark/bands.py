@@ -71,7 +71,7 @@ def bands(
     Args:
         left: a DataFrame, batch or streaming, of a classic session or of Spark Connect.
         right: likewise; both are batch or both are streaming.
-        rules: `Rules`, bound to the types of the frames; a `Snapshot`; or the directory that rules are published to.
+        rules: `Rules`, bound to the types of the frames; a `Snapshot`; or a directory of published rules, path or URL.
         object: the column that names a row, on both sides.
         time: the column of event time.
         key: the columns that rows are spread by: only rows of one key make pairs, and one id under two keys is two

@@ -35,7 +35,7 @@ def match(
 
     Args:
         events: a DataFrame, batch or streaming, of a classic session or of Spark Connect.
-        rules: `Rules`, bound to the types of the frame; a `Snapshot`; or the directory that rules are published to.
+        rules: `Rules`, bound to the types of the frame; a `Snapshot`; or a directory of published rules, path or URL.
             A stream follows the directory: each micro-batch takes the newest version, and its retries and replays
             take the same one. A batch frame takes the newest version now.
         explode: give one row per event and rule, with a column ``rule_id bigint``, instead of ``rule_ids

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from fencepost.errors import FencepostError
 from fencepost.rules import Rules
 from fencepost.snapshot import Head, ShardPlan, Snapshot, VersionDirectory, checked_shards, parts_of, plan_shards
+from fencepost.snapshot.places import place_of
 from fencepost.spark.binding import needed_columns
 from fencepost.spark.versions import Claims
 from fencepost.spark.worker import SHIPPED_PARTS, Published, Shards, Shipped, Source, snapshot_at
@@ -41,7 +42,7 @@ def plan_rules(spark: Any, rules: Any, schema: Any = None, shards: int | None = 
 
     Args:
         spark: the session whose executors will need them.
-        rules: Rules, a Snapshot, or a directory.
+        rules: Rules, a Snapshot, or a directory: a path or a URL.
         schema: what Rules are bound to.
         shards: in how many parts executors take them; None for the whole.
     """
@@ -62,14 +63,7 @@ def plan_rules(spark: Any, rules: Any, schema: Any = None, shards: int | None = 
 
 
 def _published(directory: str, shards: int | None) -> Plan:
-    directory = directory.removeprefix("file://")
-    if "://" in directory:
-        raise FencepostError(
-            f"the rules of {directory}",
-            "a path that the driver and every executor can read",
-            "Mount the store, or publish to a shared file system.",
-        )
-    versions = VersionDirectory(Path(directory).absolute())
+    versions = VersionDirectory(place_of(directory).absolute())
     latest = versions.latest()
     if latest is None:
         versions.load()  # refuses, and says what is there

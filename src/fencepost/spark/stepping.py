@@ -1,7 +1,6 @@
 """What the steps of all operators with state share: the version in force, clock markers, late rows."""
 
 import os
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,12 +9,10 @@ from typing import Any, Protocol
 from fencepost.errors import FencepostError
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import Snapshot
-from fencepost.spark.versions import Claim, Claims, current_micro_batch
+from fencepost.spark.versions import Claim, Claims, current_micro_batch, keep_lease
 from fencepost.spark.worker import Published, Source, newest_usable, snapshot_at
 
 __all__ = ["Following", "instant_of", "keep_late", "last_snapshot", "version_in_force"]
-
-_RENEWED_EVERY = timedelta(minutes=5)
 
 
 class Following(Protocol):
@@ -65,23 +62,9 @@ def version_in_force(
         claim = Claim(newest, 0)
     else:
         claim = Claims(source.versions).claim(batch, lambda: newest_usable(source, newest, held, check))
-    _renew_lease(source, claim.version, operator)
+    if batch is not None:
+        keep_lease(source.versions, claim.version, f"{operator} {batch.query}")
     return claim
-
-
-_renewed: dict[tuple[str, int, str], float] = {}
-
-
-def _renew_lease(source: Published, version: int, operator: str) -> None:
-    """Keep the version in force from being collected, as long as the query runs."""
-    batch, now = current_micro_batch(), time.monotonic()
-    if batch is None:
-        return
-    holder = f"{operator} {batch.query}"
-    place = (source.directory, version, holder)
-    if now - _renewed.get(place, -1e9) > _RENEWED_EVERY.total_seconds():
-        _renewed[place] = now
-        source.versions.lease(version, holder)
 
 
 def last_snapshot(source: Source, version: int) -> Snapshot:

@@ -8,26 +8,24 @@ committed, so a claim is needed until the next one; a thousand are kept for peop
 
 import contextlib
 import json
-import os
-import shutil
 import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import NamedTuple
 
 from pyspark import TaskContext
 
 from fencepost.errors import FencepostError
 from fencepost.snapshot import VersionDirectory
+from fencepost.snapshot.places import Place, create, delete, delete_tree, make_directory, modified, names, read_text
 
-__all__ = ["Claim", "Claims", "MicroBatch", "current_micro_batch"]
+__all__ = ["Claim", "Claims", "MicroBatch", "current_micro_batch", "keep_lease"]
 
 _KEPT = 1000
 _SWEPT_EVERY = 64
 _ABANDONED = timedelta(days=30)
 _PATIENCE = timedelta(seconds=10)
+_RENEWED_EVERY = timedelta(minutes=5)
 
 
 class MicroBatch(NamedTuple):
@@ -51,6 +49,25 @@ def current_micro_batch() -> MicroBatch | None:
     number = task and task.getLocalProperty("streaming.sql.batchId")
     query = task and task.getLocalProperty("sql.streaming.queryId")
     return MicroBatch(query, int(number)) if number and query else None
+
+
+_leased: dict[tuple[str, str], tuple[int, float]] = {}
+"""By directory and holder: the version that this process leased last, and when."""
+
+
+def keep_lease(versions: VersionDirectory, version: int, holder: str) -> None:
+    """Keep a version from being collected, as long as it is asked for every now and then.
+
+    Args:
+        versions: its directory.
+        version: the one in force.
+        holder: who needs it.
+    """
+    place, now = (str(versions.path), holder), time.monotonic()
+    leased, renewed = _leased.get(place, (None, 0.0))
+    if leased != version or now - renewed > _RENEWED_EVERY.total_seconds():
+        versions.lease(version, holder)
+        _leased[place] = (version, now)
 
 
 class Claims:
@@ -77,7 +94,7 @@ class Claims:
             claim = self._read(self._file(batch)) or self._claim(batch, newest_usable())
             # A version that is gone is refused by whoever loads it, with the remedy.
             with contextlib.suppress(FencepostError):
-                self._versions.lease(claim.version, batch.query)
+                keep_lease(self._versions, claim.version, batch.query)
         except PermissionError as error:
             raise FencepostError(
                 f"{self._versions.path}, which this executor may not write to ({error})",
@@ -89,9 +106,9 @@ class Claims:
     def _claim(self, batch: MicroBatch, wanted: Claim) -> Claim:
         """Claim a version, unless another task was faster: then that one's."""
         file = self._file(batch)
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(file.parent)
         try:
-            _create(file, json.dumps(wanted._asdict()))
+            create(file, json.dumps(wanted._asdict()))
         except FileExistsError:
             claim = self._read(file)
             assert claim is not None, "a claim that exists can be read"
@@ -102,12 +119,13 @@ class Claims:
     def sweep(self) -> None:
         """Delete the claims of queries that have not run for a month; they do not come back."""
         oldest = time.time() - _ABANDONED.total_seconds()
-        for query in self._path.glob("*"):
-            with contextlib.suppress(OSError):
-                if query.stat().st_mtime < oldest:
-                    shutil.rmtree(query)
+        for query in names(self._path, "*"):
+            claims = names(self._path / query, "[0-9]*")
+            with contextlib.suppress(OSError, FencepostError):
+                if claims and (modified(self._path / query / claims[-1]) or oldest) < oldest:
+                    delete_tree(self._path / query)
 
-    def _file(self, batch: MicroBatch) -> Path:
+    def _file(self, batch: MicroBatch) -> Place:
         return self._path / batch.query / f"{batch.number:08}"
 
     def _tidy(self, batch: MicroBatch, version: int) -> None:
@@ -117,9 +135,9 @@ class Claims:
             with contextlib.suppress(FencepostError):
                 self._versions.lease(earlier, batch.query).release()
         if batch.number % _SWEPT_EVERY == 0:
-            for file in self._numbered(batch.query):
-                if int(file.name) < batch.number - _KEPT:
-                    file.unlink(missing_ok=True)
+            for name in names(self._path / batch.query, "[0-9]*"):
+                if int(name) < batch.number - _KEPT:
+                    delete(self._path / batch.query / name)
 
     def _claimed(self, batch: MicroBatch, steps_back: int) -> int | None:
         if batch.number < steps_back:
@@ -127,15 +145,12 @@ class Claims:
         claim = self._read(self._file(batch._replace(number=batch.number - steps_back)))
         return claim and claim.version
 
-    def _numbered(self, query: str) -> Iterator[Path]:
-        return (file for file in (self._path / query).iterdir() if file.name.isdigit())
-
-    def _read(self, file: Path) -> Claim | None:
+    def _read(self, file: Place) -> Claim | None:
         """A claim, or None if there is none; waits for one that is being written."""
         deadline = time.monotonic() + _PATIENCE.total_seconds()
         while True:
             try:
-                return Claim(**json.loads(file.read_text()))
+                return Claim(**json.loads(read_text(file)))
             except FileNotFoundError:
                 return None
             except (ValueError, TypeError):
@@ -146,18 +161,3 @@ class Claims:
                         "Delete the file: its writer was killed before any row of the micro-batch was matched.",
                     ) from None
             time.sleep(0.05)
-
-
-def _create(file: Path, text: str) -> None:
-    """Create a file that must not exist, whole at once where the file system has links."""
-    draft = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
-    draft.write_text(text)
-    try:
-        os.link(draft, file)
-    except FileExistsError:
-        raise
-    except OSError:
-        with file.open("x") as opened:
-            opened.write(text)
-    finally:
-        draft.unlink()

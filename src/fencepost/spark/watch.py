@@ -63,7 +63,7 @@ def watch(
 
     Args:
         events: a DataFrame, batch or streaming, of a classic session or of Spark Connect.
-        rules: `Rules`, bound to the types of the frame; a `Snapshot`; or the directory that rules are published to.
+        rules: `Rules`, bound to the types of the frame; a `Snapshot`; or a directory of published rules, path or URL.
         object: the column that names the object.
         time: the column of event time.
         sequence: a column, or several, that order rows of equal time.

@@ -75,6 +75,7 @@ class Published:
     """A directory that every executor can read, and write where a stream follows it."""
 
     directory: str
+    """Its absolute path, or its URL."""
     part: int | None = None
     """Which part of every version; None for the whole."""
 
@@ -177,7 +178,7 @@ def newest_usable(
         check: raises where the caller cannot use a version; without it, every version that loads will do.
     """
     rejected = 0
-    for version in reversed(source.versions.versions()):
+    for version in source.versions.newest_first():
         if most is not None and version > most:
             continue
         if held is not None and version <= held:
