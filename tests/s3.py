@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,12 +37,12 @@ def serving() -> Iterator[str]:
         "[default]\nregion = us-east-1\naws_access_key_id = tests\naws_secret_access_key = tests\n"
         f"endpoint_url = http://127.0.0.1:{port}\n"
     )
-    server = subprocess.Popen([sys.executable, "-m", "tests.s3", str(port)], stderr=subprocess.DEVNULL)  # noqa: S603
+    command = [sys.executable, "-m", "tests.s3", str(port)]
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)  # noqa: S603
     try:
         yield f"s3://{_made(server)}"
     finally:
-        server.kill()
-        server.wait()
+        server.communicate()
         shutil.rmtree(_SCRATCH)
 
 
@@ -60,10 +61,18 @@ def _made(server: subprocess.Popen[bytes]) -> str:
 
 
 def main(port: int) -> None:
-    """One request after the other: moto itself looks whether a file exists, then writes it."""
+    """One request after the other: moto itself looks whether a file exists, then writes it.
+
+    Ends with its input, so also when the tests are killed.
+    """
     from moto.server import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import run_simple
 
+    def end_with_input() -> None:
+        sys.stdin.read()
+        os._exit(0)
+
+    threading.Thread(target=end_with_input, daemon=True).start()
     answer = DomainDispatcherApplication(create_backend_app)
 
     def serve(request: dict[str, Any], respond: Any) -> Any:
