@@ -14,26 +14,46 @@ print(answer(), sum({0}.stats.cache_hits.values()))
 """
 
 
-def run_in(package_parent: Path, kernel: str = "answer") -> list[str]:
-    done = subprocess.run(  # noqa: S603
+def start_in(package_parent: Path, kernel: str = "answer") -> "subprocess.Popen[str]":
+    return subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", PROGRAM.format(kernel)],
         cwd=package_parent,
         env={"PYTHONPATH": str(package_parent), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
-        check=True,
     )
-    return done.stdout.split()
+
+
+def said(program: "subprocess.Popen[str]") -> list[str]:
+    words = program.communicate()[0].split()
+    assert program.returncode == 0
+    return words
+
+
+def run_in(package_parent: Path, kernel: str = "answer") -> list[str]:
+    return said(start_in(package_parent, kernel))
+
+
+def package_in(package_parent: Path) -> Path:
+    """A package with nothing but what compiles kernels; the directory for them."""
+    indexes = package_parent / "fencepost" / "indexes"
+    indexes.mkdir(parents=True)
+    for package in (indexes.parent, indexes):
+        (package / "__init__.py").write_text("")
+    (indexes.parent / "compiled.py").write_text(Path(kernel.__globals__["__file__"]).read_text())
+    return indexes
+
+
+def test_processes_that_start_at_once_compile_once(tmp_path: Path) -> None:
+    (package_in(tmp_path) / "helper_user.py").write_text(
+        "from fencepost.compiled import kernel\n@kernel\ndef answer():\n    return 1\n"
+    )
+    programs = [start_in(tmp_path) for _ in range(3)]
+    assert sorted(map(said, programs)) == [["1", "0"], ["1", "1"], ["1", "1"]]
 
 
 def test_an_edit_in_another_module_invalidates_the_cache(tmp_path: Path) -> None:
-    package = tmp_path / "fencepost"
-    indexes = package / "indexes"
-    indexes.mkdir(parents=True)
-    (package / "__init__.py").write_text("")
-    (indexes / "__init__.py").write_text("")
-    original = Path(kernel.__globals__["__file__"])
-    (package / "compiled.py").write_text(original.read_text())
+    indexes = package_in(tmp_path)
     helper = indexes / "helper.py"
     helper.write_text("from fencepost.compiled import kernel\n@kernel\ndef constant():\n    return 1\n")
     (indexes / "helper_user.py").write_text(
@@ -48,11 +68,7 @@ def test_an_edit_in_another_module_invalidates_the_cache(tmp_path: Path) -> None
 
 
 def test_a_class_that_moved_does_not_trip_over_the_old_cache(tmp_path: Path) -> None:
-    indexes = tmp_path / "fencepost" / "indexes"
-    indexes.mkdir(parents=True)
-    for package in (indexes.parent, indexes):
-        (package / "__init__.py").write_text("")
-    (indexes.parent / "compiled.py").write_text(Path(kernel.__globals__["__file__"]).read_text())
+    indexes = package_in(tmp_path)
     (indexes / "helper.py").write_text("from typing import NamedTuple\nclass Pair(NamedTuple):\n    x: int\n")
     user = "from fencepost.compiled import kernel\nfrom fencepost.indexes.{} import Pair\n"
     user += "@kernel\ndef first(pair):\n    return pair.x\ndef answer():\n    return first(Pair(1))\n"

@@ -3,14 +3,18 @@
 Numba stamps a cached function with its own source file only, so an edit in a helper that was compiled into
 it would go unnoticed. Here the stamp is a digest of every source that a kernel can reach: this file and all
 of ``fencepost.indexes``. Kernels elsewhere are refused, so the digest is complete by construction.
+
+Of several processes that need the same machine code at once, as the workers of an engine do, one compiles it and the
+others wait for that.
 """
 
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import numba
 from numba.core.caching import (
@@ -27,6 +31,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = files("fencepost")
 _KERNEL_PACKAGE = "fencepost.indexes"
+_PATIENCE = 120.0
+"""Seconds to wait for another process: should it never be done, the code is compiled twice."""
 
 
 def source_digest(package: Traversable = _PACKAGE) -> str:
@@ -88,6 +94,49 @@ class _DigestCache(FunctionCache):  # type: ignore[misc]
         # Numba reads an index of its own version before it looks at the stamp, and fails there if a class that the
         # index names has moved since; another version it leaves alone.
         self._cache_file._version = f"{numba.__version__} {_STAMP}"
+        self._lock: IO[bytes] | None = None
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """What was compiled before, or None: then it is for this process to compile, and to save."""
+        found = super().load_overload(sig, target_context)
+        if found is None and self._lock is None:
+            self._lock = self._locked()
+            found = super().load_overload(sig, target_context)
+            if found is not None:
+                self._unlock()
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled, and let the others have it."""
+        try:
+            super().save_overload(sig, data)
+        finally:
+            self._unlock()
+
+    def _locked(self) -> IO[bytes] | None:
+        """A file that this process alone has locked; None where that cannot be had."""
+        try:
+            import fcntl  # not on every system
+
+            self._impl.locator.ensure_cache_path()
+            file = open(os.path.join(self._cache_path, f"{self._impl.filename_base}.lock"), "ab")  # noqa: SIM115
+        except (ImportError, OSError):
+            return None
+        deadline = time.monotonic() + _PATIENCE
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                time.sleep(0.05)
+            else:
+                return file
+        file.close()
+        return None
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
 
 def kernel(function: F) -> F:
