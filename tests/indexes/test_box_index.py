@@ -215,11 +215,12 @@ def test_nan_bounds_and_wrong_parameters_are_refused() -> None:
         BoxIndex(2, budget=10)
 
 
-def test_slots_buffers_and_threads_give_the_same_answer() -> None:
-    lows, highs, points = boxes_of("even", 4000, 3)
+@pytest.mark.parametrize(("dimensions", "spread"), [(2, 1), (3, 1), (3, 5)])
+def test_slots_buffers_and_threads_give_the_same_answer(dimensions: int, spread: int) -> None:
+    lows, highs, points = boxes_of("even", 4000, dimensions)
     points = np.tile(points, (60, 1))
-    index = BoxIndex(3)
-    index.insert_many(np.arange(4000)[::-1] * 5, lows, highs)
+    index = BoxIndex(dimensions)
+    index.insert_many(np.arange(4000)[::-1] * spread, lows, highs)
     plain = index.stab(points)
     out = Matches(np.empty(len(points) + 1, np.int64), np.empty(len(plain.ids) + 64, np.int64))
     for answer in (index.stab(points, threads=3), index.stab(points, out=out), index.stab(points, threads=2, out=out)):

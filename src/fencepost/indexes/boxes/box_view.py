@@ -189,9 +189,9 @@ def _answer_directly(
             done = search(view, view.parts[0], points[:count], absent[:count], done, own, ids, shift)
             if done == count:
                 break
-            if out is not None:
-                return begin, ids
             answered = begin + done
+            if out is not None:
+                return answered, ids
             filled = int(own[done])
             likely = int(filled / max(answered, 1) * (total - answered) * 1.05)
             ids = widened(ids, filled, filled + likely + 16 * ROUND + 2 * len(ids), out)
