@@ -227,21 +227,26 @@ def moving_rules(n: int) -> Rules:
 
 
 def watching(spark: Any, scratch: Path, n: int = 1_000_000, objects: int = 100_000) -> Report:
-    """Large triggers: rows per second of one core, the fixed cost of a trigger taken off."""
+    """Large triggers: rows per second of one core, the fixed cost of a trigger taken off.
+
+    A stream runs for days. Before anything is timed there are triggers until the JVM has compiled most of what it will.
+    """
     stream = Watched(spark, scratch / "large", moving_rules(n).compile({"value": "double"}), objects)
     stream.put(ROWS, 0.5 / n)
     query = stream.start(stream.frame)
     query.processAllAvailable()
-    large: list[float] = []
-    small: list[float] = []
-    for _ in range(5):
-        for rows, taken in ((200, small), (ROWS, large)):
-            stream.put(rows, 0.5 / n)
-            taken.append(cpu_of(query.processAllAvailable))
+
+    def trigger(rows: int) -> float:
+        stream.put(rows, 0.5 / n)
+        return cpu_of(query.processAllAvailable)
+
+    for rows in [ROWS] * 4 + [200] * 60:
+        trigger(rows)
+    taken = [(trigger(200), trigger(ROWS)) for _ in range(7)]
     progress = [report for report in query.recentProgress if report["numInputRows"] >= ROWS]
     query.stop()
-    fixed = float(np.median(small))
-    rate = ROWS / (float(np.median(large)) - fixed)
+    fixed, whole = np.median(taken, axis=0).tolist()
+    rate = ROWS / (whole - fixed)
     report = Report(f"watch: {n:,} rules, {objects:,} objects, {ROWS:,} rows per trigger, state store on")
     report.at_least("rows per CPU second", rate / 1e3, 600, " k")
     report.note("  a trigger of 200 rows", f"{fixed:.2f} CPU s")
@@ -259,32 +264,33 @@ def events_per_row(spark: Any, stream: Watched, n: int) -> float:
     return float(told.count() / frame.count())
 
 
-def small_triggers(spark: Any, scratch: Path, objects: int = 100_000, triggers: int = 12) -> Report:
-    """200 rows per trigger, against the same plan whose kernel leaves its state as it is."""
+def small_triggers(spark: Any, scratch: Path, objects: int = 100_000, triggers: int = 30) -> Report:
+    """200 rows per trigger, in turns with the same plan whose kernel leaves its state as it is."""
     rules = moving_rules(100_000).compile({"value": "double"})
-    times: dict[str, list[float]] = {"watch": [], "nothing": []}
-    written: dict[str, list[int]] = {"watch": [], "nothing": []}
-    for name in times:
-        stream = Watched(spark, scratch / name, rules, objects)
+    streams = {name: Watched(spark, scratch / name, rules, objects) for name in ("watch", "nothing")}
+    queries = {}
+    for name, stream in streams.items():
         stream.put(objects, 1e-5)
-        query = stream.start(stream.frame)
-        query.processAllAvailable()
-        held = stream.state_bytes()
-        if name == "nothing":
-            query.stop()
-            query = stream.start(stream.idle())
-        for _ in range(triggers):
+        queries[name] = stream.start(stream.frame)
+        queries[name].processAllAvailable()
+    held = streams["watch"].state_bytes()
+    queries["nothing"].stop()
+    queries["nothing"] = streams["nothing"].start(streams["nothing"].idle())
+    written: dict[str, list[int]] = {name: [] for name in streams}
+    for _ in range(triggers):
+        for name, stream in streams.items():
             before = stream.state_bytes()
             stream.put(200, 1e-5)
-            query.processAllAvailable()
+            queries[name].processAllAvailable()
             written[name].append(stream.state_bytes() - before)
-        reports = [report for report in query.recentProgress if report["numInputRows"]][-triggers:]
-        times[name] = [report["durationMs"]["triggerExecution"] for report in reports]
-        idle = [report["observedMetrics"]["idle"]["idle"] for report in reports if name == "nothing"]
-        assert all(idle), "the kernel that does nothing has run"
-        query.stop()
     report = Report(f"watch: 200 rows per trigger, {objects:,} objects")
-    medians = {name: float(np.median(taken[2:])) for name, taken in times.items()}
+    medians = {}
+    for name, query in queries.items():
+        reports = [each for each in query.recentProgress if each["numInputRows"]][-triggers:]
+        if name == "nothing":
+            assert all(each["observedMetrics"]["idle"]["idle"] for each in reports), "the idle kernel has run"
+        medians[name] = float(np.median([each["durationMs"]["triggerExecution"] for each in reports[triggers // 3 :]]))
+        query.stop()
     report.at_most("trigger time against a kernel that does nothing", medians["watch"] / medians["nothing"], 1.2)
     report.note("  state of all objects", f"{held / objects:.1f} bytes per object")
     for name, median in medians.items():

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fencepost.events import REASONS, Facts, Identities, Moved, event_table, time_tag
-from fencepost.indexes.arrays import Bools, Int64s, UInt8s
+from fencepost.indexes.arrays import Bools, Int64s, UInt8s, UInt32s
+from fencepost.indexes.radix import sorted_positions
 from fencepost.monitor.positions import Pairs, Positions
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import DETECTS
@@ -45,7 +46,7 @@ class Found(NamedTuple):
     reasons: UInt8s
     phases: UInt8s
 
-    def take(self, chosen: Int64s) -> "Found":
+    def take(self, chosen: Int64s | UInt32s) -> "Found":
         """The chosen events, in that order."""
         return Found(*(column[chosen] for column in self))
 
@@ -57,7 +58,7 @@ class Found(NamedTuple):
         if not is_ascending:
             return self.take(np.lexsort([ids[self.rules], places]))
         # Rows, five phases and rules fit one int64, which is sorted at once.
-        return self.take(np.argsort(places * len(ids) + self.rules))
+        return self.take(sorted_positions(places * len(ids) + self.rules))
 
 
 def found_of(

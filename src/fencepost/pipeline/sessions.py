@@ -12,6 +12,7 @@ from fencepost.pipeline.connector import connector_jars, session_has_connector
 from fencepost.pipeline.file import PipelineFile
 from fencepost.pipeline.requirements import java_command
 from fencepost.spark import tune
+from fencepost.spark.session import JVM_SETTINGS
 
 __all__ = ["make_session", "start_session", "stderr_to", "tuned"]
 
@@ -53,6 +54,7 @@ def start_session(name: str, master: str, given: Mapping[str, str]) -> Any:
         "spark.ui.showConsoleProgress": "false",
         # Text without a zone must mean the same instant on every machine.
         "spark.sql.session.timeZone": "UTC",
+        **JVM_SETTINGS,
     }
     if master.startswith("local"):
         # Two hundred parts, Spark's choice, would cost more per micro-batch than all the rest.

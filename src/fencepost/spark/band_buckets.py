@@ -25,11 +25,20 @@ from fencepost.monitor.layers import Layers
 from fencepost.monitor.state_file import side_of, table_of
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import DETECTS, Snapshot, Table
-from fencepost.spark.packing import CLOCK, METERS, MOST_ROWS, VERSION, packed_bytes, packed_table
+from fencepost.spark.packing import (
+    CLOCK,
+    METERS,
+    MOST_ROWS,
+    VERSION,
+    packed_bytes,
+    packed_pieces,
+    packed_table,
+    stepped_rows,
+)
 from fencepost.spark.state_head import check_head, state_head
 from fencepost.spark.stepping import instant_of, keep_late, last_snapshot, version_in_force
 from fencepost.spark.watch_task import OBJECT, TIME
-from fencepost.spark.worker import Source, snapshot_at
+from fencepost.spark.worker import Source, begin_task, snapshot_at
 
 __all__ = [
     "BAND_STATE",
@@ -191,6 +200,7 @@ def band_step(key: tuple[Any, ...], frames: Iterable[Any], state: Any, task: Ban
     """
     import pandas as pd
 
+    begin_task()
     begin = time.perf_counter_ns()
     rows, markers = _unpacked(frames)
     before = _State(*state.get) if state.exists else None
@@ -217,11 +227,10 @@ def band_step(key: tuple[Any, ...], frames: Iterable[Any], state: Any, task: Ban
         found.append(bands.update(_tables(rows, task), rules.layers, None))
     state.update((claim.version, *_saved(rules, task)))
     events = [_as_declared(each, task) for each in found if each.num_rows]
-    payload = packed_bytes(pa.concat_tables(events)) if events else None
     meter = [bands.rows, bands.late_rows, bands.null_rows]
     meter += [bands.events[kind] + told[kind] for kind in DETECTS]
     meter += [time.perf_counter_ns() - begin, claim.version, len(rules.snapshot), claim.rejected]
-    yield pd.DataFrame({"payload": [payload], **{name: [figure] for name, figure in zip(METERS, meter, strict=True)}})
+    yield pd.DataFrame(stepped_rows(events, dict(zip(METERS, meter, strict=True))))
 
 
 def _unpacked(frames: Iterable[Any]) -> tuple[tuple[list[Any], list[Any]], dict[int, list[int]]]:
@@ -302,7 +311,7 @@ def band_batch(frame: Any, task: BandTask) -> Any:
     for part in _parts([pa.concat_tables(each) if each else None for each in rows]):
         events = rules.bands.update(_tables(part, task), rules.layers, None)
         if events.num_rows:
-            payloads.append(packed_bytes(_as_declared(events, task)))
+            payloads += packed_pieces(_as_declared(events, task))
     return pd.DataFrame({"payload": payloads}, dtype=object)
 
 

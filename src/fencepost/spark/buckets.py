@@ -17,10 +17,10 @@ from fencepost.monitor import Monitor
 from fencepost.snapshot import DETECTS
 from fencepost.spark.bucket_state import BlobStore, BucketStore, LoggedStore, keep, new_bucket, open_bucket, seed_bytes
 from fencepost.spark.moves import MoveTeller, moved_batch
-from fencepost.spark.packing import CLOCK, EVENTS_AT_ONCE, METERS, MOST_ROWS, ROWS, VERSION, packed_bytes, packed_table
+from fencepost.spark.packing import CLOCK, EVENTS_AT_ONCE, METERS, MOST_ROWS, ROWS, VERSION, packed_table, stepped_rows
 from fencepost.spark.stepping import instant_of, version_in_force
 from fencepost.spark.watch_task import OBJECT, WatchTask, as_declared, layers_at, monitor_at
-from fencepost.spark.worker import head_at, usable_parts
+from fencepost.spark.worker import begin_task, head_at, usable_parts
 
 __all__ = [
     "Kernel",
@@ -49,6 +49,7 @@ class Processor(StatefulProcessor):  # type: ignore[misc]
 
     def init(self, handle: Any) -> None:
         """Name the parts of the state."""
+        begin_task()
         self._store = LoggedStore(handle)
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: ARG002, N802, N803
@@ -66,6 +67,7 @@ def step_in_pandas(
     """For applyInPandasWithState: any other state store."""
     import pandas as pd
 
+    begin_task()
     packed = (row for frame in frames for row in zip(frame["kind"], frame["number"], frame["payload"], strict=True))
     yield pd.DataFrame(kernel(int(key[0]), packed, BlobStore(state), task))
 
@@ -127,9 +129,8 @@ class _EventTeller:
         self._found.append(monitor.update(rows))
 
     def rows(self, meter: Mapping[str, int]) -> list[dict[str, Any]]:
-        """All that was told, as a row of `STEPPED`."""
-        found = [as_declared(each, self._task) for each in self._found if each.num_rows]
-        return [{"payload": packed_bytes(pa.concat_tables(found)) if found else None, **meter}]
+        """All that was told, as rows of `STEPPED`."""
+        return stepped_rows([as_declared(each, self._task) for each in self._found if each.num_rows], meter)
 
 
 def _counts(monitor: Monitor) -> list[int]:

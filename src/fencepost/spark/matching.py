@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from fencepost.errors import FencepostError
 from fencepost.snapshot import Batch, Snapshot
-from fencepost.spark.worker import Shards, Source, head_at, snapshot_at, version_of_task
+from fencepost.spark.worker import Shards, Source, begin_task, head_at, snapshot_at, version_of_task
 
 __all__ = ["METER", "METER_TYPE", "MatchTask", "match_arrays", "match_batches"]
 
@@ -72,6 +72,7 @@ class _Answerer:
     """Asks the snapshot, or the part of it, that is in force for one task."""
 
     def __init__(self, task: MatchTask) -> None:
+        begin_task()
         self._task = task
         self._claim = version_of_task(task.source, task.planned, task.follow, task.shards)
 

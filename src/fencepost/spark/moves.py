@@ -21,11 +21,11 @@ from fencepost.monitor.positions import KeyStrings, Positions
 from fencepost.monitor.state_file import fill, table_of
 from fencepost.monitor.trails import read_trails, trails_of
 from fencepost.snapshot import DETECTS, ShardPlan, Snapshot, Table, routing, rule_masks
-from fencepost.spark.packing import METERS, MOST_ROWS, packed_bytes, packed_table
+from fencepost.spark.packing import METERS, MOST_ROWS, packed_pieces, packed_table, stepped_rows
 from fencepost.spark.routing import PART
 from fencepost.spark.stepping import instant_of
 from fencepost.spark.watch_task import WatchTask, as_declared, layers_at, monitor_at
-from fencepost.spark.worker import Published, head_at
+from fencepost.spark.worker import Published, begin_task, head_at
 
 __all__ = ["MOVED", "MoveTeller", "moved_batch", "tell_moves"]
 
@@ -112,7 +112,8 @@ class MoveTeller:
     def _pack(self, part: int, what: str, monitor: Monitor, table: Any, **more: int) -> None:
         told = {"kind": what, "before": monitor._layers.version, "clock": monitor._clock.saved(), **more}
         row = {PART: part, "bucket": self._bucket, "what": json.dumps(told, sort_keys=True)}
-        self._packed.append({**row, "payload": packed_bytes(table), **dict.fromkeys(METERS, 0)})
+        for payload in packed_pieces(table):
+            self._packed.append({**row, "payload": payload, **dict.fromkeys(METERS, 0)})
 
 
 def _cells(plan: ShardPlan, positions: Positions, strings: Mapping[str, KeyStrings]) -> Int64s:
@@ -141,6 +142,7 @@ def tell_moves(batches: Iterable[Any], task: WatchTask) -> Iterator[Any]:
         batches: Arrow record batches.
         task: the operator's.
     """
+    begin_task()
     waiting: dict[tuple[int, str], list[Any]] = {}
     for batch in batches:
         for row in batch.to_pylist():
@@ -158,7 +160,7 @@ def tell_moves(batches: Iterable[Any], task: WatchTask) -> Iterator[Any]:
 
 
 def _told(part: int, what: str, tables: list[Any], task: WatchTask) -> Any:
-    """The events of one part, as a row of `STEPPED`."""
+    """The events of one part, as rows of `STEPPED`."""
     begin, happened = time.perf_counter_ns(), json.loads(what)
     monitor = monitor_at(task, happened["before"], 0, part)
     monitor._clock.restore(happened["clock"])
@@ -176,8 +178,8 @@ def _told(part: int, what: str, tables: list[Any], task: WatchTask) -> Any:
         events = monitor.advance(instant_of(happened["now"], monitor._clock.type))
     meter = dict.fromkeys(METERS, 0) | monitor.counters["events"]
     meter["nanoseconds"] = time.perf_counter_ns() - begin
-    packed = packed_bytes(as_declared(events, task)) if events.num_rows else None
-    return pa.RecordBatch.from_pylist([{"payload": packed, **meter}], _STEPPED_ARROW)
+    found = [as_declared(events, task)] if events.num_rows else []
+    return pa.RecordBatch.from_pylist(stepped_rows(found, meter), _STEPPED_ARROW)
 
 
 def _reported(part: int, visits: UInt64s, masks: UInt64s, found: Found) -> Bools:

@@ -1,12 +1,13 @@
 """Rows packed by bucket, and unpacked: the shuffle and the state operator see a few rows instead of a million."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from fencepost.snapshot import DETECTS
+from fencepost.spark.worker import begin_task
 
 __all__ = [
     "CLOCK",
@@ -19,7 +20,9 @@ __all__ = [
     "VERSION",
     "pack",
     "packed_bytes",
+    "packed_pieces",
     "packed_table",
+    "stepped_rows",
     "unpack",
 ]
 
@@ -32,10 +35,14 @@ STEPPED = ", ".join(["payload binary", *(f"{name} bigint" for name in METERS)])
 """What it gives: its packed events, and its meter."""
 MOST_ROWS = 1_000_000
 EVENTS_AT_ONCE = 65_536
+_MANY_EVENTS = 2048
+_PIECE_BYTES = 400_000
+"""From half a megabyte on the JVM's default collector takes an array for a huge one, which costs it much more."""
 
 
 def pack(batches: Iterable[Any]) -> Iterator[Any]:
-    """For mapInArrow: the rows of a partition as one packed row per bucket; the last column is the bucket."""
+    """For mapInArrow: the rows of a partition as a few packed rows per bucket; the last column is the bucket."""
+    begin_task()
     waiting: list[Any] = []
     for batch in batches:
         waiting.append(batch)
@@ -52,12 +59,15 @@ def _packed(batches: list[Any]) -> Any:
     rows = table.drop_columns(table.column_names[-1:]).take(pa.array(np.argsort(buckets, kind="stable")))
     present, counts = np.unique(buckets, return_counts=True)
     starts = np.cumsum(counts) - counts
-    payloads = [
-        packed_bytes(rows.slice(start, count)) for start, count in zip(starts.tolist(), counts.tolist(), strict=True)
-    ]
+    numbers: list[int] = []
+    payloads: list[bytes] = []
+    for bucket, start, count in zip(present.tolist(), starts.tolist(), counts.tolist(), strict=True):
+        pieces = packed_pieces(rows.slice(start, count))
+        numbers += [bucket] * len(pieces)
+        payloads += pieces
     return pa.RecordBatch.from_arrays(
         [
-            pa.array(present, pa.int32()),
+            pa.array(numbers, pa.int32()),
             pa.array([ROWS] * len(payloads), pa.int32()),
             pa.nulls(len(payloads), pa.int64()),
             pa.array(payloads, pa.binary()),
@@ -74,19 +84,42 @@ def packed_bytes(table: Any) -> bytes:
     return bytes(memoryview(sink.getvalue()))
 
 
-def packed_table(payload: bytes) -> Any:
-    """The table that `packed_bytes` wrote."""
+def packed_pieces(table: Any) -> list[bytes]:
+    """A table as Arrow streams none of which is large for the JVM."""
+    rows = max(1, _PIECE_BYTES * table.num_rows // max(1, table.nbytes))
+    return [packed_bytes(table.slice(start, rows)) for start in range(0, table.num_rows, rows)]
+
+
+def stepped_rows(events: list[Any], meter: Mapping[str, int]) -> list[dict[str, Any]]:
+    """What a bucket tells, as rows of `STEPPED`: its meter is on the first.
+
+    Args:
+        events: tables with events.
+        meter: by the names of `METERS`.
+    """
+    payloads = packed_pieces(pa.concat_tables(events).combine_chunks()) if events else []
+    none = dict.fromkeys(METERS, 0)
+    return [{"payload": payload, **(none if at else meter)} for at, payload in enumerate(payloads or [None])]
+
+
+def packed_table(payload: Any) -> Any:
+    """The table that `packed_bytes` wrote, from bytes or from an Arrow buffer that it goes on to use."""
     with pa.ipc.open_stream(payload) as reader:
         return reader.read_all()
 
 
 def unpack(batches: Iterable[Any]) -> Iterator[Any]:
     """For mapInArrow: the events of packed rows; the first column is the payload."""
+    begin_task()
     waiting: list[Any] = []
     for batch in batches:
-        for payload in batch.column(0).to_pylist():
-            waiting.append(packed_table(payload))
-            if sum(table.num_rows for table in waiting) >= EVENTS_AT_ONCE:
+        for payload in batch.column(0):
+            events = packed_table(payload.as_buffer())
+            if events.num_rows >= _MANY_EVENTS:  # a copy of them would cost more than a batch of their own
+                yield from events.to_batches(max_chunksize=EVENTS_AT_ONCE)
+                continue
+            waiting.append(events)
+            if sum(table.num_rows for table in waiting) >= _MANY_EVENTS:
                 yield from _together(waiting)
                 waiting = []
     if waiting:
@@ -94,5 +127,4 @@ def unpack(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _together(tables: list[Any]) -> Iterator[Any]:
-    table = pa.concat_tables(tables).combine_chunks()
-    yield from table.to_batches(max_chunksize=EVENTS_AT_ONCE)
+    yield from pa.concat_tables(tables).combine_chunks().to_batches(max_chunksize=EVENTS_AT_ONCE)

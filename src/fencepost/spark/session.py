@@ -8,7 +8,7 @@ from weakref import WeakSet
 
 from fencepost.errors import FencepostError
 
-__all__ = ["PROVIDER", "SETTINGS", "STATE_SETTINGS", "appends_state", "tune", "warn_untuned"]
+__all__ = ["JVM_SETTINGS", "PROVIDER", "SETTINGS", "STATE_SETTINGS", "appends_state", "tune", "warn_untuned"]
 
 SETTINGS: Mapping[str, str] = {
     # Below the largest value Spark computes the size of the batch again for every row.
@@ -24,6 +24,14 @@ STATE_SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 """Likewise, for streams that keep state: a checkpoint stays with the store it was made with."""
+
+_JVM_OPTIONS = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+JVM_SETTINGS: Mapping[str, str] = {
+    "spark.driver.defaultJavaOptions": _JVM_OPTIONS,
+    "spark.executor.defaultJavaOptions": _JVM_OPTIONS,
+}
+"""What can be set only where a session starts: without it, the JVM checks every value that goes to or comes from Python
+for its bounds and for being null, although Spark has done so."""
 
 _warned: "WeakSet[Any]" = WeakSet()
 

@@ -4,6 +4,7 @@ Kernels see the same types whether a snapshot was compiled or mapped, because ma
 has compiled or loaded its kernels has them for every later version.
 """
 
+import gc
 import os
 import tempfile
 import threading
@@ -28,6 +29,7 @@ __all__ = [
     "Shards",
     "Shipped",
     "Source",
+    "begin_task",
     "head_at",
     "held_sources",
     "newest_usable",
@@ -39,6 +41,21 @@ __all__ = [
 SHIPPED_PARTS = ("header.json", "arrays.bin")
 _HELD = 4
 """Snapshots that a process keeps: the one in force, its predecessor, and those of another operator."""
+
+
+_tasks_begun = 0
+
+
+def begin_task() -> None:
+    """Is called where a task begins to run in a Python worker.
+
+    Spark collects garbage after every task, and so visits all that the process has, which is a tenth of a second for
+    the modules alone. From the second task on, when all of them are loaded, they are left out of that.
+    """
+    global _tasks_begun
+    _tasks_begun += 1
+    if _tasks_begun == 2:
+        gc.freeze()
 
 
 @dataclass(frozen=True)
