@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tests.monitor.scripts", "tests.monitor.band_scripts")
+pytest.register_assert_rewrite("tests.monitor.played", "tests.monitor.band_scripts")

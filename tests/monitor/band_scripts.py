@@ -2,24 +2,20 @@
 
 import math
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from fencepost.monitor import Monitor
-from fencepost.rules import Rules
 from tests.band_replay import ATTRIBUTES, COLUMNS, BandEvent, BandReplay, ReplayBand
+from tests.monitor.played import EPOCH, Played, Row
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOWHERE = [
     ReplayBand(number, right, 1e300, None, (True, True), True, "none", "none", frozenset(["exit"]))
     for number, right in ((-1, "x"), (-2, "y"))
 ]
 """Makes both monitors know all columns from the start."""
-
-Row = dict[str, Any]
 
 coordinates = st.sampled_from(
     [0.0, -0.0, 1.0, 2.0, 3.0, 4.0, 0.1, 0.2, 0.3, 2.5, 1e16, math.nextafter(2.0, 3.0), math.inf]
@@ -109,12 +105,6 @@ def random_rows(rng: random.Random, objects: int) -> list[Row]:
     ]
 
 
-def options(rule: ReplayBand) -> dict[str, Any]:
-    expires = None if rule.expires is None else EPOCH + timedelta(microseconds=rule.expires)
-    detect = ",".join(sorted(rule.detect))
-    return {"detect": detect, "initial": rule.initial, "expires": expires, "enabled": rule.enabled}
-
-
 def table_of(side: str, given: list[Row], strings: bool) -> Any:
     objects = [None if row["object"] is None else f"row {row['object']}" for row in given]
     columns = {
@@ -129,83 +119,26 @@ def table_of(side: str, given: list[Row], strings: bool) -> Any:
     return pa.table(columns)
 
 
-def events_of(table: Any) -> list[BandEvent]:
-    found = []
-    for event in table.to_pylist():
-        before, after = {n: event[f"{n}_before"] for n in ATTRIBUTES}, {n: event[n] for n in ATTRIBUTES}
-        time = (event["time"] - EPOCH) // timedelta(microseconds=1)
-        named = {name: event[name] for name in BandEvent._fields if name not in ("time", "before", "after")}
-        found.append(BandEvent(**named, time=time, before=before, after=after))
-    return found
-
-
-def by_pair(events: list[BandEvent]) -> dict[Any, list[BandEvent]]:
-    """The events of every pair and rule, in their order."""
-    grouped: dict[Any, list[BandEvent]] = {}
-    for event in events:
-        grouped.setdefault((event.object, event.other, event.rule_id), []).append(event)
-    return grouped
-
-
-class Twins:
-    """A monitor and the replay, given the same and compared."""
+class Twins(Played):
+    """A monitor of bands and its replay."""
 
     def __init__(
         self, first: str = "enter", timeout: int | None = None, sequenced: bool = False, strings: bool = False
     ) -> None:
-        self.settings = {
-            "object": "object",
-            "time": "time",
-            "sequence": "sequence" if sequenced else None,
-            "first": first,
-            "timeout": None if timeout is None else timedelta(microseconds=timeout),
-            "deleted": "deleted",
-        }
         self.strings = strings
-        self.replay = BandReplay(first=first, timeout=timeout, sequenced=sequenced)
-        self.rules = Rules()
-        for rule in NOWHERE:
-            self.replay.put(rule)
-            self.rules.add(rule.id, rule.condition(), **options(rule))
-        self.monitor = Monitor(self.rules, **self.settings)  # type: ignore[arg-type]
-        self.now = self.total = 0
+        replay = BandReplay(first=first, timeout=timeout, sequenced=sequenced)
+        super().__init__(replay, NOWHERE, first, timeout, sequenced, deleted="deleted")
 
-    def play(self, action: str, argument: Any) -> None:
-        if action == "rows":
-            expected, got = self._rows(*argument)
-        elif action == "advance":
-            if not self.monitor._clock.type:
-                return
-            expected = self.replay.advance(self.now + argument)
-            got = self.monitor.advance(EPOCH + timedelta(microseconds=self.now + argument))
-            self.now = max(self.now, self.now + argument)
-        elif action == "remove":
-            if argument not in self.replay.rules:
-                return
-            expected, got = self.replay.remove(argument), self.monitor.remove(argument)
-        elif action == "many":
-            put = {rule.id: rule for rule in argument[0]}
-            remove = [id for id in argument[1] if id in self.replay.rules and id not in put]
-            expected = [event for id in remove for event in self.replay.remove(id)]
-            many = Rules()
-            for rule in put.values():
-                expected += self.replay.put(rule)
-                many.add(rule.id, rule.condition(), **options(rule))
-            got = self.monitor.change(many, remove)
-        else:
-            verb = self.monitor.replace if argument.id in self.replay.rules else self.monitor.add
-            expected = self.replay.put(argument)
-            got = verb(argument.id, argument.condition(), **options(argument))
-        assert by_pair(events_of(got)) == by_pair(expected)
-        self.total += len(expected)
-        self.compare()
+    def _put(self, rule: ReplayBand) -> list[BandEvent]:
+        events: list[BandEvent] = self.replay.put(rule)
+        return events
 
-    def _rows(self, left: list[Row], right: list[Row]) -> tuple[list[BandEvent], Any]:
+    def _rows(self, drawn: tuple[list[Row], list[Row]]) -> tuple[list[BandEvent], Any]:
         timed: list[list[Row]] = []
         start = self.now
-        for drawn in (left, right):
+        for side in drawn:
             timed.append([])
-            for row in drawn:
+            for row in side:
                 time = None if row["time"] is None else start + row["time"]
                 self.now = self.now if time is None else max(self.now, time)
                 timed[-1].append({**row, "time": time})
@@ -214,23 +147,25 @@ class Twins:
         got = self.monitor.update(
             left=table_of("left", timed[0], self.strings), right=table_of("right", timed[1], self.strings)
         )
-        times = [event.time for event in events_of(got) if event.reason is None]
+        times = [event.time for event in self._events(got) if event.reason is None]
         assert times == sorted(times)
         return expected, got
 
     def _name(self, object: int | None) -> Any:
         return f"row {object}" if self.strings and object is not None else object
 
-    def compare(self) -> None:
-        for id, rule in self.replay.rules.items():
-            if rule.enabled:
-                inside = self.monitor.inside(id)
-                assert set(inside) == self.replay.inside(id)
-                assert len(inside) == len(set(inside))
-        counters = self.monitor.counters
-        assert [counters[n] for n in ("rows", "late", "null")] == [
-            self.replay.rows,
-            self.replay.late,
-            self.replay.null,
-        ]
-        assert sum(counters["events"].values()) == self.total
+    def _events(self, table: Any) -> list[BandEvent]:
+        found = []
+        for event in table.to_pylist():
+            before, after = {n: event[f"{n}_before"] for n in ATTRIBUTES}, {n: event[n] for n in ATTRIBUTES}
+            time = (event["time"] - EPOCH) // timedelta(microseconds=1)
+            named = {name: event[name] for name in BandEvent._fields if name not in ("time", "before", "after")}
+            found.append(BandEvent(**named, time=time, before=before, after=after))
+        return found
+
+    def _grouped(self, events: list[BandEvent]) -> dict[Any, list[BandEvent]]:
+        """The events of every pair and rule, in their order."""
+        grouped: dict[Any, list[BandEvent]] = {}
+        for event in events:
+            grouped.setdefault((event.object, event.other, event.rule_id), []).append(event)
+        return grouped

@@ -2,22 +2,18 @@
 
 import math
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from fencepost.monitor import Monitor
-from fencepost.rules import Rules
+from tests.monitor.played import EPOCH, Played, Row
 from tests.replay import Replay, ReplayBox, ReplayEvent, ReplayRule
 
 ATTRIBUTES, KEYS = ("x", "y"), ("k",)
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOWHERE = ReplayRule(0, (ReplayBox({"k": "none"}, {"x": (98.0, 99.0), "y": (98.0, 99.0)}),), frozenset(["exit"]))
 """Makes both monitors know all columns from the start."""
-
-Row = dict[str, Any]
 
 coordinates = st.sampled_from([0.0, 1.0, 2.0, 3.0, 4.0, 2.5, math.nextafter(2.0, 3.0), math.nextafter(2.0, 1.0)])
 
@@ -113,77 +109,6 @@ def named(kind: str, number: int | None) -> Any:
     return {"integers": number, "far integers": number * 2**50 - 2**60, "strings": f"vehicle {number}"}[kind]
 
 
-class Pair:
-    """A monitor and the replay, given the same and compared."""
-
-    def __init__(self, kind: str, first: str, timeout: int | None, sequenced: bool, start: list[ReplayRule]) -> None:
-        self.kind, self.first, self.timeout, self.sequenced = kind, first, timeout, sequenced
-        self.replay = Replay(ATTRIBUTES, KEYS, first=first, timeout=timeout, sequenced=sequenced)
-        given = Rules()
-        for rule in [NOWHERE, *start]:
-            if rule.id not in self.replay.rules:
-                self.replay.add(rule)
-                given.add(rule.id, rule.condition(), **options(rule))
-        self.monitor = self.build(given)
-        self.all: list[ReplayEvent] = []
-        self.now = 0
-
-    def build(self, rules: Rules) -> Monitor:
-        return Monitor(
-            rules,
-            object="object",
-            time="time",
-            sequence="sequence" if self.sequenced else None,
-            first=self.first,  # type: ignore[arg-type]
-            timeout=None if self.timeout is None else timedelta(microseconds=self.timeout),
-        )
-
-    def play(self, action: str, argument: Any) -> None:
-        if action == "rows":
-            argument, self.now = timed(argument, self.now)
-            expected = self.replay.update({**row, "object": named(self.kind, row["object"])} for row in argument)
-            got = self.monitor.update(table_of(argument, self.kind))
-        elif action == "advance":
-            if not self.monitor._clock.type:
-                return
-            expected = self.replay.advance(self.now + argument)
-            got = self.monitor.advance(EPOCH + timedelta(microseconds=self.now + argument))
-            self.now = max(self.now, self.now + argument)
-        elif action == "remove":
-            if argument not in self.replay.rules:
-                return
-            expected, got = self.replay.remove(argument), self.monitor.remove(argument)
-        elif action == "many":
-            put = {rule.id: rule for rule in argument[0]}
-            remove = [id for id in argument[1] if id in self.replay.rules and id not in put]
-            expected = [event for id in remove for event in self.replay.remove(id)]
-            given = Rules()
-            for rule in put.values():
-                expected += getattr(self.replay, "replace" if rule.id in self.replay.rules else "add")(rule)
-                given.add(rule.id, rule.condition(), **options(rule))
-            got = self.monitor.change(given, remove)
-        else:
-            verb = "replace" if argument.id in self.replay.rules else "add"
-            expected = getattr(self.replay, verb)(argument)
-            got = getattr(self.monitor, verb)(argument.id, argument.condition(), **options(argument))
-        self.compare(events_of(got), expected)
-        self.all += expected
-
-    def compare(self, got: list[ReplayEvent], expected: list[ReplayEvent]) -> None:
-        assert by_object(got) == by_object(expected)
-        for id, rule in self.replay.rules.items():
-            if rule.enabled:
-                inside = self.monitor.inside(id)
-                assert set(inside) == self.replay.inside(id)
-                assert len(inside) == len(set(inside))
-        counters = self.monitor.counters
-        assert [counters[name] for name in ("rows", "late", "null")] == [
-            self.replay.rows,
-            self.replay.late,
-            self.replay.null,
-        ]
-
-
 def timed(rows: list[Row], now: int) -> tuple[list[Row], int]:
     """The rows with times for the steps they were drawn with."""
     given = []
@@ -192,12 +117,6 @@ def timed(rows: list[Row], now: int) -> tuple[list[Row], int]:
         now = now if time is None else max(now, time)
         given.append({**row, "time": time})
     return given, now
-
-
-def options(rule: ReplayRule) -> dict[str, Any]:
-    expires = None if rule.expires is None else EPOCH + timedelta(microseconds=rule.expires)
-    detect = ",".join(rule.detect)
-    return {"detect": detect, "initial": rule.initial, "expires": expires, "enabled": rule.enabled}
 
 
 def table_of(rows: list[Row], kind: str) -> Any:
@@ -214,36 +133,53 @@ def table_of(rows: list[Row], kind: str) -> Any:
     )
 
 
-def events_of(table: Any) -> list[ReplayEvent]:
-    found = []
-    for event in table.to_pylist():
-        time = (event["time"] - EPOCH) // timedelta(microseconds=1)
-        before = {name: event[f"{name}_before"] for name in ATTRIBUTES}
-        after = {name: event[name] for name in ATTRIBUTES}
-        found.append(
-            ReplayEvent(
-                event["rule_id"],
-                event["rule_version"],
-                event["object"],
-                event["detect"],
-                time,
-                event["reason"],
-                before,
-                after,
-                None,
-                event["event_id"],
+class Pair(Played):
+    """A monitor of rules about one stream and its replay."""
+
+    def __init__(self, kind: str, first: str, timeout: int | None, sequenced: bool, start: list[ReplayRule]) -> None:
+        self.kind = kind
+        replay = Replay(ATTRIBUTES, KEYS, first=first, timeout=timeout, sequenced=sequenced)
+        super().__init__(replay, [NOWHERE, *start], first, timeout, sequenced)
+
+    def _put(self, rule: ReplayRule) -> list[ReplayEvent]:
+        put = self.replay.replace if rule.id in self.replay.rules else self.replay.add
+        events: list[ReplayEvent] = put(rule)
+        return events
+
+    def _rows(self, drawn: list[Row]) -> tuple[list[ReplayEvent], Any]:
+        given, self.now = timed(drawn, self.now)
+        expected = self.replay.update({**row, "object": named(self.kind, row["object"])} for row in given)
+        return expected, self.monitor.update(table_of(given, self.kind))
+
+    def _events(self, table: Any) -> list[ReplayEvent]:
+        found = []
+        for event in table.to_pylist():
+            time = (event["time"] - EPOCH) // timedelta(microseconds=1)
+            before = {name: event[f"{name}_before"] for name in ATTRIBUTES}
+            after = {name: event[name] for name in ATTRIBUTES}
+            found.append(
+                ReplayEvent(
+                    event["rule_id"],
+                    event["rule_version"],
+                    event["object"],
+                    event["detect"],
+                    time,
+                    event["reason"],
+                    before,
+                    after,
+                    None,
+                    event["event_id"],
+                )
             )
-        )
-    return found
+        return found
 
-
-def by_object(events: list[ReplayEvent]) -> dict[Any, list[ReplayEvent]]:
-    """Every object's events in their order; the sequence is only seen through the id."""
-    grouped: dict[Any, list[ReplayEvent]] = {}
-    for event in events:
-        grouped.setdefault(event.object, []).append(event._replace(sequence=None))
-    for own in grouped.values():
-        # A change of a rule, and a clock marker, tell each object in no set order.
-        if all(event.reason for event in own):
-            own.sort(key=lambda event: (event.time, event.rule_id))
-    return grouped
+    def _grouped(self, events: list[ReplayEvent]) -> dict[Any, list[ReplayEvent]]:
+        """Every object's events in their order; the sequence is only seen through the id."""
+        grouped: dict[Any, list[ReplayEvent]] = {}
+        for event in events:
+            grouped.setdefault(event.object, []).append(event._replace(sequence=None))
+        for own in grouped.values():
+            # A change of a rule, and a clock marker, tell each object in no set order.
+            if all(event.reason for event in own):
+                own.sort(key=lambda event: (event.time, event.rule_id))
+        return grouped

@@ -7,7 +7,7 @@ import pytest
 
 from fencepost.errors import FencepostError
 from tests.monitor.band_examples import CLOSE, ROW, monitor_of, told
-from tests.monitor.band_scripts import EPOCH
+from tests.monitor.played import EPOCH
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.monitor import Monitor
-from fencepost.rules import Rules
 from tests.band_replay import ReplayBand
-from tests.monitor.band_scripts import (
-    NOWHERE,
-    Twins,
-    options,
-    random_band,
-    random_rows,
-    scripts,
-)
+from tests.monitor.band_scripts import Twins, random_band, random_rows, scripts
+from tests.monitor.played import rules_of
 
 
 @settings(max_examples=150)
@@ -59,24 +51,20 @@ def test_long_runs_with_live_changes_equal_the_replay(
             twins.play("many", ([random_band(rng, 12) for _ in range(4)], {rng.randint(1, 12)}))
         elif chance < 0.8:
             twins.play("advance", rng.randint(-2, 6))
-    assert twins.total > 500
+    assert len(twins.all) > 500
 
 
 def test_a_state_goes_on_where_it_was_saved(tmp_path: Path) -> None:
     rng = random.Random(9)  # noqa: S311
     twins = Twins(timeout=60)
-    same = Rules()
-    for rule in NOWHERE:
-        same.add(rule.id, rule.condition(), **options(rule))
     for id in range(1, 8):
         rule = random_band(rng, 1)
         rule = ReplayBand(*(id, *list(rule.__dict__.values())[1:-1]))
         twins.play("put", rule)
-        same.add(rule.id, rule.condition(), **options(rule))
+    same = rules_of(twins.replay.rules.values())
     for round_ in range(12):
         twins.play("rows", (random_rows(rng, 6), random_rows(rng, 6)))
         twins.monitor.save(tmp_path / f"{round_}")
-        restored = Monitor(same, **twins.settings)  # type: ignore[arg-type]
-        restored.restore(tmp_path / f"{round_}")
-        twins.monitor = restored
+        twins.monitor = twins.build(same)
+        twins.monitor.restore(tmp_path / f"{round_}")
         twins.compare()

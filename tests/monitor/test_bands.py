@@ -12,7 +12,7 @@ import pytest
 from fencepost.errors import FencepostError
 from fencepost.rules import Rules
 from tests.monitor.band_examples import CLOSE, monitor_of, told
-from tests.monitor.band_scripts import EPOCH
+from tests.monitor.played import EPOCH
 
 
 def test_left_rows_come_first_at_one_time_and_nothing_is_netted() -> None:

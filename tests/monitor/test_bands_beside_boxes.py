@@ -9,7 +9,7 @@ from fencepost.monitor import Monitor
 from fencepost.monitor.layers import Layers
 from fencepost.rules import Rules
 from tests.monitor.band_examples import CLOSE, told
-from tests.monitor.band_scripts import EPOCH
+from tests.monitor.played import EPOCH
 
 
 def test_boxes_and_bands_live_in_one_monitor() -> None:

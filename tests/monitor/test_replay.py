@@ -12,14 +12,11 @@ from hypothesis import strategies as st
 
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
+from tests.monitor.played import EPOCH, Row, options
 from tests.monitor.scripts import (
-    EPOCH,
     Pair,
-    Row,
-    events_of,
     kinds_of_objects,
     named,
-    options,
     random_row,
     random_rule,
     rows,
@@ -150,7 +147,7 @@ def test_update_one_gives_the_events_of_the_replay(
         expected = pair.replay.update([{**row, "object": object}])
         got = pair.monitor.update_one(object, at, **values)
         table = pa.Table.from_pylist([dict(zip(pair.monitor._schema().names, event, strict=True)) for event in got])
-        pair.compare(events_of(table), expected)
+        pair.check(table, expected)
 
 
 @settings(max_examples=150)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from fencepost.rules import Rules
 from tests.monitor.examples import monitor_of, refusal
-from tests.monitor.scripts import Pair, kinds_of_objects, options, rules, scripts
+from tests.monitor.played import options
+from tests.monitor.scripts import Pair, kinds_of_objects, rules, scripts
 from tests.replay import ReplayRule
 
 
