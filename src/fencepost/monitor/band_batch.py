@@ -69,7 +69,7 @@ class BandBatch:
         self._streams, self._rules, self._clock, self._silent = streams, rules, clock, silent
         self._expires = clock.instants(rules.expires)
         self._of_side = np.concatenate([np.full(len(each.ranks), side, np.int64) for side, each in sides])
-        """Of each row, all of one side before the other: its side, its number in it, the slot of its object."""
+        """Of each row, one side after the other; likewise its number among those of its side, and its slot."""
         self._numbers = np.concatenate([np.arange(len(each.ranks)) for _, each in sides])
         self._slots = np.concatenate([each.rows.slots for _, each in sides])
         ranks, times = (np.concatenate(part) for part in zip(*((e.ranks, e.rows.times) for _, e in sides), strict=True))

@@ -4,6 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fencepost.errors import FencepostError
 from fencepost.events import Identities
 from fencepost.indexes.arrays import Bools, Int64s
@@ -172,7 +174,7 @@ class Streams:
     def settle(self, moves: Iterable[tuple[int, SideRows]]) -> None:
         """Let each object of a batch be where its last row says."""
         for side, (rows, moved, _, deleted) in moves:
-            lasts = moved.is_last.nonzero()[0]
+            lasts = np.flatnonzero(moved.is_last)
             kept, gone = lasts[~deleted[lasts]], lasts[deleted[lasts]]
             state = self.states[side]
             state.store(rows.slots[kept], rows.times[kept], moved.positions.take(moved.offset + kept))
