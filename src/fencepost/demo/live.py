@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fencepost.demo.world import DISTRICTS, SCHEMA, Change, World
@@ -203,7 +204,7 @@ class Live:
         with self._lock:
             self._see_progress(clock)
             self._count(events, now, clock)
-            self._see_version(max(events["snapshot_version"].to_pylist(), default=0), clock)
+            self._see_version(pc.max(events["snapshot_version"]).as_py() or 0, clock)
             self._follow(events)
             self._words.extend(self._worded(row) for row in events.slice(0, _SHOWN // 2).to_pylist())
 
@@ -221,7 +222,7 @@ class Live:
         self._events += len(events)
         if len(events) and self._first_event is None:
             self._first_event = clock - self._started
-        plain = events.filter(pa.compute.is_null(events["reason"]))["time"]
+        plain = events.filter(pc.is_null(events["reason"]))["time"]
         ages = now.timestamp() - np.asarray(plain.cast(pa.timestamp("us")).cast(pa.int64())) / 1e6
         self._latencies.extend(ages[:: max(1, len(ages) // 200)].tolist())
 
@@ -235,7 +236,7 @@ class Live:
             )
 
     def _follow(self, events: pa.Table) -> None:
-        chosen = events.filter(pa.compute.is_in(events["object"], pa.array(list(self._inside))))
+        chosen = events.filter(pc.is_in(events["object"], pa.array(list(self._inside))))
         columns = [chosen[name].to_pylist() for name in ("object", "rule_id", "detect")]
         order = np.lexsort([np.array(columns[2]) == "enter", np.array(chosen["time"].to_pylist(), "datetime64[us]")])
         for place in order.tolist():

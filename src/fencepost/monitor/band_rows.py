@@ -9,15 +9,13 @@ import pyarrow.compute as pc
 
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
-from fencepost.monitor.band_joins import Places
-from fencepost.monitor.band_rules import Shape
 from fencepost.monitor.positions import Positions
 from fencepost.monitor.rows import Rows, Steps, ordered, steps, strings_of
 from fencepost.monitor.state import State
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import Table
 
-__all__ = ["History", "SideRows", "deletions", "key_texts", "side_rows", "together"]
+__all__ = ["History", "RowsAt", "SideRows", "deletions", "key_texts", "last_rows", "side_rows", "together"]
 
 _STRING = "string"
 
@@ -30,8 +28,15 @@ class SideRows(NamedTuple):
     ranks: Int64s
     """Of each row in the order of its side."""
     deleted: Bools
-    places: dict[Shape, Places]
-    """Where every position of `moved` is in each index."""
+
+
+class RowsAt(NamedTuple):
+    """Rows of one side, by their places in columns."""
+
+    times: Int64s
+    keys: dict[str, Int64s]
+    """Codes by column."""
+    places: Int64s
 
 
 def key_texts(array: Any, name: str, type_: AttributeType | None) -> tuple[Any, str | None]:
@@ -74,7 +79,7 @@ def side_rows(rows: Rows, deleted: Bools, state: State, timeout: int | None, *, 
     order, ranks = ordered(sequenced, state.strings, timed=timed)
     rows, deleted = rows.take(order), deleted[order]
     rows, moved = steps(rows, state, timeout, timed=timed, deleted=deleted)
-    return SideRows(rows, moved, ranks, deleted, {})
+    return SideRows(rows, moved, ranks, deleted)
 
 
 class History:
@@ -88,24 +93,30 @@ class History:
     """
 
     def __init__(self, state: State, given: SideRows | None = None, moments: Int64s | None = None) -> None:
-        self.times, self.keys = state.times, state.positions(slice(None)).keys
+        self._times, self._keys = state.times, state.positions(slice(None)).keys
         self._room = len(state.times)
         self._slots, self._moments = np.zeros(0, np.int64), np.zeros(0, np.int64)
         if given is not None and moments is not None:
             rows, after = given.rows, slice(given.moved.offset, None)
             self._slots, self._moments = rows.slots, moments
-            self.times = np.concatenate([self.times, rows.times])
+            self._times = np.concatenate([self._times, rows.times])
             keys = given.moved.positions.keys
-            self.keys = {name: np.concatenate([codes, keys[name][after]]) for name, codes in self.keys.items()}
+            self._keys = {name: np.concatenate([codes, keys[name][after]]) for name, codes in self._keys.items()}
 
-    def at(self, slots: Int64s, moments: Int64s) -> Int64s:
-        """Where in the columns the row of an object is that was its last before a moment."""
-        if not len(self._slots):
-            return slots
-        span = 1 + max(int(self._moments.max()), int(moments.max(initial=0)))
-        latest = np.searchsorted(self._slots * span + self._moments, slots * span + moments) - 1
-        in_batch = (latest >= 0) & (self._slots[latest] == slots)
-        return np.where(in_batch, self._room + latest, slots)
+    def at(self, slots: Int64s, moments: Int64s) -> RowsAt:
+        """The row of each object that was its last before a moment."""
+        places = slots
+        if len(self._slots):
+            span = 1 + max(int(self._moments.max()), int(moments.max(initial=0)))
+            latest = np.searchsorted(self._slots * span + self._moments, slots * span + moments) - 1
+            in_batch = (latest >= 0) & (self._slots[latest] == slots)
+            places = np.where(in_batch, self._room + latest, slots)
+        return RowsAt(self._times, self._keys, places)
+
+
+def last_rows(state: State, slots: Int64s) -> RowsAt:
+    """The last row of each object."""
+    return RowsAt(state.times, state.positions(slice(None)).keys, slots)
 
 
 def together(parts: list[Positions], types: Mapping[str, AttributeType]) -> Positions:

@@ -9,13 +9,16 @@ import numpy as np
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.indexes.registry import Bounds
+from fencepost.monitor.band_rows import RowsAt
+from fencepost.monitor.clock import Clock
 from fencepost.monitor.positions import NO_KEY, KeyStrings
 from fencepost.ordinals import DOUBLE
-from fencepost.snapshot import Snapshot
+from fencepost.snapshot import NEVER, Snapshot
 from fencepost.snapshot.columns import key_pairs
 
-__all__ = ["SIDES", "BandRule", "BandRules", "Shape", "band_rules"]
+__all__ = ["LEFT", "RIGHT", "SIDES", "BandRule", "BandRules", "Shape", "band_rules"]
 
+LEFT, RIGHT = 0, 1
 SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 _ANY = NO_KEY - 1
@@ -213,14 +216,13 @@ class BandRules:
             for column, codes in required.items():
                 required[column] = np.resize(codes, room)
 
-    def asked_keys(self, side: int, keys: dict[str, Int64s], places: Int64s, slots: Int64s) -> Bools | None:
+    def asked_keys(self, side: int, rows: RowsAt, slots: Int64s) -> Bools | None:
         """Which rules have the keys they ask for in rows of one side; None where no rule asks for any.
 
         Args:
             side: 0 for left, 1 for right.
-            keys: codes by column.
-            places: of the rows in those columns.
-            slots: the rule for each of the places.
+            rows: of that side.
+            slots: the rule for each of the rows.
 
         """
         if not self.required[side]:
@@ -228,8 +230,28 @@ class BandRules:
         met = np.ones(len(slots), np.bool_)
         for column, codes in self.required[side].items():
             asked = codes[slots]
-            met &= (asked == _ANY) | (asked == keys[column][places])
+            met &= (asked == _ANY) | (asked == rows.keys[column][rows.places])
         return met
+
+    def holding(self, side: int, own: RowsAt, others: RowsAt, slots: Int64s, clock: Clock) -> Bools:
+        """Which pairs within bands have the keys that rules ask for, and rules that have not expired.
+
+        Args:
+            side: of the first row of each pair.
+            own: those rows.
+            others: the rows of the other side.
+            slots: the rule for each of the pairs.
+            clock: that rules expire by.
+
+        """
+        ends = clock.instants(self.expires[slots])
+        holding: Bools = np.ones(len(ends), np.bool_)
+        if (ends != NEVER).any():
+            holding = ends > clock.at_least(np.maximum(own.times[own.places], others.times[others.places]))
+        for met in (self.asked_keys(side, own, slots), self.asked_keys(1 - side, others, slots)):
+            if met is not None:
+                holding &= met
+        return holding
 
     def by_shape(self, slots: Iterable[int]) -> dict[Shape, list[tuple[int, BandRule]]]:
         """The rules in these slots, by the index that serves them."""

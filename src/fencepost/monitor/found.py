@@ -23,6 +23,7 @@ __all__ = [
     "found_of",
     "joined",
     "no_events",
+    "time_reasons",
     "written",
 ]
 
@@ -80,6 +81,12 @@ def no_events() -> Found:
 def joined(parts: Sequence[Found]) -> Found:
     """All events of several."""
     return Found(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def time_reasons(expires: Int64s, ends: Int64s) -> UInt8s:
+    """Why time ended what it did: rules that expired by then, else silence."""
+    codes = np.where(expires <= ends, REASON_CODES["expired"], REASON_CODES["timeout"])
+    return codes.astype(np.uint8)
 
 
 def written(

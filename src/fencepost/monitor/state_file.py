@@ -73,7 +73,7 @@ def write(
         "rules": _fingerprint(rules),
         "kept": kept,
         "rows": [len(part) for part in parts.values()],
-        "key_kinds": bands.key_kinds,
+        "key_kinds": bands.streams.key_kinds,
     }
     table = pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(header)})
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
@@ -149,7 +149,7 @@ def position_columns(positions: Positions, state: State) -> dict[str, Any]:
 
 def side_of(table: Any, bands: Bands, side: int) -> State:
     """The rows of one side that `table_of` wrote, for band rules that may use other columns by now."""
-    types = {column: bands.types[column] for column in sorted(bands.used[side])}
+    types = {column: bands.types[column] for column in sorted(bands.streams.used[side])}
     state = State(bands.states[side].objects.emptied())
     fill(state, table, _SideColumns(types, sorted(bands.states[side].strings)))
     return state

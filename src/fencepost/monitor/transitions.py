@@ -12,12 +12,12 @@ from fencepost.monitor.found import (
     ENDED,
     ENTERED,
     EXITED,
-    REASON_CODES,
     STAYED,
     Found,
     found_of,
     joined,
     no_events,
+    time_reasons,
 )
 from fencepost.monitor.layers import Box, Layers
 from fencepost.monitor.positions import KeyStrings, Pairs
@@ -97,9 +97,8 @@ def ended_by_time(layers: Layers, pairs: Pairs, times: Int64s, expires: Int64s, 
     """
     wanted = (layers.detects[pairs.rules] & DETECTS["exit"]) != 0
     pairs, times, expires = pairs.only(wanted), times[wanted], expires[wanted]
-    reason = np.where(expires <= times, REASON_CODES["expired"], REASON_CODES["timeout"])
     at = pairs.moves if places is None else places[pairs.moves]
-    return found_of(pairs, "exit", ENDED, at, at, times, reason)
+    return found_of(pairs, "exit", ENDED, at, at, times, time_reasons(expires, times))
 
 
 def _left_behind(settled: Settled, moved: Steps) -> Pairs:

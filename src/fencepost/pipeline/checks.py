@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from fencepost.buckets import checked_buckets
 from fencepost.errors import FencepostError
 from fencepost.ordinals import AttributeType
 from fencepost.pipeline import identity
@@ -25,7 +26,6 @@ from fencepost.snapshot.places import exists
 __all__ = ["pipeline_faults"]
 
 _FILES = ("json", "csv", "parquet")
-_MOST_BUCKETS = 65_536
 
 
 def pipeline_faults(file: PipelineFile) -> list[Fault]:
@@ -155,9 +155,10 @@ def _type_faults(file: PipelineFile, role: str, column: str, type_: str | None) 
 
 def _operator_value_faults(file: PipelineFile) -> Iterator[Fault]:
     operator = file.section("operator")
-    if not 1 <= operator.get("buckets", 1) <= _MOST_BUCKETS:
-        got = str(operator["buckets"])
-        yield file.fault("operator.buckets", got, f"1 to {_MOST_BUCKETS}", "Eight for every core do well.")
+    try:
+        checked_buckets(operator.get("buckets", 1))
+    except FencepostError as error:
+        yield file.fault("operator.buckets", str(operator["buckets"]), error.expected, error.remedy)
     if operator.get("shards") is not None:
         try:
             checked_shards(operator["shards"])

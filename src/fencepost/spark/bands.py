@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 from pyspark.sql.types import StructField, StructType
 
+from fencepost.buckets import checked_buckets
 from fencepost.errors import FencepostError
 from fencepost.monitor.band_rules import SIDES, band_rules
 from fencepost.monitor.bands import Pairing
@@ -35,7 +36,7 @@ from fencepost.spark.packing import PACKED, STEPPED, pack, unpack
 from fencepost.spark.sending import Sent, attributes_of, event_fields, sent_columns
 from fencepost.spark.session import warn_untuned
 from fencepost.spark.sources import Plan, plan_rules
-from fencepost.spark.streams import checked_buckets, version_markers
+from fencepost.spark.streams import version_markers
 from fencepost.spark.watch_task import OBJECT, TIME
 from fencepost.spark.worker import Published
 

@@ -1,24 +1,15 @@
-"""What the plans of operators with state share: buckets, and the stream of versions and clock markers."""
+"""What the plans of operators with state share: the stream of versions and clock markers."""
 
 from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 
-from fencepost.errors import FencepostError
 from fencepost.snapshot import VersionDirectory
 from fencepost.snapshot.places import is_url
 from fencepost.spark.packing import CLOCK, VERSION
 from fencepost.spark.remote_markers import remote_markers
 
-__all__ = ["checked_buckets", "version_markers"]
-
-_MOST_BUCKETS = 65_536
-
-
-def checked_buckets(buckets: int) -> None:
-    """Refuse a number of buckets that cannot be."""
-    if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= _MOST_BUCKETS:
-        raise FencepostError(f"buckets={buckets!r}", f"1 to {_MOST_BUCKETS}", "Eight for every core do well.")
+__all__ = ["version_markers"]
 
 
 def version_markers(spark: Any, source: Any, buckets: int) -> Any:

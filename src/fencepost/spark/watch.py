@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 from pyspark.sql.types import StructField, StructType
 
+from fencepost.buckets import checked_buckets
 from fencepost.errors import FencepostError
 from fencepost.monitor.clock import Clock
 from fencepost.monitor.core import checked_first
@@ -34,7 +35,7 @@ from fencepost.spark.routing import to_parts
 from fencepost.spark.sending import Sent, attributes_of, event_fields, sent_columns, spark_type
 from fencepost.spark.session import appends_state, warn_untuned
 from fencepost.spark.sources import Plan, plan_rules
-from fencepost.spark.streams import checked_buckets, version_markers
+from fencepost.spark.streams import version_markers
 from fencepost.spark.watch_task import OBJECT, TIME, WatchTask
 from fencepost.spark.worker import Published
 

@@ -1,0 +1,91 @@
+"""Keys that tell rows of bands apart, and events that name rules alone."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from fencepost.errors import FencepostError
+from fencepost.monitor import Monitor
+from fencepost.rules import Rules
+
+
+def quotes(rng: random.Random, start: int) -> pa.Table:
+    count = 40
+    return pa.table(
+        {
+            "venue": pa.array([rng.randrange(4) for _ in range(count)], pa.int32()),
+            "symbol": pa.array([rng.choice(["SAP", "BMW", None]) for _ in range(count)]),
+            "desk": pa.array([rng.randrange(2) for _ in range(count)]),
+            "ts": pa.array([start + n // 3 for n in range(count)]),
+            "seq": pa.array([100 * start + n for n in range(count)]),
+            "price": pa.array([rng.choice([None, rng.randrange(8) / 2]) for _ in range(count)], pa.float64()),
+            "gone": pa.array([rng.random() < 0.1 for _ in range(count)]),
+        }
+    )
+
+
+@pytest.mark.parametrize("key", ["symbol", ["symbol", "desk"]])
+def test_a_key_is_a_monitor_for_each_of_its_values(key: Any, tmp_path: Path) -> None:
+    rng = random.Random(11)  # noqa: S311
+    rules = Rules()
+    rules.add(1, "left.price - right.price BETWEEN -1 AND 1", detect="enter,exit,inside")
+    rules.add(2, "left.price - right.price > 0 AND left.symbol = 'SAP'", detect="enter,exit,cross")
+    rules.add(3, "left.price - right.price < 2 AND left.symbol = right.symbol AND right.symbol = 'BMW'", detect="enter")
+    settings: dict[str, Any] = {"object": "venue", "time": "ts", "deleted": "gone"}
+    keyed = Monitor(rules, **settings, key=key)
+    columns = [key] if isinstance(key, str) else key
+    apart: dict[Any, Monitor] = {}
+    for start in range(0, 120, 14):
+        left, right = quotes(rng, start), quotes(rng, start)
+        expected = []
+        for values in sorted({tuple(row[c] for c in columns) for t in (left, right) for row in t.to_pylist()}, key=str):
+            if None in values:
+                continue
+            monitor = apart.setdefault(values, Monitor(rules, **settings))
+
+            def own(table: pa.Table, values: Any = values) -> pa.Table:
+                return table.filter(pa.array([tuple(row[c] for c in columns) == values for row in table.to_pylist()]))
+
+            for row in monitor.update(left=own(left), right=own(right)).to_pylist():
+                expected.append({**row, **dict(zip(columns, values, strict=True))})
+        told = keyed.update(left=left, right=right)
+        assert told.schema.names[-len(columns) :] == columns
+        assert sorted(map(str, told.to_pylist())) == sorted(map(str, expected))
+        if start == 42:
+            keyed.save(tmp_path / "state")
+            keyed = Monitor(rules, **settings, key=key)
+            keyed.restore(tmp_path / "state")
+    removed = keyed.remove(1)
+    assert removed.num_rows == sum(monitor.remove(1).num_rows for monitor in apart.values()) > 0
+    with pytest.raises(FencepostError, match="got a Monitor with key=None; expected key="):
+        Monitor(rules, **settings).restore(tmp_path / "state")
+    with pytest.raises(FencepostError, match="got key='price', which events have as a column already"):
+        Monitor(rules, **settings, key="price")
+
+
+def test_rules_alone_name_the_row_that_moved_once() -> None:
+    rng = random.Random(12)  # noqa: S311
+    rules = Rules()
+    rules.add(1, "left.price - right.price BETWEEN -1 AND 1", detect="enter,exit,inside")
+    rules.add(2, "left.price - right.price > 1", detect="enter,exit")
+    settings: dict[str, Any] = {"object": "venue", "time": "ts", "deleted": "gone", "key": "symbol", "sequence": "seq"}
+    pairs, alone = Monitor(rules, **settings), Monitor(rules, **settings, report="rules")
+    said = ("rule_id", "detect", "time", "symbol", "price_before", "price")
+
+    def compare(every: pa.Table, once: pa.Table) -> None:
+        assert {tuple(row[c] for c in said) for row in every.to_pylist()} == {
+            tuple(row[c] for c in said) for row in once.to_pylist()
+        }
+        assert all((row["object"] is None) != (row["other"] is None) for row in once.to_pylist())
+        assert len(set(once["event_id"].to_pylist())) == once.num_rows
+
+    for start in range(0, 60, 14):
+        tables = {"left": quotes(rng, start), "right": quotes(rng, start)}
+        compare(pairs.update(**tables), alone.update(**tables))
+    compare(pairs.remove(2), alone.remove(2))
+    assert alone.counters["events"]["inside"] < pairs.counters["events"]["inside"]
+    with pytest.raises(FencepostError, match="got report='all'; expected 'pairs' or 'rules'"):
+        Monitor(rules, **settings, report="all")  # type: ignore[arg-type]
