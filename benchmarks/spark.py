@@ -25,7 +25,7 @@ from fencepost.reproduce.timing import cpu_of
 from fencepost.rules import Rules
 from fencepost.spark import match, watch
 from fencepost.spark.bucket_state import BucketStore
-from fencepost.spark.packing import METERS
+from fencepost.spark.packing import METERS, unpack
 from fencepost.spark.watch import stepped_buckets, watched_frame
 
 ROWS = 1_000_000
@@ -210,7 +210,7 @@ class Watched(Moving):
     def idle(self) -> Any:
         """The same plan with a kernel that does nothing."""
         stepped = stepped_buckets(self._given, idle_step).observe("idle", F.sum("late").alias("idle"))
-        return stepped.where("payload IS NOT NULL").select("payload")
+        return stepped.where("payload IS NOT NULL").select("payload").mapInArrow(unpack, self._given.declared)
 
     def state_bytes(self) -> int:
         """Bytes below the state store's directory."""

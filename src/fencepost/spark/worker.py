@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from pyspark import SparkFiles
+from pyspark import SparkFiles, TaskContext
 
 from fencepost.errors import FencepostError
 from fencepost.snapshot import Head, ShardPlan, Snapshot, VersionDirectory
@@ -47,12 +47,14 @@ _tasks_begun = 0
 
 
 def begin_task() -> None:
-    """Is called where a task begins to run in a Python worker.
+    """Is called where a task begins, and does something in a Python worker of Spark only.
 
     Spark collects garbage after every task, and so visits all that the process has, which is a tenth of a second for
     the modules alone. From the second task on, when all of them are loaded, they are left out of that.
     """
     global _tasks_begun
+    if TaskContext.get() is None:
+        return
     _tasks_begun += 1
     if _tasks_begun == 2:
         gc.freeze()
