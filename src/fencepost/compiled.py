@@ -25,7 +25,7 @@ from numba.core.caching import (
     ZipCacheLocator,
 )
 
-__all__ = ["kernel", "source_digest"]
+__all__ = ["allocating_kernel", "kernel", "source_digest"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -140,12 +140,25 @@ class _DigestCache(FunctionCache):  # type: ignore[misc]
 
 
 def kernel(function: F) -> F:
-    """Compile `function` without the interpreter: cached on disk, the interpreter lock released."""
+    """Compile `function` without the interpreter: cached on disk, the interpreter lock released.
+
+    It makes no arrays, and so counts no references to those it has: a helper with a dozen of them, called for every
+    row, would do nothing else.
+    """
+    return _compiled(function, allocates=False)
+
+
+def allocating_kernel(function: F) -> F:
+    """The same for a function that makes arrays of its own."""
+    return _compiled(function, allocates=True)
+
+
+def _compiled(function: F, *, allocates: bool) -> F:
     if not function.__module__.startswith(_KERNEL_PACKAGE):
         raise ImportError(
             f"kernel {function.__module__}.{function.__qualname__} lives outside {_KERNEL_PACKAGE}; "
             "its edits would not reach the cache stamp. Move it there."
         )
-    dispatcher = numba.njit(nogil=True, boundscheck=False, error_model="numpy")(function)
+    dispatcher = numba.njit(nogil=True, boundscheck=False, error_model="numpy", _nrt=allocates)(function)
     dispatcher._cache = _DigestCache(function)
     return dispatcher  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fencepost.compiled import kernel
+from fencepost.compiled import allocating_kernel, kernel
 from fencepost.indexes import idmap
 from fencepost.indexes.arena import has_block, release, size_class, take
 from fencepost.indexes.arrays import Float64s, Int64s, UInt8s, UInt32s, i64
@@ -355,7 +355,7 @@ def tally(codes: Int64s, count: int, added: UInt32s) -> None:
             added[codes[j]] += 1
 
 
-@kernel
+@allocating_kernel
 def missing_room(lists: Lists, added: UInt32s) -> Any:
     """Items that new blocks need if every dense list is to hold what is added to it, beyond the free blocks."""
     needed = np.zeros(lists.arenas.shape[1], np.int64)

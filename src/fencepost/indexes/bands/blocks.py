@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from typing_extensions import override
 
-from fencepost.compiled import kernel
+from fencepost.compiled import allocating_kernel, kernel
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s, i64
 from fencepost.indexes.bands.contract import Probes
@@ -181,7 +181,7 @@ def end_of_pair(
     return last if label & 1 else first
 
 
-@kernel
+@allocating_kernel
 def sign(kind: int, side: int, points: Int64s, bands: Bands, starts: Int64s, size: int, signatures: UInt8s) -> None:
     """The signature of each block and gap: its labels in the order of (key, begin before end)."""
     blocks, gaps = -(-len(points) // size), len(starts) - 1
@@ -208,7 +208,7 @@ def sign(kind: int, side: int, points: Int64s, bands: Bands, starts: Int64s, siz
                         filled += 1
 
 
-@kernel
+@allocating_kernel
 def describe(labels: UInt8s, size: int, offsets: Int64s, answers: UInt8s) -> Any:
     """What is active at each place of each order: pairs, and queries that the inhibitor has not; the room it takes."""
     used = i64(0)

@@ -7,6 +7,7 @@ import numpy as np
 from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Int64s, i64
 from fencepost.indexes.bands.members import Int32s, enlarged
+from fencepost.indexes.vectors import PADDING
 
 __all__ = [
     "CHUNK",
@@ -41,7 +42,7 @@ class Ordered(NamedTuple):
     `sizes` and `nexts` have an item per chunk; `order`, `majors` and `keys_first` are the directory: the chunks in
     order, with the major and key of their first entry; `homes` has the chunk where each major begins, or -1.
     `state` is [chunks in the directory, chunks ever used, 1 + first free chunk or 0]; free chunks are chained
-    through `nexts`.
+    through `nexts`. `keys` and `keys_first` have padding behind them, for comparisons of several items at once.
 
     Invariants: (1) entries ascend by (major, key, slot), within and across chunks; (2) no chunk in the directory is
     empty; (3) `nexts` follows `order`; (4) two neighbours share a chunk if both are sparse, so that space is linear.
@@ -66,12 +67,12 @@ def empty_ordered(with_keys: bool) -> Ordered:
 def _sized(chunks: int, majors: int, with_keys: bool) -> Ordered:
     return Ordered(
         slots=np.zeros(chunks * CHUNK, np.int32),
-        keys=np.zeros(chunks * CHUNK if with_keys else 0, np.int64),
+        keys=np.zeros(chunks * CHUNK + PADDING if with_keys else 0, np.int64),
         sizes=np.zeros(chunks, np.int32),
         nexts=np.zeros(chunks, np.int32),
         order=np.zeros(chunks, np.int32),
         majors=np.zeros(chunks, np.int32),
-        keys_first=np.zeros(chunks, np.int64),
+        keys_first=np.zeros(chunks + PADDING, np.int64),
         homes=np.full(majors, -1, np.int32),
         state=np.zeros(3, np.int64),
     )
@@ -90,10 +91,11 @@ def with_room(ordered: Ordered) -> Ordered:
     if ordered.state[_FREE] or ordered.state[_USED] < len(ordered.sizes):
         return ordered
     size = len(ordered.sizes) + len(ordered.sizes) // 8 + 1
-    per_chunk = ("sizes", "nexts", "order", "majors", "keys_first")
+    per_chunk = ("sizes", "nexts", "order", "majors")
     return ordered._replace(
         slots=enlarged(ordered.slots, size * CHUNK),
-        keys=enlarged(ordered.keys, size * CHUNK) if len(ordered.keys) else ordered.keys,
+        keys=enlarged(ordered.keys, size * CHUNK + PADDING) if len(ordered.keys) else ordered.keys,
+        keys_first=enlarged(ordered.keys_first, size + PADDING),
         **{name: enlarged(getattr(ordered, name), size) for name in per_chunk},
     )
 

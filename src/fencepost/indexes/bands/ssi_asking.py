@@ -9,9 +9,12 @@ from fencepost.indexes.bands.distance import gap, limit, reaches
 from fencepost.indexes.bands.members import Int8s, Int32s
 from fencepost.indexes.bands.ordered import CHUNK, Ordered, find, first_of
 from fencepost.indexes.ordinal import SMALLEST
+from fencepost.indexes.vectors import count_above
 
 __all__ = ["Queries", "RowList", "SSIView", "Stabs", "affected_by", "pairs_of"]
 
+_COMPARED = 32
+"""So many keys are compared at once rather than searched."""
 _NEAR = 4
 """So many places are looked at one by one before they are searched."""
 
@@ -97,12 +100,13 @@ def rank(
         return begin
     key -= below
     low, high = begin // CHUNK, (end - 1) // CHUNK
-    while low < high:
+    while high - low > _COMPARED:
         middle = (low + high + 1) >> 1
         if firsts[middle] > key:
             high = middle - 1
         else:
             low = middle
+    low = high - count_above(firsts, low + 1, high - low, key)
     chunk = i64(order[low])
     first = i64(0)
     size = i64(sizes[chunk])
@@ -111,15 +115,7 @@ def rank(
     stop = size
     if low == end // CHUNK:
         stop = end % CHUNK
-    base = chunk * CHUNK
-    count = stop - first
-    while count > 0:
-        half = count >> 1
-        if keys[base + first + half] > key:
-            count = half
-        else:
-            first += half + 1
-            count -= half + 1
+    first = stop - count_above(keys, chunk * CHUNK + first, stop - first, key)
     if first == size:
         return (low + 1) * CHUNK
     return low * CHUNK + first

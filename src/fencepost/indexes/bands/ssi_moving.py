@@ -25,6 +25,8 @@ from fencepost.indexes.ordinal import LARGEST, SMALLEST
 __all__ = ["move_rows"]
 
 ENTERED, LEFT_BAND = 0, 1
+_NEAR = 4
+"""So many chunks are looked at one by one before they are searched."""
 
 
 @kernel
@@ -136,24 +138,16 @@ def changes_in(
             if stabs.lowest[group] != SMALLEST:
                 bound, below = limit(kind, side, high, stabs.lowest[group], -1)
                 row = rank_before(order, sizes, firsts, row_keys, begin, still_left, bound, below)
+            found = i64(-1)
             while row < still_left:
                 stored = entry(order, row)
                 d, d_rest = gap(kind, side, low, row_keys[stored])
                 e, e_rest = gap(kind, side, high, row_keys[stored])
                 id = rows.ids[rows.order.slots[stored]]
-                place, first = first_bound(
-                    low_order,
-                    low_sizes,
-                    low_nexts,
-                    low_majors,
-                    low_firsts,
-                    low_slots,
-                    low_chunks,
-                    groups,
-                    begins,
-                    group,
-                    d,
-                )
+                place, first, found = first_bound(
+                    low_order, low_sizes, low_nexts, low_majors, low_firsts, low_slots, low_chunks, groups, begins,
+                    group, d, found,
+                )  # fmt: skip
                 if place < 0 or groups[low_slots[place * CHUNK + first]] != group:
                     break
                 nearest = begins[low_slots[place * CHUNK + first]]
@@ -181,15 +175,16 @@ def changes_in(
             if ~stabs.highest[group] != LARGEST:
                 bound, below = limit(kind, side, low, ~stabs.highest[group], 0)
                 row = rank_behind(order, sizes, firsts, row_keys, once_left, end, bound, below)
+            found = i64(-1)
             while row > once_left:
                 row = before(order, sizes, row)
                 stored = entry(order, row)
                 d, d_rest = gap(kind, side, low, row_keys[stored])
                 e, e_rest = gap(kind, side, high, row_keys[stored])
                 id = rows.ids[rows.order.slots[stored]]
-                place, first = first_bound(
+                place, first, found = first_bound(
                     high_order, high_sizes, high_nexts, high_majors, high_firsts, high_slots, high_chunks, groups, ends,
-                    group, ~e,
+                    group, ~e, found,
                 )  # fmt: skip
                 if place < 0 or groups[high_slots[place * CHUNK + first]] != group:
                     break
@@ -238,11 +233,21 @@ def first_bound(
     keys: Int64s,
     group: int,
     key: int,
+    known: int,
 ) -> Any:
-    """The chunk and index of the first entry of a list at or after (group, key); chunk -1 if there is none."""
+    """The chunk and index of the first entry of a list at or after (group, key); chunk -1 if there is none.
+
+    With them comes a place in the directory, to be given as `known` for a larger key of the group; -1 is for the first.
+    """
     if chunks == 0:
-        return i64(-1), i64(0)
-    low, high = i64(0), i64(chunks) - 1
+        return i64(-1), i64(0), i64(0)
+    low, high = max(i64(known), i64(0)), i64(chunks) - 1
+    if known >= 0:
+        for _ in range(_NEAR):
+            if low == high or majors[low + 1] > group or firsts[low + 1] >= key:
+                high = low
+                break
+            low += 1
     while low < high:
         middle = (low + high + 1) >> 1
         if majors[middle] > group or (majors[middle] == group and firsts[middle] >= key):
@@ -259,8 +264,8 @@ def first_bound(
         else:
             end = middle
     if begin == sizes[chunk]:
-        return i64(nexts[chunk]), i64(0)
-    return chunk, begin
+        return i64(nexts[chunk]), i64(0), low
+    return chunk, begin, low
 
 
 @kernel

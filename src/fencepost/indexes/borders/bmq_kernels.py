@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fencepost.compiled import kernel
+from fencepost.compiled import allocating_kernel, kernel
 from fencepost.indexes import idmap
 from fencepost.indexes.arrays import Bools, Float64s, Int64s, i64
 from fencepost.indexes.idmap import IdMap
@@ -74,7 +74,7 @@ class Work(NamedTuple):
     counters: Int64s
 
 
-@kernel
+@allocating_kernel
 def find_all(places: IdMap, ids: Int64s) -> Any:
     """The place of each id, or -1."""
     found = np.empty(len(ids), np.int64)
@@ -179,7 +179,7 @@ def collect(regions: Regions, queries: Queries, work: Work, axis: int, node: int
     return count
 
 
-@kernel
+@allocating_kernel
 def walk(
     regions: Regions,
     queries: Queries,

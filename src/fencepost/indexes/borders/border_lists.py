@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fencepost.compiled import kernel
+from fencepost.compiled import allocating_kernel, kernel
 from fencepost.indexes.arrays import Float64s, Int64s, UInt32s, i64
 from fencepost.indexes.intervals.window_kernels import (
     Intervals,
@@ -205,7 +205,7 @@ def check_lists(part: Part, lists: Lists) -> None:
         assert lists.mark_table[block] == last, "the table finds the last mark before a block"
 
 
-@kernel
+@allocating_kernel
 def lay_out(ordered: SortedIntervals, first: int, lists: Lists) -> None:
     """Write the rules in both orders from position `first` on, with their links and least ends."""
     rows, by_first, by_last = ordered.rows, ordered.by_first, ordered.by_last
@@ -227,7 +227,7 @@ def lay_out(ordered: SortedIntervals, first: int, lists: Lists) -> None:
         lists.least_ends[i // BLOCK_STARTS] = least
 
 
-@kernel
+@allocating_kernel
 def place_marks(
     start_keys: Int64s,
     start_ends: UInt32s,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fencepost.compiled import kernel
+from fencepost.compiled import allocating_kernel, kernel
 from fencepost.errors import FencepostError
 from fencepost.indexes.arguments import kernel_ready
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s, UInt32s, i64
@@ -206,7 +206,7 @@ def object_column(objects: Any) -> ObjectColumn:
     return ObjectColumn(numbers, names)
 
 
-@kernel
+@allocating_kernel
 def find_numbers(table: UInt32s, numbers: Int64s, wanted: Int64s, found: Int64s) -> None:
     """The slot of each number, or -1."""
     size = len(table)

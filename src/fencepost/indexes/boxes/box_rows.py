@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fencepost.compiled import kernel
+from fencepost.compiled import allocating_kernel, kernel
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s, i64, u64
 from fencepost.indexes.boxes.lanes import lowest_bit
 from fencepost.indexes.idmap import spread
@@ -140,7 +140,7 @@ def stage_points(
             points[row, axis] = word
 
 
-@kernel
+@allocating_kernel
 def find_groups(asked: Int64s, first: int, keys: Int64s, table: UInt32s, points: Int64s, axis: int) -> None:
     """Write the number of each point's group to its last axis, or `UNKNOWN_GROUP`."""
     count = len(points)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.compiled import kernel
+from fencepost.compiled import allocating_kernel
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s, i64, u64
 from fencepost.indexes.boxes.box_rows import decided
 from fencepost.indexes.boxes.lanes import LANES, between_32, compare_32, compress_32, first_lanes
@@ -30,7 +30,7 @@ __all__ = ["search_moves_in_cells"]
 _NOWHERE = -1
 
 
-@kernel
+@allocating_kernel
 def search_moves_in_cells(
     grid: RunGrid,
     ranges: Int64s,

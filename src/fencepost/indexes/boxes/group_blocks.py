@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fencepost.compiled import kernel
+from fencepost.compiled import allocating_kernel, kernel
 from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt32s, i64, u64
 from fencepost.indexes.boxes.box_rows import FARTHEST, Axes, contains, decided, key_of, scale_of
 from fencepost.indexes.boxes.lanes import ALL_LANES, LANES, between_32, compress_32, first_lanes
@@ -113,7 +113,7 @@ def fill_blocks(
         keyed += 1
 
 
-@kernel
+@allocating_kernel
 def search_blocks(
     blocks: GroupBlocks,
     ranges: Int64s,

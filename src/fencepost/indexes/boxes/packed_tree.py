@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fencepost.compiled import kernel
+from fencepost.compiled import allocating_kernel, kernel
 from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt16s, UInt32s, i64, u64
 from fencepost.indexes.boxes.box_rows import EVERY_GROUP, FARTHEST, Axes, decided, key_of, scale_of
 from fencepost.indexes.boxes.lanes import ALL_LANES, LANES, between_32, compress_32
@@ -155,7 +155,7 @@ def decode_boxes(
             highs[row, axis] = min(highs[row, axis], most)
 
 
-@kernel
+@allocating_kernel
 def order_rows(rows: UInt32s, lows: Float64s, highs: Float64s, centers: Float64s) -> None:
     """Cut the rows at medians until a leaf is left, always at a power of two of leaves, as full as can be."""
     begins = np.empty(64, np.int64)
@@ -286,7 +286,7 @@ def pack_level(bounds: Int64s, axes: Axes, keys: UInt16s, scales: Float64s, pare
                 keys[node, axis, 1, lane] = high_key
 
 
-@kernel
+@allocating_kernel
 def search_tree(
     tree: PackedTree,
     ranges: Int64s,

@@ -97,6 +97,13 @@ def joint_volume(box: Float64s, other: Float64s) -> Any:
 
 
 @kernel
+def copy_box(source: Float64s, target: Float64s) -> None:
+    """Write a box over another."""
+    for i in range(len(source)):
+        target[i] = source[i]
+
+
+@kernel
 def stretch(box: Float64s, other: Float64s) -> None:
     """Enlarge a box by another."""
     dimensions = len(box) // 2
@@ -136,7 +143,7 @@ def free_node(tree: Tree, node: int) -> None:
 def put_entry(tree: Tree, node: int, box: Float64s, child: int) -> None:
     """Append an entry to a node that has room."""
     at = tree.counts[node]
-    tree.bounds[node, :, at] = box
+    copy_box(box, tree.bounds[node, :, at])
     tree.children[node, at] = child
     tree.counts[node] = at + 1
     if tree.levels[node] == 0:
@@ -159,7 +166,7 @@ def fill_nodes(
 @kernel
 def around(tree: Tree, node: int, box: Float64s) -> None:
     """The smallest box around a node's entries."""
-    box[:] = tree.bounds[node, :, 0]
+    copy_box(tree.bounds[node, :, 0], box)
     for e in range(1, tree.counts[node]):
         stretch(box, tree.bounds[node, :, e])
 
@@ -207,12 +214,12 @@ def split(tree: Tree, node: int, scratch: Scratch) -> Any:
     count = tree.counts[node]
     boxes, children, side, left, right = scratch.boxes, scratch.children, scratch.side, scratch.left, scratch.right
     for e in range(count):
-        boxes[e] = tree.bounds[node, :, e]
+        copy_box(tree.bounds[node, :, e], boxes[e])
         children[e] = tree.children[node, e]
         side[e] = NONE
     first, second = pick_seeds(boxes, count)
-    left[:] = boxes[first]
-    right[:] = boxes[second]
+    copy_box(boxes[first], left)
+    copy_box(boxes[second], right)
     side[first], side[second] = 0, 1
     lefts, rights = 1, 1
     for rest in range(count - 2, 0, -1):
@@ -266,9 +273,9 @@ def insert_entry(tree: Tree, scratch: Scratch, child: int, level: int) -> None:
         at = place_of(tree, parent, node)
         if sibling == NONE:
             around(tree, node, scratch.left)
-            tree.bounds[parent, :, at] = scratch.left
+            copy_box(scratch.left, tree.bounds[parent, :, at])
         else:
-            tree.bounds[parent, :, at] = scratch.left
+            copy_box(scratch.left, tree.bounds[parent, :, at])
             put_entry(tree, parent, scratch.right, sibling)
         node = parent
 
@@ -305,7 +312,7 @@ def take_entry(tree: Tree, node: int, child: int) -> None:
     """Take an entry out of its node; the last one takes its place."""
     at = place_of(tree, node, child)
     last = tree.counts[node] - 1
-    tree.bounds[node, :, at] = tree.bounds[node, :, last]
+    copy_box(tree.bounds[node, :, last], tree.bounds[node, :, at])
     tree.children[node, at] = tree.children[node, last]
     tree.counts[node] = last
 
@@ -328,12 +335,12 @@ def remove_slots(tree: Tree, scratch: Scratch, slots: Int64s, first: int) -> Any
                 orphans += 1
             else:
                 around(tree, node, scratch.left)
-                tree.bounds[parent, :, place_of(tree, parent, node)] = scratch.left
+                copy_box(scratch.left, tree.bounds[parent, :, place_of(tree, parent, node)])
             node = parent
         for o in range(orphans - 1, -1, -1):
             orphan = scratch.orphans[o]
             for e in range(tree.counts[orphan]):
-                scratch.entry[:] = tree.bounds[orphan, :, e]
+                copy_box(tree.bounds[orphan, :, e], scratch.entry)
                 insert_entry(tree, scratch, tree.children[orphan, e], tree.levels[orphan])
             free_node(tree, orphan)
         root = tree.state[ROOT]

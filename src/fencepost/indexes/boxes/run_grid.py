@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fencepost.compiled import kernel
+from fencepost.compiled import allocating_kernel, kernel
 from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt16s, UInt32s, i64, u64
 from fencepost.indexes.boxes.box_rows import FARTHEST, Axes, decided
 from fencepost.indexes.boxes.lanes import LANES, between_32, compare_32, compress_32, first_lanes
@@ -229,7 +229,7 @@ def _filled(
     return grid
 
 
-@kernel
+@allocating_kernel
 def decode_all(ordinals: Int64s, is_float: bool) -> Any:
     """Decoded values of ordinals."""
     values = np.empty(len(ordinals))
@@ -476,7 +476,7 @@ def sort_edges(grid: RunGrid, ranges: Int64s) -> None:
             begin = end
 
 
-@kernel
+@allocating_kernel
 def search_grid(
     grid: RunGrid,
     ranges: Int64s,

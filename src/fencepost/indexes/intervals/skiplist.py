@@ -561,7 +561,8 @@ def trace(skip: SkipList, values: Float64s, visits: Visits) -> None:
                     row += 1
                 else:
                     active -= 1
-                    lanes[lane] = lanes[active]
+                    for part in range(lanes.shape[1]):
+                        lanes[lane, part] = lanes[active, part]
                     continue
             lane += 1
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from numba import types
 from numba.extending import overload
 
-from fencepost.compiled import kernel
+from fencepost.compiled import allocating_kernel, kernel
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s, UInt64s, i64, u64
 from fencepost.indexes.idmap import spread
 from fencepost.indexes.intervals.window_kernels import ENDS_BITS, FARTHEST, LARGEST, MOST_ENDS, Part, bucket_of, decoded
@@ -58,7 +58,7 @@ class Translation(NamedTuple):
     origin: int
 
 
-@kernel
+@allocating_kernel
 def find_runs(
     part: Part,
     values: Int64s,
