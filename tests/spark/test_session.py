@@ -106,3 +106,16 @@ def test_executors_that_get_the_package_as_a_zip(tmp_path: Path) -> None:
     assert found.pop("in_zip")
     check_watched(found)
     assert found == EXPECTED
+
+
+def test_a_session_of_ours_starts_without_arrows_own_checks_and_keeps_the_users_options() -> None:
+    program = (
+        "from fencepost.pipeline.sessions import start_session\n"
+        "given = {'spark.driver.extraJavaOptions': '-Dtheir.own=kept', 'spark.driver.memory': '512m'}\n"
+        "spark = start_session('checks', 'local[1]', given)\n"
+        "read = spark.sparkContext._jvm.java.lang.System.getProperty\n"
+        "names = ('arrow.enable_unsafe_memory_access', 'arrow.enable_null_check_for_get', 'their.own')\n"
+        "print([read(name) for name in names])\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert ran.stdout.splitlines()[-1:] == ["['true', 'false', 'kept']"], ran.stderr[-2000:]

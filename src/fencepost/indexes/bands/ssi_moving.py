@@ -3,7 +3,7 @@
 from typing import Any
 
 from fencepost.compiled import kernel
-from fencepost.indexes.arrays import Int64s, UInt8s, i64
+from fencepost.indexes.arrays import Int64s, i64
 from fencepost.indexes.bands.contract import high_sign, low_sign
 from fencepost.indexes.bands.distance import gap, limit, reaches
 from fencepost.indexes.bands.members import Int32s
@@ -114,14 +114,8 @@ def changes_in(
     """
     order, sizes, firsts, row_keys = rows.order.order, rows.order.sizes, rows.order.keys_first, rows.order.keys
     stabs, points = view.stabs, view.points
-    # Arrays one by one: a helper that takes a tuple of them counts references to each.
-    lows, highs = view.lows, view.highs
-    low_order, low_sizes, low_nexts, low_slots = lows.order, lows.sizes, lows.nexts, lows.slots
-    low_majors, low_firsts, low_chunks = lows.majors, lows.keys_first, lows.state[0]
-    high_order, high_sizes, high_nexts, high_slots = highs.order, highs.sizes, highs.nexts, highs.slots
-    high_majors, high_firsts, high_chunks = highs.majors, highs.keys_first, highs.state[0]
-    ids, groups, marks = view.queries.ids, view.queries.groups, view.queries.marks
-    begins, ends = view.queries.lows, view.queries.highs
+    lows, highs, queries = view.lows, view.highs, view.queries
+    groups, begins, ends = queries.groups, queries.lows, queries.highs
     lost = 1 - gained
     chunk, index = partition_begin(view, partition)
     while chunk >= 0:
@@ -144,19 +138,12 @@ def changes_in(
                 d, d_rest = gap(kind, side, low, row_keys[stored])
                 e, e_rest = gap(kind, side, high, row_keys[stored])
                 id = rows.ids[rows.order.slots[stored]]
-                place, first, found = first_bound(
-                    low_order, low_sizes, low_nexts, low_majors, low_firsts, low_slots, low_chunks, groups, begins,
-                    group, d, found,
-                )  # fmt: skip
-                if place < 0 or groups[low_slots[place * CHUNK + first]] != group:
+                place, first, found = first_bound(lows, groups, begins, group, d, found)
+                if place < 0 or groups[lows.slots[place * CHUNK + first]] != group:
                     break
-                nearest = begins[low_slots[place * CHUNK + first]]
+                nearest = begins[lows.slots[place * CHUNK + first]]
                 if nearest <= e:
-                    gain(
-                        low_sizes, low_nexts, low_slots, ids, groups, begins, marks,
-                        place, first, group, d, d_rest, e, e_rest, id, gained, changed, counts,
-                    )  # fmt: skip
-                if nearest <= e:
+                    gain(view, place, first, group, d, d_rest, e, e_rest, id, gained, changed, counts)
                     row = behind(order, sizes, row)
                 else:
                     bound, below = limit(kind, side, high, nearest, -1)
@@ -182,19 +169,13 @@ def changes_in(
                 d, d_rest = gap(kind, side, low, row_keys[stored])
                 e, e_rest = gap(kind, side, high, row_keys[stored])
                 id = rows.ids[rows.order.slots[stored]]
-                place, first, found = first_bound(
-                    high_order, high_sizes, high_nexts, high_majors, high_firsts, high_slots, high_chunks, groups, ends,
-                    group, ~e, found,
-                )  # fmt: skip
-                if place < 0 or groups[high_slots[place * CHUNK + first]] != group:
+                place, first, found = first_bound(highs, groups, ends, group, ~e, found)
+                if place < 0 or groups[highs.slots[place * CHUNK + first]] != group:
                     break
-                nearest = ~ends[high_slots[place * CHUNK + first]]
+                nearest = ~ends[highs.slots[place * CHUNK + first]]
                 if nearest >= d:
-                    lose(
-                        high_sizes, high_nexts, high_slots, ids, groups, ends, marks,
-                        place, first, group, d, d_rest, e, e_rest, id, lost, changed, counts,
-                    )  # fmt: skip
-                if nearest < d:
+                    lose(view, place, first, group, d, d_rest, e, e_rest, id, lost, changed, counts)
+                else:
                     bound, below = limit(kind, side, low, nearest, 0)
                     row = rank_before(order, sizes, firsts, row_keys, begin, row, bound, below)
         chunk = i64(points.nexts[chunk])
@@ -221,24 +202,13 @@ def list_place(ordered: Ordered, at: int, index: int) -> Any:
 
 
 @kernel
-def first_bound(
-    order: Int32s,
-    sizes: Int32s,
-    nexts: Int32s,
-    majors: Int32s,
-    firsts: Int64s,
-    slots: Int32s,
-    chunks: int,
-    groups: Int32s,
-    keys: Int64s,
-    group: int,
-    key: int,
-    known: int,
-) -> Any:
+def first_bound(ordered: Ordered, groups: Int32s, keys: Int64s, group: int, key: int, known: int) -> Any:
     """The chunk and index of the first entry of a list at or after (group, key); chunk -1 if there is none.
 
     With them comes a place in the directory, to be given as `known` for a larger key of the group; -1 is for the first.
     """
+    order, sizes, slots = ordered.order, ordered.sizes, ordered.slots
+    majors, firsts, chunks = ordered.majors, ordered.keys_first, ordered.state[0]
     if chunks == 0:
         return i64(-1), i64(0), i64(0)
     low, high = max(i64(known), i64(0)), i64(chunks) - 1
@@ -264,19 +234,13 @@ def first_bound(
         else:
             end = middle
     if begin == sizes[chunk]:
-        return i64(nexts[chunk]), i64(0), low
+        return i64(ordered.nexts[chunk]), i64(0), low
     return chunk, begin, low
 
 
 @kernel
 def gain(
-    sizes: Int32s,
-    nexts: Int32s,
-    slots: Int32s,
-    ids: Int64s,
-    groups: Int32s,
-    lows: Int64s,
-    marks: UInt8s,
+    view: SSIView,
     chunk: int,
     index: int,
     group: int,
@@ -290,27 +254,22 @@ def gain(
     counts: Int64s,
 ) -> None:
     """Append the queries whose lower bound is in (d, e], from a place of their list on."""
+    queries = view.queries
     while chunk >= 0:
-        for at in range(chunk * CHUNK + index, chunk * CHUNK + sizes[chunk]):
-            slot = slots[at]
-            low, sign = lows[slot], low_sign(i64(marks[slot]))
-            if low > e or groups[slot] != group:
+        for at in range(chunk * CHUNK + index, chunk * CHUNK + view.lows.sizes[chunk]):
+            slot = view.lows.slots[at]
+            low, sign = queries.lows[slot], low_sign(i64(queries.marks[slot]))
+            if low > e or queries.groups[slot] != group:
                 return
             if reaches(low, sign, e, e_rest) and not reaches(low, sign, d, d_rest):
-                emit(changed, counts, which, row, ids[slot])
-        chunk = i64(nexts[chunk])
+                emit(changed, counts, which, row, queries.ids[slot])
+        chunk = i64(view.lows.nexts[chunk])
         index = i64(0)
 
 
 @kernel
 def lose(
-    sizes: Int32s,
-    nexts: Int32s,
-    slots: Int32s,
-    ids: Int64s,
-    groups: Int32s,
-    highs: Int64s,
-    marks: UInt8s,
+    view: SSIView,
     chunk: int,
     index: int,
     group: int,
@@ -324,15 +283,16 @@ def lose(
     counts: Int64s,
 ) -> None:
     """Append the queries whose upper bound is in [d, e), from a place of their list on."""
+    queries = view.queries
     while chunk >= 0:
-        for at in range(chunk * CHUNK + index, chunk * CHUNK + sizes[chunk]):
-            slot = slots[at]
-            high, sign = ~highs[slot], high_sign(i64(marks[slot]))
-            if high < d or groups[slot] != group:
+        for at in range(chunk * CHUNK + index, chunk * CHUNK + view.highs.sizes[chunk]):
+            slot = view.highs.slots[at]
+            high, sign = ~queries.highs[slot], high_sign(i64(queries.marks[slot]))
+            if high < d or queries.groups[slot] != group:
                 return
             if reaches(d, d_rest, high, sign) and not reaches(e, e_rest, high, sign):
-                emit(changed, counts, which, row, ids[slot])
-        chunk = i64(nexts[chunk])
+                emit(changed, counts, which, row, queries.ids[slot])
+        chunk = i64(view.highs.nexts[chunk])
         index = i64(0)
 
 

@@ -15,7 +15,7 @@ __all__ = ["Grid", "Rounds", "Shape", "answer", "decompose", "mark", "remark"]
 
 
 class Grid(NamedTuple):
-    """The domain and the decomposition, in scalars: helpers in hot loops take it without counting references."""
+    """The domain and the decomposition, in scalars."""
 
     closed: bool
     overlap: bool

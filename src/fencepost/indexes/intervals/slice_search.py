@@ -252,7 +252,7 @@ def next_gone(gone: UInt64s, start: int, stop: int) -> Any:
 def copy_slots(ids: UInt32s, gone: UInt64s, runs: UInt32s, limit: int, offsets: Int64s, out: UInt32s) -> None:
     """Copy the runs of each value to ``out[offsets[0]:limit]`` and set the offsets behind them.
 
-    Its twin `copy_ids` translates on the way; both are written out, since a helper would count references per run.
+    Its twin `copy_ids` translates on the way.
     """
     at = offsets[0]
     columns = runs.shape[1]
