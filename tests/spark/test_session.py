@@ -117,5 +117,6 @@ def test_a_session_of_ours_starts_without_arrows_own_checks_and_keeps_the_users_
         "names = ('arrow.enable_unsafe_memory_access', 'arrow.enable_null_check_for_get', 'their.own')\n"
         "print([read(name) for name in names])\n"
     )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    command = [sys.executable, "-c", program]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)  # noqa: S603
     assert ran.stdout.splitlines()[-1:] == ["['true', 'false', 'kept']"], ran.stderr[-2000:]
