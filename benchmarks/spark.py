@@ -154,13 +154,17 @@ def against_joins_of_boxes(spark: Any, scratch: Path, rounds: int, long_sides: b
     best = min(widths, key=lambda w: widths[w])
     assert sums(binned_boxes(events, boxes, best)) == sums(match(events, snapshot, explode=True)), "another answer"
     plans = {
-        "match": (match(events, snapshot, explode=True), match(one, snapshot, explode=True)),
-        "binned join": (binned_boxes(events, boxes, best), binned_boxes(one, boxes, best)),
+        "match, array": (match(events, snapshot), match(one, snapshot)),
+        "match, exploded": (match(events, snapshot, explode=True), match(one, snapshot, explode=True)),
+        "binned join, array": tuple(collected(frame, binned_boxes(frame, boxes, best)) for frame in (events, one)),
+        "binned join, exploded": (binned_boxes(events, boxes, best), binned_boxes(one, boxes, best)),
     }
     taken, fixed = net(plans, rounds, warm=1)
     kind = "of mixed size with long sides" if long_sides else "that are small"
     report = Report(f"match against a binned join in 2-D: {n:,} boxes {kind}, {ROWS:,} rows, best bin width {best:g}")
-    report.at_least("binned join, exploded", taken["binned join"] / taken["match"], 20 if long_sides else 4)
+    for shape in ("array", "exploded"):
+        ratio = taken[f"binned join, {shape}"] / taken[f"match, {shape}"]
+        report.at_least(f"binned join, {shape}", ratio, 20 if long_sides else 4)
     for plan, seconds in taken.items():
         report.note(f"  {plan}", f"{seconds:.2f} CPU s, fixed {fixed[plan]:.2f}")
     tried = ", ".join(f"{w:g}: {seconds:.2f}" for w, seconds in widths.items())

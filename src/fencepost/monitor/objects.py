@@ -25,8 +25,8 @@ class Objects:
     >>> objects = Objects()
     >>> objects.slots(pa.array(["a", "b", "a"]), add=True).tolist(), len(objects)
     ([0, 1, 0], 2)
-    >>> objects.values(np.array([1])).to_pylist()
-    ['b']
+    >>> objects.values(np.array([1])).to_pylist(), objects.values(np.array([1, 0, 1])).to_pylist()
+    (['b'], ['b', 'a', 'b'])
     """
 
     def __init__(self, type: Any = None) -> None:
@@ -120,6 +120,8 @@ class Objects:
             return pa.nulls(len(slots))
         if self.is_integer:
             return pa.array(self.integers(slots)).cast(self.type)
+        if len(slots) > len(self._names):
+            return pa.array(self._names, self.type).take(pa.array(slots))
         return pa.array([self._names[slot] for slot in slots.tolist()], self.type)
 
     def ids(self, values: Any) -> Any:

@@ -55,7 +55,7 @@ def pack(batches: Iterable[Any]) -> Iterator[Any]:
 
 def _packed(batches: list[Any]) -> Any:
     table = pa.Table.from_batches(batches)
-    buckets = table.column(table.num_columns - 1).to_numpy()
+    buckets = table.column(table.num_columns - 1).to_numpy().astype(np.uint16)  # which NumPy sorts by their bytes
     rows = table.drop_columns(table.column_names[-1:]).take(pa.array(np.argsort(buckets, kind="stable")))
     present, counts = np.unique(buckets, return_counts=True)
     starts = np.cumsum(counts) - counts
