@@ -86,3 +86,24 @@ def test_steps_that_cannot_be_are_refused_whole() -> None:
             index.replay(sides, [1, 7, 1], np.array(actions, np.uint8), values)
         index.check()
         assert (index.row("left", 1), index.rows("right")) == (5.0, 0)
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("count", range(1, 9))
+def test_few_rows_are_found_however_near_the_first_and_the_last_of_them_are(side: str, count: int) -> None:
+    index, oracle = SSI("int64"), BandOracle()
+    for id, (low, high) in enumerate([(-3, 3), (-1, 9), (-9, 1), (-2, 2), (0, 1)]):
+        index.insert_query(id, low, high, "[]", None)
+        oracle.queries[id] = (low, high, "[]", None)
+    other = SIDES[1 - SIDES.index(side)]
+    index.insert_many(other, np.arange(count), np.arange(count))
+    oracle.rows(other).update({row: (row, None) for row in range(count)})
+    index.insert_many(side, [0], [0])
+    oracle.rows(side)[0] = (0, None)
+    rng = random.Random(count)  # noqa: S311
+    for _ in range(60):
+        value = rng.randrange(-12, count + 12)
+        entered, left = oracle.move(side, 0, value)
+        change = index.move(side, 0, value)
+        for pairs, expected in ((change.entered, entered), (change.left, left)):
+            assert sorted(zip(pairs.rows.tolist(), pairs.queries.tolist(), strict=True)) == sorted(expected)

@@ -95,7 +95,7 @@ def span(rows: RowList, group: int) -> Any:
 def rank(
     order: Int32s, sizes: Int32s, firsts: Int64s, keys: Int64s, begin: int, end: int, key: int, below: bool
 ) -> Any:
-    """The first place between begin and end whose key is above `key` (or at it, if `below`)."""
+    """The first place from begin to end, which is behind it, whose key is above `key` (or at it, if `below`)."""
     if below and key == SMALLEST:
         return begin
     key -= below
@@ -136,6 +136,8 @@ def rank_before(
         if keys[entry(order, there)] <= most:
             return place
         place = there
+    if place == begin:
+        return place
     return rank(order, sizes, firsts, keys, begin, place, key, below)
 
 
