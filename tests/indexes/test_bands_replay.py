@@ -8,10 +8,11 @@ import pytest
 
 from fencepost.errors import FencepostError
 from fencepost.indexes import SSI
+from fencepost.indexes.bands.contract import Side
 from fencepost.indexes.bands.ssi import CAME, LISTED, MOVED, WENT
 from tests.indexes.band_oracle import BandOracle
 
-SIDES = ("left", "right")
+SIDES: tuple[Side, Side] = ("left", "right")
 
 
 def loaded(rng: random.Random, values: Any) -> tuple[SSI, BandOracle]:
@@ -66,7 +67,7 @@ def test_each_step_changes_what_the_oracle_says(values: Any) -> None:
                 pairs = list(zip(*(column.tolist() for column in told.of(number)), strict=True))
                 assert sorted(pairs) == sorted(wanted)
         for side in SIDES:
-            assert index.rows(side) == len(oracle.rows(side))  # type: ignore[arg-type]
+            assert index.rows(side) == len(oracle.rows(side))
     index.clear_rows()
     index.check()
     assert index.rows("left") == index.rows("right") == 0
@@ -90,7 +91,7 @@ def test_steps_that_cannot_be_are_refused_whole() -> None:
 
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("count", range(1, 9))
-def test_few_rows_are_found_however_near_the_first_and_the_last_of_them_are(side: str, count: int) -> None:
+def test_few_rows_are_found_however_near_the_first_and_the_last_of_them_are(side: Side, count: int) -> None:
     index, oracle = SSI("int64"), BandOracle()
     for id, (low, high) in enumerate([(-3, 3), (-1, 9), (-9, 1), (-2, 2), (0, 1)]):
         index.insert_query(id, low, high, "[]", None)
