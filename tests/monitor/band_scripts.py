@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from tests.band_replay import ATTRIBUTES, COLUMNS, BandEvent, BandReplay, ReplayBand
-from tests.monitor.played import EPOCH, Played, Row
+from tests.monitor.played import EPOCH, Played, Row, scripts_of
 
 NOWHERE = [
     ReplayBand(number, right, 1e300, None, (True, True), True, "none", "none", frozenset(["exit"]))
@@ -58,16 +58,7 @@ rows = st.fixed_dictionaries(
     }
 )
 batches = st.tuples(st.lists(rows, max_size=6), st.lists(rows, max_size=6))
-changes = st.one_of(
-    st.tuples(st.just("put"), bands()),
-    st.tuples(st.just("put"), bands()),
-    st.tuples(st.just("remove"), st.integers(1, 4)),
-    st.tuples(st.just("many"), st.tuples(st.lists(bands(), max_size=3), st.sets(st.integers(1, 4), max_size=2))),
-    st.tuples(st.just("advance"), st.integers(-2, 8)),  # after the latest so far
-)
-scripts = st.lists(
-    st.one_of(st.tuples(st.just("rows"), batches), st.tuples(st.just("rows"), batches), changes), max_size=12
-)
+scripts = scripts_of(batches, bands(), at_once=3, steps=12)
 
 
 def random_band(rng: random.Random, ids: int) -> ReplayBand:

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from hypothesis import strategies as st
+
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
 
@@ -26,6 +28,31 @@ def rules_of(rules: Iterable[Any]) -> Rules:
     for rule in rules:
         given.add(rule.id, rule.condition(), **options(rule))
     return given
+
+
+def scripts_of(
+    batches: st.SearchStrategy[Any], rules: st.SearchStrategy[Any], at_once: int, steps: int
+) -> st.SearchStrategy[Any]:
+    """Lists of what `Played.play` takes: rows most of the time, changes of rules, and times that come.
+
+    Args:
+        batches: of rows.
+        rules: with ids from 1 to 4.
+        at_once: the most that one change puts.
+        steps: the most there are.
+
+    """
+    changes = st.one_of(
+        st.tuples(st.just("put"), rules),
+        st.tuples(st.just("put"), rules),
+        st.tuples(st.just("remove"), st.integers(1, 4)),
+        st.tuples(
+            st.just("many"), st.tuples(st.lists(rules, max_size=at_once), st.sets(st.integers(1, 4), max_size=2))
+        ),
+        st.tuples(st.just("advance"), st.integers(-2, 8)),  # after the latest so far
+    )
+    taken = st.tuples(st.just("rows"), batches)
+    return st.lists(st.one_of(taken, taken, changes), max_size=steps)
 
 
 class Played(ABC):

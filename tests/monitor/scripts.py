@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from tests.monitor.played import EPOCH, Played, Row
+from tests.monitor.played import EPOCH, Played, Row, scripts_of
 from tests.replay import Replay, ReplayBox, ReplayEvent, ReplayRule
 
 ATTRIBUTES, KEYS = ("x", "y"), ("k",)
@@ -58,16 +58,7 @@ rows = st.fixed_dictionaries(
     }
 )
 batches = st.lists(rows, max_size=8)
-changes = st.one_of(
-    st.tuples(st.just("put"), rules()),
-    st.tuples(st.just("put"), rules()),
-    st.tuples(st.just("remove"), st.integers(1, 4)),
-    st.tuples(st.just("many"), st.tuples(st.lists(rules(), max_size=4), st.sets(st.integers(1, 4), max_size=2))),
-    st.tuples(st.just("advance"), st.integers(-2, 8)),  # after the latest so far
-)
-scripts = st.lists(
-    st.one_of(st.tuples(st.just("rows"), batches), st.tuples(st.just("rows"), batches), changes), max_size=14
-)
+scripts = scripts_of(batches, rules(), at_once=4, steps=14)
 kinds_of_objects = st.sampled_from(["integers", "far integers", "strings"])
 
 

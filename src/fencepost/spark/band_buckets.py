@@ -304,6 +304,7 @@ def band_batch(frame: Any, task: BandTask) -> Any:
     """
     import pandas as pd
 
+    begin_task()
     rows, _ = _unpacked([frame])
     rules = _at(task, task.planned)
     _load(rules, None, task, 0)

@@ -168,6 +168,7 @@ def save_buckets(batches: Iterable[Any], task: WatchTask, folder: str) -> Iterat
 
 def watch_sorted(batches: Iterable[Any], task: WatchTask) -> Iterator[Any]:
     """For mapInArrow on a batch frame whose partitions are sorted by object: the events of whole objects at a time."""
+    begin_task()
     monitor = monitor_at(task, task.planned, 0)
     for rows in _whole_objects(batches):
         events = monitor.update(_columns(rows, task))
@@ -177,6 +178,7 @@ def watch_sorted(batches: Iterable[Any], task: WatchTask) -> Iterator[Any]:
 
 def move_sorted(batches: Iterable[Any], task: WatchTask) -> Iterator[Any]:
     """The same where rules are in parts: the moves of whole objects at a time, as rows of `MOVED`."""
+    begin_task()
     monitor, context = monitor_at(task, task.planned, 0), TaskContext.get()
     for rows in _whole_objects(batches):
         teller = MoveTeller(task, 0 if context is None else context.partitionId())

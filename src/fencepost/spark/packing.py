@@ -97,7 +97,7 @@ def stepped_rows(events: list[Any], meter: Mapping[str, int]) -> list[dict[str, 
         events: tables with events.
         meter: by the names of `METERS`.
     """
-    payloads = packed_pieces(pa.concat_tables(events).combine_chunks()) if events else []
+    payloads = packed_pieces(pa.concat_tables(events)) if events else []
     none = dict.fromkeys(METERS, 0)
     return [{"payload": payload, **(none if at else meter)} for at, payload in enumerate(payloads or [None])]
 

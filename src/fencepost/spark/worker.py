@@ -49,8 +49,8 @@ _tasks_begun = 0
 def begin_task() -> None:
     """Is called where a task begins, and does something in a Python worker of Spark only.
 
-    Spark collects garbage after every task, and so visits all that the process has, which is a tenth of a second for
-    the modules alone. From the second task on, when all of them are loaded, they are left out of that.
+    Spark collects garbage after every task, and so visits all that the process has, most of it modules. From the second
+    task on, when all of them are loaded, they are left out of that.
     """
     global _tasks_begun
     if TaskContext.get() is None:

@@ -25,8 +25,6 @@ from fencepost.indexes.ordinal import LARGEST, SMALLEST
 __all__ = ["move_rows"]
 
 ENTERED, LEFT_BAND = 0, 1
-_NEAR = 4
-"""So many chunks are looked at one by one before they are searched."""
 
 
 @kernel
@@ -132,13 +130,12 @@ def changes_in(
             if stabs.lowest[group] != SMALLEST:
                 bound, below = limit(kind, side, high, stabs.lowest[group], -1)
                 row = rank_before(order, sizes, firsts, row_keys, begin, still_left, bound, below)
-            found = i64(-1)
             while row < still_left:
                 stored = entry(order, row)
                 d, d_rest = gap(kind, side, low, row_keys[stored])
                 e, e_rest = gap(kind, side, high, row_keys[stored])
                 id = rows.ids[rows.order.slots[stored]]
-                place, first, found = first_bound(lows, groups, begins, group, d, found)
+                place, first = first_bound(lows, groups, begins, group, d)
                 if place < 0 or groups[lows.slots[place * CHUNK + first]] != group:
                     break
                 nearest = begins[lows.slots[place * CHUNK + first]]
@@ -162,14 +159,13 @@ def changes_in(
             if ~stabs.highest[group] != LARGEST:
                 bound, below = limit(kind, side, low, ~stabs.highest[group], 0)
                 row = rank_behind(order, sizes, firsts, row_keys, once_left, end, bound, below)
-            found = i64(-1)
             while row > once_left:
                 row = before(order, sizes, row)
                 stored = entry(order, row)
                 d, d_rest = gap(kind, side, low, row_keys[stored])
                 e, e_rest = gap(kind, side, high, row_keys[stored])
                 id = rows.ids[rows.order.slots[stored]]
-                place, first, found = first_bound(highs, groups, ends, group, ~e, found)
+                place, first = first_bound(highs, groups, ends, group, ~e)
                 if place < 0 or groups[highs.slots[place * CHUNK + first]] != group:
                     break
                 nearest = ~ends[highs.slots[place * CHUNK + first]]
@@ -202,22 +198,13 @@ def list_place(ordered: Ordered, at: int, index: int) -> Any:
 
 
 @kernel
-def first_bound(ordered: Ordered, groups: Int32s, keys: Int64s, group: int, key: int, known: int) -> Any:
-    """The chunk and index of the first entry of a list at or after (group, key); chunk -1 if there is none.
-
-    With them comes a place in the directory, to be given as `known` for a larger key of the group; -1 is for the first.
-    """
+def first_bound(ordered: Ordered, groups: Int32s, keys: Int64s, group: int, key: int) -> Any:
+    """The chunk and index of the first entry of a list at or after (group, key); chunk -1 if there is none."""
     order, sizes, slots = ordered.order, ordered.sizes, ordered.slots
     majors, firsts, chunks = ordered.majors, ordered.keys_first, ordered.state[0]
     if chunks == 0:
-        return i64(-1), i64(0), i64(0)
-    low, high = max(i64(known), i64(0)), i64(chunks) - 1
-    if known >= 0:
-        for _ in range(_NEAR):
-            if low == high or majors[low + 1] > group or firsts[low + 1] >= key:
-                high = low
-                break
-            low += 1
+        return i64(-1), i64(0)
+    low, high = i64(0), i64(chunks) - 1
     while low < high:
         middle = (low + high + 1) >> 1
         if majors[middle] > group or (majors[middle] == group and firsts[middle] >= key):
@@ -234,8 +221,8 @@ def first_bound(ordered: Ordered, groups: Int32s, keys: Int64s, group: int, key:
         else:
             end = middle
     if begin == sizes[chunk]:
-        return i64(ordered.nexts[chunk]), i64(0), low
-    return chunk, begin, low
+        return i64(ordered.nexts[chunk]), i64(0)
+    return chunk, begin
 
 
 @kernel

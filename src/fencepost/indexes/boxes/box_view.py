@@ -9,9 +9,10 @@ import numpy.typing as npt
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s
 from fencepost.indexes.boxes.box_groups import Groups
 from fencepost.indexes.boxes.box_rows import drop_gone, find_groups, place_ids, place_slots, stage_points
+from fencepost.indexes.boxes.grid_search import search_grid
 from fencepost.indexes.boxes.group_blocks import GroupBlocks, search_blocks
 from fencepost.indexes.boxes.packed_tree import PackedTree, search_tree
-from fencepost.indexes.boxes.run_grid import RunGrid, search_grid
+from fencepost.indexes.boxes.run_grid import RunGrid
 from fencepost.indexes.intervals.slice_search import Translation
 from fencepost.indexes.matches import Matches, answer_buffers, widened
 from fencepost.indexes.vectors import PADDING, aligned_empty

@@ -11,17 +11,9 @@ import numpy as np
 from fencepost.compiled import allocating_kernel
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s, i64, u64
 from fencepost.indexes.boxes.box_rows import decided
+from fencepost.indexes.boxes.grid_search import FETCHED_AHEAD, FETCHED_WORDS, LOCATED_AHEAD, RING
 from fencepost.indexes.boxes.lanes import LANES, between_32, compare_32, compress_32, first_lanes
-from fencepost.indexes.boxes.run_grid import (
-    FETCHED_AHEAD,
-    FETCHED_WORDS,
-    HEADER,
-    LOCATED_AHEAD,
-    RING,
-    RunGrid,
-    cell_of,
-    root_of,
-)
+from fencepost.indexes.boxes.run_grid import HEADER, RunGrid, cell_of, root_of
 from fencepost.indexes.intervals.window_kernels import decoded
 from fencepost.indexes.vectors import PADDING, bit_count, copy_run, prefetch
 
