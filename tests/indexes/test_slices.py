@@ -17,6 +17,7 @@ from fencepost import workloads
 from fencepost.errors import FencepostError
 from fencepost.indexes import Matches, SliceList
 from fencepost.indexes.intervals import slice_search, slice_view, window_kernels, windows
+from fencepost.indexes.ordinal import ValueType
 from fencepost.indexes.radix import sorted_positions
 from fencepost.workloads import IntervalWorkload
 
@@ -374,8 +375,64 @@ def test_arrays_of_another_format_are_refused() -> None:
     index.insert(1, 0, 5)
     arrays = dict(index.to_arrays())
     arrays["state"] = arrays["state"] + 1
-    with pytest.raises(FencepostError, match="got arrays of format 2; expected format 1"):
+    with pytest.raises(FencepostError, match="got arrays of format 3; expected format 2, or 1"):
         SliceList.from_arrays(arrays)
+
+
+@pytest.mark.parametrize("count", [1, 3, 1000])
+def test_arrays_of_the_first_format_are_read(count: int) -> None:
+    """It had no table of what is touched, and no buckets for a few intervals."""
+    index = SliceList()
+    index.insert_many(np.arange(count), 10 * np.arange(count), 10 * np.arange(count) + 3)
+    arrays = {name: array for name, array in index.to_arrays().items() if not name.endswith(".touched")}
+    arrays["state"] = np.append(1, arrays["state"][1:])
+    if count <= 16:
+        arrays |= {"part1.scales": np.zeros((0, 4)), "part1.buckets": np.zeros(0, np.uint32)}
+    old = SliceList.from_arrays(arrays)
+    values = np.arange(-5, 10 * count + 5)
+    assert old.stab(values).sets() == index.stab(values).sets()
+    old.remove(0)
+    old.insert(0, 0, 3)
+    old.check()
+    assert old.stab(values).sets() == index.stab(values).sets()
+
+
+@given(
+    gaps=st.lists(st.integers(1, 10**6), min_size=1, max_size=60),
+    widths=st.lists(st.integers(1, 50), min_size=60, max_size=60),
+    kind=st.sampled_from(["int64", "float64"]),
+    unbounded=st.sampled_from(["", "low", "high", "both"]),
+    groups=st.integers(0, 2),
+)
+def test_values_between_and_beside_far_apart_intervals(
+    gaps: list[int], widths: list[int], kind: ValueType, unbounded: str, groups: int
+) -> None:
+    """Where most values meet nothing, those at the edges of what is met are the ones to get wrong."""
+    lows = np.cumsum(gaps) - 10**5
+    highs = lows + widths[: len(gaps)]
+    ids = np.arange(len(gaps))
+    starts, ends = lows.tolist(), highs.tolist()
+    if unbounded in ("low", "both"):
+        starts[0] = None
+    if unbounded in ("high", "both"):
+        ends[-1] = None
+    keys = ids % groups if groups else None
+    index = SliceList(kind)
+    index.insert_many(ids, starts, ends, groups=keys)
+    index.check()
+    edges = np.concatenate([lows, highs])
+    values = np.concatenate([edges - 1, edges, edges + 1, [-(10**12), 10**12]])
+    asked = np.arange(len(values)) % groups if groups else None
+    found = index.stab(values.astype(np.float64) if kind == "float64" else values, groups=asked).sets()
+    for i, value in enumerate(values.tolist()):
+        expected = {
+            n
+            for n in range(len(ids))
+            if (starts[n] is None or starts[n] <= value)
+            and (ends[n] is None or value < ends[n])
+            and (keys is None or asked is None or keys[n] == asked[i])
+        }
+        assert found[i] == expected
 
 
 def test_values_are_located_where_the_bucket_table_is_no_help() -> None:

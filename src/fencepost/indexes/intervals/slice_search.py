@@ -14,7 +14,7 @@ from numba.extending import overload
 from fencepost.compiled import allocating_kernel, kernel
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s, UInt64s, i64, u64
 from fencepost.indexes.idmap import spread
-from fencepost.indexes.intervals.window_kernels import ENDS_BITS, FARTHEST, LARGEST, MOST_ENDS, Part, bucket_of, decoded
+from fencepost.indexes.intervals.window_kernels import ENDS_BITS, FARTHEST, LARGEST, MOST_ENDS, Part, decoded, eighth_of
 from fencepost.indexes.vectors import (
     bit_count,
     compare_64,
@@ -49,6 +49,8 @@ _LINE_SLOTS = 16
 _PREFETCHED = 512
 _AHEAD = 6
 _IN_CACHE = 1 << 18
+_NEAR = 1 << 12
+"""Buckets that stay in the nearest cache, where asking for them beforehand only costs."""
 
 
 class Translation(NamedTuple):
@@ -73,8 +75,10 @@ def find_runs(
     """
     keys, windows, edges, short_edges = part.keys, part.windows, part.edges, part.short_edges
     table, group_keys, groups_first = part.groups_table, part.group_keys, part.groups_first
-    scales, buckets = part.scales, part.buckets
+    scales, buckets, touched = part.scales, part.buckets, part.touched
     is_float, keyed = part.meta[0] != 0, part.meta[1] != 0
+    far = len(buckets) > _NEAR
+    places = np.empty(BLOCK, np.int64)
     low = np.empty(BLOCK, np.int64)
     high = np.empty(BLOCK, np.int64)
     total = 0
@@ -97,36 +101,42 @@ def find_runs(
                     prefetch(groups_first, group)
                     if group < len(scales):
                         prefetch(scales, 4 * group)
+            for i in range(size):
+                high[i] = NOWHERE
+                if low[i] != NOWHERE and low[i] < len(scales):
+                    high[i] = eighth_of(decoded(values[block + i], is_float), scales, low[i])
         else:
             for i in range(size):
                 low[i] = 0
+                high[i] = eighth_of(decoded(values[block + i], is_float), scales, 0) if len(scales) > 0 else NOWHERE
+        if far:
+            for i in range(size):
+                prefetch(touched, high[i] >> 3)
+                prefetch(buckets, high[i] >> 3)
+        count = 0
         for i in range(size):
             group = low[i]
-            high[i] = NOWHERE
-            if group != NOWHERE and group < len(scales):
-                high[i] = i64(scales[group, 2]) + bucket_of(
-                    decoded(values[block + i], is_float), scales[group, 0], scales[group, 1], scales[group, 3]
-                )
-                prefetch(buckets, high[i])
-        for i in range(size):
-            group = low[i]
-            bucket = high[i]
-            if group == NOWHERE or (len(missing) > 0 and missing[block + i]):
-                low[i] = NOWHERE
-                high[i] = NOWHERE
-                continue
-            low[i] = i64(groups_first[group])
-            high[i] = i64(groups_first[group + 1]) - 1
+            eighth = high[i]
+            places[count] = i
+            low[count] = group
+            high[count] = eighth >> 3
+            meets = group != NOWHERE and not (len(missing) > 0 and missing[block + i])
+            if eighth != NOWHERE:
+                meets &= (touched[eighth >> 3] >> (eighth & 7)) & 1 != 0
+            count += meets
+        for j in range(count):
+            group = low[j]
+            bucket = high[j]
+            low[j] = i64(groups_first[group])
+            high[j] = i64(groups_first[group + 1]) - 1
             if bucket != NOWHERE:
-                high[i] = low[i] + i64(buckets[bucket + 1]) - 1
-                low[i] = max(low[i], low[i] + i64(buckets[bucket]) - 1)
-            prefetch(keys, max(low[i], 0))
-        for i in range(size):
-            a, b = low[i], high[i]
-            if a == NOWHERE or b < a:
-                low[i] = NOWHERE
-                continue
-            value = values[block + i]
+                high[j] = low[j] + i64(buckets[bucket + 1]) - 1
+                low[j] = max(low[j], low[j] + i64(buckets[bucket]) - 1)
+            prefetch(keys, max(low[j], 0))
+        met, count = count, 0
+        for j in range(met):
+            a, b = low[j], high[j]
+            value = values[block + places[j]]
             while b - a > _COMPARED:
                 middle = (a + b + 1) >> 1
                 if keys[middle] <= value:
@@ -135,21 +145,21 @@ def find_runs(
                     b = middle - 1
             candidates = b - a + 1
             not_above = candidates - count_above(keys, a, candidates, value)
-            low[i] = NOWHERE
-            if not_above > 0:
-                low[i] = a + not_above - 1
-                prefetch(windows, 3 * low[i])
-        for i in range(size):
-            if low[i] != NOWHERE:
-                edge = i64(windows[low[i], 1])
-                prefetch(short_edges, edge)
-                prefetch(short_edges, edge + 32)
-        for i in range(size):
-            w = low[i]
-            if w == NOWHERE:
+            places[count] = places[j]
+            low[count] = a + not_above - 1
+            prefetch(windows, 3 * max(low[count], 0))
+            count += not_above > 0
+        if count < size:
+            for i in range(size):
                 runs[block + i, column, 0] = 0
                 runs[block + i, column, 1] = 0
-                continue
+        for j in range(count):
+            edge = i64(windows[low[j], 1])
+            prefetch(short_edges, edge)
+            prefetch(short_edges, edge + 32)
+        for j in range(count):
+            w = low[j]
+            i = places[j]
             value = values[block + i]
             edge, ends = i64(windows[w, 1]), i64(windows[w, 2]) & MOST_ENDS
             both = i64(windows[w + 1, 1]) - edge

@@ -39,6 +39,8 @@ from fencepost.indexes.intervals.window_kernels import Intervals, Part
 from fencepost.indexes.intervals.windows import (
     build_part,
     check_part,
+    check_touched,
+    everything_touched,
     layers,
     part_bytes,
     sort_intervals,
@@ -63,9 +65,11 @@ from fencepost.indexes.vectors import PADDING, aligned_empty
 
 __all__ = ["SliceList", "Slices"]
 
-_FORMAT = 1
+_FORMAT = 2
 _MANY_GONE = 4096
 _MOST_PARTS = 250
+_SMALL_RUN = 256
+"""Intervals that take about as long to lay out as one does."""
 _WORTH_THREADS = 8192
 _NO_GROUPS = np.zeros(0, np.int64)
 _NONE_MISSING = np.zeros(0, np.bool_)
@@ -270,7 +274,7 @@ class SliceList(IntervalIndex):
         keyed = len(rows.groups) > 0
         for run in reversed(self._runs[1:]):
             parts = [self._parts[number] for number in run.numbers]
-            if run.size < 4 * size and all(bool(part.meta[1]) == keyed for part in parts):
+            if run.size < max(4 * size, _SMALL_RUN) and all(bool(part.meta[1]) == keyed for part in parts):
                 merged += [self._taken_apart(number) for number in run.numbers]
                 size += run.size
                 self._drop(run)
@@ -505,10 +509,10 @@ class SliceList(IntervalIndex):
         """The index that `to_arrays` described; arrays may be memory-mapped and read-only, nothing is copied."""
         ready = {name: kernel_ready(array) for name, array in arrays.items()}
         version, is_float, budget, origin, used, live, next_slot, listed = ready["state"].tolist()
-        if version != _FORMAT:
+        if version not in (1, _FORMAT):
             raise FencepostError(
                 f"arrays of format {version}",
-                f"format {_FORMAT}",
+                f"format {_FORMAT}, or 1",
                 "Save the index again with this version of fencepost.",
             )
         index = cls("float64" if is_float else "int64", budget)
@@ -520,8 +524,11 @@ class SliceList(IntervalIndex):
         numbers: dict[tuple[int, int, int], list[int]] = {}
         for start, stop, size, number in ready["runs"].tolist():
             numbers.setdefault((start, stop, size), []).append(number)
-            index._parts[number] = Part(**{name: ready[f"part{number}.{name}"] for name in Part._fields})
-        index._runs = [_Run(tuple(own), range(key[0], key[1]), key[2]) for key, own in numbers.items()]
+            own = {name: ready[key] for name in Part._fields if (key := f"part{number}.{name}") in ready}
+            if version == 1:
+                own["touched"] = everything_touched(own["buckets"])
+            index._parts[number] = Part(**own)
+        index._runs = [_Run(tuple(parts), range(key[0], key[1]), key[2]) for key, parts in numbers.items()]
         index._publish()
         return index
 
@@ -605,6 +612,7 @@ class SliceList(IntervalIndex):
         for number, part in self._parts.items():
             check_part(part, self._ids)
             rows = self._taken_apart(number)
+            check_touched(part, rows)
             assert len(np.unique(rows.slots)) == len(rows.slots), "no interval is stored twice"
             assert (self._slots.owners[rows.slots] == number).all(), "the owner of a slot is the part that holds it"
             assert (rows.firsts <= rows.lasts).all(), "no interval is empty"

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fencepost.compiled import kernel
-from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt16s, UInt32s, UInt64s, i64, u64
+from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt8s, UInt16s, UInt32s, UInt64s, i64, u64
 from fencepost.indexes.idmap import spread
 
 __all__ = [
@@ -22,11 +22,13 @@ __all__ = [
     "bulk_of",
     "cut_windows",
     "decoded",
+    "eighth_of",
     "enter_groups",
     "fill_buckets",
     "fill_windows",
     "length_bits",
     "mark_short",
+    "mark_touched",
     "number_groups",
     "number_parted",
     "offset_windows",
@@ -41,7 +43,7 @@ __all__ = [
 
 LARGEST = 2**63 - 1
 FEW = 16
-"""Groups of up to so many intervals are searched by comparing; larger ones have a table of buckets."""
+"""Of several groups, those of up to so many intervals are searched by comparing; larger ones have buckets."""
 FARTHEST = 65535
 ENDS_BITS = 26
 MOST_ENDS = (1 << ENDS_BITS) - 1
@@ -57,7 +59,8 @@ class Part(NamedTuple):
     is the number of ends and, above `ENDS_BITS`, the window's shift; (3) `keys` ascend within a group, and group g
     has the windows ``groups_first[g] .. groups_first[g+1]``; a value below the first key of its group is in no
     interval; (4) `groups_table` finds a group by open addressing, 0 is free; (5) groups of more than `FEW` intervals
-    come first and have a row in `scales` and a run of `buckets`: entry b counts the windows in buckets before b.
+    come first and have a row in `scales` and a run of `buckets`: entry b counts the windows in buckets before b; a set
+    without groups has it, too, however small.
     """
 
     keys: Int64s
@@ -71,6 +74,8 @@ class Part(NamedTuple):
     scales: Float64s
     """Per large group: origin, buckets per unit, first of its buckets, number of buckets."""
     buckets: UInt32s
+    touched: UInt8s
+    """A bit for every eighth of a bucket that an interval meets: most values that match nothing end here."""
     meta: Int64s
     """[values are float64, keyed by group, slots stored]"""
 
@@ -410,14 +415,20 @@ def bucket_of(x: float, origin: float, per_unit: float, count: float) -> Any:
 
 
 @kernel
+def eighth_of(x: float, scales: Float64s, row: int) -> Any:
+    """The eighth of a bucket that a decoded value is in, counted over all buckets; its bucket is an eighth of that."""
+    return 8 * i64(scales[row, 2]) + bucket_of(x, scales[row, 0], 8 * scales[row, 1], 8 * scales[row, 3])
+
+
+@kernel
 def bulk_of(keys: Int64s, begin: int, end: int, is_float: bool) -> tuple[float, float]:
     """Where the bulk of a group's keys starts, and how far it reaches: outliers are left out where that pays."""
     origin, reach = 0.0, np.inf
     for outliers in (0.005, 0.05, 0.2):
-        trim = min(i64(outliers * (end - begin)) + 1, (end - begin - 1) // 2)
+        trim = i64(outliers * (end - begin))
         start = decoded(keys[begin + trim], is_float)
         length = decoded(keys[end - 1 - trim], is_float) - start
-        if length * _WORTH_IT < reach:
+        if length > 0 and length * _WORTH_IT < reach:
             origin, reach = start, length
     return origin, reach
 
@@ -430,14 +441,16 @@ def fill_buckets(
     scales: Float64s,
     buckets: UInt32s,
 ) -> None:
-    """Bucket tables over the bulk of each group's keys: outliers share the outer buckets."""
+    """Bucket tables over the bulk of each group's keys: outliers share the outer eighths of the outer buckets."""
     for row in range(len(scales)):
         begin, end = i64(groups_first[row]), i64(groups_first[row + 1])
         origin, reach = bulk_of(keys, begin, end, is_float)
         count = scales[row, 3]
-        per_unit = count / reach if reach > 0 else 0.0
+        per_unit = (count - 0.5) / reach if reach > 0 else 0.0
         if not np.isfinite(per_unit):
             per_unit = 0.0
+        if per_unit > 0:
+            origin -= 0.25 / per_unit
         scales[row, 0] = origin
         scales[row, 1] = per_unit
         at = i64(scales[row, 2])
@@ -445,6 +458,22 @@ def fill_buckets(
             buckets[at + 1 + bucket_of(decoded(keys[w], is_float), origin, per_unit, count)] += 1
         for b in range(1, i64(count) + 1):
             buckets[at + b] += buckets[at + b - 1]
+
+
+@kernel
+def mark_touched(ordered: SortedIntervals, is_float: bool, scales: Float64s, touched: UInt8s) -> None:
+    """Mark the eighths of buckets that intervals of the large groups meet."""
+    rows = ordered.rows
+    reached = i64(-1)
+    for row in ordered.by_first:
+        group = i64(ordered.group_numbers[row]) if len(ordered.group_numbers) else 0
+        if group >= len(scales):
+            break
+        first = eighth_of(decoded(rows.firsts[row], is_float), scales, group)
+        last = eighth_of(decoded(rows.lasts[row], is_float), scales, group)
+        for eighth in range(max(first, reached + 1), last + 1):
+            touched[eighth >> 3] |= np.uint8(1 << (eighth & 7))
+        reached = max(reached, last)
 
 
 # -- sweeping -------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fencepost.errors import FencepostError
-from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt32s, UInt64s
+from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt8s, UInt32s, UInt64s
 from fencepost.indexes.intervals.window_kernels import (
     ENDS_BITS,
     FEW,
@@ -29,10 +29,13 @@ from fencepost.indexes.intervals.window_kernels import (
     Part,
     SortedIntervals,
     cut_windows,
+    decoded,
+    eighth_of,
     enter_groups,
     fill_buckets,
     fill_windows,
     mark_short,
+    mark_touched,
     number_groups,
     number_parted,
     offset_windows,
@@ -50,7 +53,9 @@ from fencepost.indexes.vectors import PADDING
 __all__ = [
     "build_part",
     "check_part",
+    "check_touched",
     "cut",
+    "everything_touched",
     "layers",
     "part_bytes",
     "sort_intervals",
@@ -182,7 +187,10 @@ def build_part(ordered: SortedIntervals, windows: Cut, is_float: bool, ids: UInt
     short_edges = np.empty(edge_count + PADDING, np.uint16)
     shorten_edges(windows.keys, edges, window_rows, short_edges)
     keyed = len(rows.groups) > 0
-    scales, buckets = _bucket_tables(windows.keys, windows.groups_first, ordered.large_groups, is_float)
+    large = ordered.large_groups if keyed else 1
+    scales, buckets = _bucket_tables(windows.keys, windows.groups_first, large, is_float)
+    touched = np.zeros(len(buckets), np.uint8)
+    mark_touched(ordered, is_float, scales, touched)
     table = np.zeros(_table_size(len(ordered.group_keys)) if keyed else 0, np.uint32)
     if keyed:
         enter_groups(ordered.group_keys, table)
@@ -196,6 +204,7 @@ def build_part(ordered: SortedIntervals, windows: Cut, is_float: bool, ids: UInt
         groups_table=table,
         scales=scales,
         buckets=buckets,
+        touched=touched,
         meta=np.array([is_float, keyed, stored]),
     )
     return part, windows.starts_in
@@ -214,6 +223,11 @@ def _bucket_tables(keys: Int64s, groups_first: UInt32s, large: int, is_float: bo
     buckets = np.zeros(int((counts + 1).sum()), np.uint32)
     fill_buckets(keys, groups_first, is_float, scales, buckets)
     return scales, buckets
+
+
+def everything_touched(buckets: UInt32s) -> UInt8s:
+    """What `Part.touched` is where nothing is known."""
+    return np.full(len(buckets), 255, np.uint8)
 
 
 def swept(part: Part, ids: UInt32s, gone: UInt64s, new_ids: UInt32s, base: int) -> Part:
@@ -256,3 +270,14 @@ def check_part(part: Part, ids: UInt32s) -> None:
             assert ((start > part.keys[w]) & (start <= until)).all(), "starts lie inside their window"
             assert behind - base >= next_edge - edge, "every edge has its slot"
             assert len(np.unique(ids[base:behind])) == behind - base, "a slot is in a window once"
+
+
+def check_touched(part: Part, rows: Intervals) -> None:
+    """Assert that no interval of a part lies where its table says that none does."""
+    numbers = {int(key): number for number, key in enumerate(part.group_keys)}
+    for at, (first, last) in enumerate(zip(rows.firsts.tolist(), rows.lasts.tolist(), strict=True)):
+        group = numbers[int(rows.groups[at])] if len(rows.groups) else 0
+        if group < len(part.scales):
+            begin, end = (eighth_of(decoded(o, bool(part.meta[0])), part.scales, group) for o in (first, last))
+            bits = np.unpackbits(part.touched[begin >> 3 : (end >> 3) + 1], bitorder="little")
+            assert bits[begin & 7 : end - (begin & ~7) + 1].all(), "every eighth that an interval meets is marked"
