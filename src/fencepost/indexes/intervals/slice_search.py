@@ -110,8 +110,10 @@ def find_runs(
                 low[i] = 0
                 high[i] = eighth_of(decoded(values[block + i], is_float), scales, 0) if len(scales) > 0 else NOWHERE
         if far:
+            if len(touched) > 0:
+                for i in range(size):
+                    prefetch(touched, high[i] >> 3)
             for i in range(size):
-                prefetch(touched, high[i] >> 3)
                 prefetch(buckets, high[i] >> 3)
         count = 0
         for i in range(size):
@@ -121,7 +123,7 @@ def find_runs(
             low[count] = group
             high[count] = eighth >> 3
             meets = group != NOWHERE and not (len(missing) > 0 and missing[block + i])
-            if eighth != NOWHERE:
+            if len(touched) > 0 and eighth != NOWHERE:
                 meets &= (touched[eighth >> 3] >> (eighth & 7)) & 1 != 0
             count += meets
         for j in range(count):

@@ -37,10 +37,10 @@ from fencepost.indexes.intervals.slice_view import Slices, View, answer_values, 
 from fencepost.indexes.intervals.slot_table import SlotTable, dense
 from fencepost.indexes.intervals.window_kernels import Intervals, Part
 from fencepost.indexes.intervals.windows import (
+    NOTHING_KNOWN,
     build_part,
     check_part,
     check_touched,
-    everything_touched,
     layers,
     part_bytes,
     sort_intervals,
@@ -526,7 +526,7 @@ class SliceList(IntervalIndex):
             numbers.setdefault((start, stop, size), []).append(number)
             own = {name: ready[key] for name in Part._fields if (key := f"part{number}.{name}") in ready}
             if version == 1:
-                own["touched"] = everything_touched(own["buckets"])
+                own["touched"] = NOTHING_KNOWN
             index._parts[number] = Part(**own)
         index._runs = [_Run(tuple(parts), range(key[0], key[1]), key[2]) for key, parts in numbers.items()]
         index._publish()

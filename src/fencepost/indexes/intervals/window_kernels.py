@@ -75,7 +75,7 @@ class Part(NamedTuple):
     """Per large group: origin, buckets per unit, first of its buckets, number of buckets."""
     buckets: UInt32s
     touched: UInt8s
-    """A bit for every eighth of a bucket that an interval meets: most values that match nothing end here."""
+    """A bit for every eighth of a bucket that an interval meets, for values that meet none; empty where few would."""
     meta: Int64s
     """[values are float64, keyed by group, slots stored]"""
 
@@ -461,19 +461,45 @@ def fill_buckets(
 
 
 @kernel
-def mark_touched(ordered: SortedIntervals, is_float: bool, scales: Float64s, touched: UInt8s) -> None:
-    """Mark the eighths of buckets that intervals of the large groups meet."""
-    rows = ordered.rows
-    reached = i64(-1)
-    for row in ordered.by_first:
-        group = i64(ordered.group_numbers[row]) if len(ordered.group_numbers) else 0
-        if group >= len(scales):
-            break
-        first = eighth_of(decoded(rows.firsts[row], is_float), scales, group)
-        last = eighth_of(decoded(rows.lasts[row], is_float), scales, group)
-        for eighth in range(max(first, reached + 1), last + 1):
-            touched[eighth >> 3] |= np.uint8(1 << (eighth & 7))
-        reached = max(reached, last)
+def mark_touched(
+    keys: Int64s,
+    groups_first: UInt32s,
+    window_rows: UInt32s,
+    edges: Int64s,
+    is_float: bool,
+    scales: Float64s,
+    touched: UInt8s,
+) -> Any:
+    """Mark the eighths of buckets that intervals of the large groups meet; how many there are."""
+    count = 0
+    for group in range(len(scales)):
+        begin, end = i64(groups_first[group]), i64(groups_first[group + 1])
+        for w in range(begin, end):
+            edge, ends = i64(window_rows[w, 1]), i64(window_rows[w, 2]) & MOST_ENDS
+            both = i64(window_rows[w + 1, 1]) - edge
+            first = eighth_of(decoded(keys[w], is_float), scales, group)
+            last = eighth_of(decoded(keys[w + 1] - 1 if w + 1 < end else LARGEST, is_float), scales, group)
+            if i64(window_rows[w + 1, 0]) - i64(window_rows[w, 0]) > both:
+                count += mark_eighths(touched, first, last)
+                continue
+            if ends > 0:
+                until = eighth_of(decoded(edges[edge + ends - 1], is_float), scales, group)
+                count += mark_eighths(touched, first, until)
+            if both > ends:
+                since = eighth_of(decoded(edges[edge + ends], is_float), scales, group)
+                count += mark_eighths(touched, since, last)
+    return count
+
+
+@kernel
+def mark_eighths(touched: UInt8s, first: int, last: int) -> Any:
+    """Mark those between two; how many were not."""
+    count = 0
+    for eighth in range(first, last + 1):
+        bit = np.uint8(1 << (eighth & 7))
+        count += touched[eighth >> 3] & bit == 0
+        touched[eighth >> 3] |= bit
+    return count
 
 
 # -- sweeping -------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fencepost.errors import FencepostError
-from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt8s, UInt32s, UInt64s
+from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt32s, UInt64s
 from fencepost.indexes.intervals.window_kernels import (
     ENDS_BITS,
     FEW,
@@ -51,11 +51,11 @@ from fencepost.indexes.radix import sorted_positions
 from fencepost.indexes.vectors import PADDING
 
 __all__ = [
+    "NOTHING_KNOWN",
     "build_part",
     "check_part",
     "check_touched",
     "cut",
-    "everything_touched",
     "layers",
     "part_bytes",
     "sort_intervals",
@@ -63,6 +63,11 @@ __all__ = [
     "swept",
     "unpack",
 ]
+
+
+_MOST_TOUCHED = 0.875
+NOTHING_KNOWN = np.zeros(0, np.uint8)
+"""`Part.touched` where it is not worth its reading."""
 
 
 def part_bytes(part: Part) -> int:
@@ -190,7 +195,7 @@ def build_part(ordered: SortedIntervals, windows: Cut, is_float: bool, ids: UInt
     large = ordered.large_groups if keyed else 1
     scales, buckets = _bucket_tables(windows.keys, windows.groups_first, large, is_float)
     touched = np.zeros(len(buckets), np.uint8)
-    mark_touched(ordered, is_float, scales, touched)
+    marked = mark_touched(windows.keys, windows.groups_first, window_rows, edges, is_float, scales, touched)
     table = np.zeros(_table_size(len(ordered.group_keys)) if keyed else 0, np.uint32)
     if keyed:
         enter_groups(ordered.group_keys, table)
@@ -204,7 +209,7 @@ def build_part(ordered: SortedIntervals, windows: Cut, is_float: bool, ids: UInt
         groups_table=table,
         scales=scales,
         buckets=buckets,
-        touched=touched,
+        touched=touched if marked < _MOST_TOUCHED * 8 * len(touched) else NOTHING_KNOWN,
         meta=np.array([is_float, keyed, stored]),
     )
     return part, windows.starts_in
@@ -223,11 +228,6 @@ def _bucket_tables(keys: Int64s, groups_first: UInt32s, large: int, is_float: bo
     buckets = np.zeros(int((counts + 1).sum()), np.uint32)
     fill_buckets(keys, groups_first, is_float, scales, buckets)
     return scales, buckets
-
-
-def everything_touched(buckets: UInt32s) -> UInt8s:
-    """What `Part.touched` is where nothing is known."""
-    return np.full(len(buckets), 255, np.uint8)
 
 
 def swept(part: Part, ids: UInt32s, gone: UInt64s, new_ids: UInt32s, base: int) -> Part:
@@ -277,7 +277,7 @@ def check_touched(part: Part, rows: Intervals) -> None:
     numbers = {int(key): number for number, key in enumerate(part.group_keys)}
     for at, (first, last) in enumerate(zip(rows.firsts.tolist(), rows.lasts.tolist(), strict=True)):
         group = numbers[int(rows.groups[at])] if len(rows.groups) else 0
-        if group < len(part.scales):
+        if group < len(part.scales) and len(part.touched):
             begin, end = (eighth_of(decoded(o, bool(part.meta[0])), part.scales, group) for o in (first, last))
             bits = np.unpackbits(part.touched[begin >> 3 : (end >> 3) + 1], bitorder="little")
             assert bits[begin & 7 : end - (begin & ~7) + 1].all(), "every eighth that an interval meets is marked"
