@@ -4,7 +4,8 @@ import argparse
 import importlib.metadata
 
 from benchmarks import bands, book, borders, boxes, catalogue, rules, slices
-from benchmarks.harness import console
+from benchmarks.harness import Report, console, show_missed
+from benchmarks.page import write
 from fencepost.reproduce.timing import machine
 
 PEERS = (
@@ -32,18 +33,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("subjects", nargs="*", help="default: all")
     parser.add_argument("--full", action="store_true", help="the large sizes")
+    parser.add_argument("--write", action="store_true", help="put the figures of all subjects into docs and README")
     arguments = parser.parse_args()
     found = machine() | {name: importlib.metadata.version(name) for name in PEERS}
     console.print(f"[dim]{', '.join(f'{name} {value}' for name, value in found.items())}[/]")
     wrong = set(arguments.subjects) - set(SUBJECTS)
     if wrong:
         parser.error(f"got {', '.join(sorted(wrong))}; expected any of {', '.join(SUBJECTS)}")
-    missed = 0
+    if arguments.write and arguments.subjects:
+        parser.error(f"got --write with {', '.join(arguments.subjects)}; expected no subjects: it writes all of them")
+    reports: list[Report] = []
     for subject in arguments.subjects or SUBJECTS:
         for report in SUBJECTS[subject](arguments.full):
             report.show()
-            missed += report.missed
-    console.print(f"{missed} goals missed. Ratios decide; absolute times only inform.")
+            reports.append(report)
+    show_missed(reports)
+    if arguments.write:
+        write(reports, found, "full" if arguments.full else "quick")
 
 
 if __name__ == "__main__":

@@ -70,6 +70,9 @@ def affected(size: int, values: int) -> Report:
     each = {hotspots: taken[f"SSI {hotspots}"] / count for hotspots, (count, _) in sizes.items()}
     numpy = taken["NumPy"] / len(some)
     report.at_least(f"NumPy ({numpy * 1e3:.1f} ms) / SSI ({each[10] * 1e6:.1f} µs), tau = 10", numpy / each[10], 500)
+    report.headline(
+        f"which of {size:,} band queries does a new row affect? 100", "NumPy, all at once", f"{numpy / each[10]:,.0f}x"
+    )
     report.note("NumPy / SSI, one value a call", f"{taken['NumPy'] / taken['SSI one by one']:,.0f}x")
     for hotspots, (_, index) in made.items():
         figure = f"tau = {index.stabbing_groups:,}, k = {sizes[hotspots][1]:.0f}, {each[hotspots] * 1e6:,.1f} µs"

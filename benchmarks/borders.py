@@ -88,6 +88,12 @@ def against_the_paper(ticks: int) -> Report:
             report.at_least(f"{name} ({each:,.0f} ns per row) / Borders", ratio, 30)
         else:
             report.note(f"{name} ({each:,.0f} ns per row) / Borders", f"{ratio:.2f}x")
+        if name in ("DiffRMQ(CEI)", "BMQ"):
+            report.headline(
+                "which of 100,000 ranges does a move enter or leave?",
+                f"{name}, ours after the papers",
+                f"{ratio:,.0f}x",
+            )
     return report
 
 

@@ -1,7 +1,7 @@
 """Other people's box indexes behind one call, and the scan that anyone would write: points in, all ids out."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
 import numpy as np
@@ -9,20 +9,12 @@ import numpy.typing as npt
 import shapely
 from rtree.index import Index, Property
 
+from benchmarks.contest import Pairs, Peer
 from fencepost.workloads import BoxWorkload
 
-__all__ = ["PEERS", "Peer", "scan_of_one_attribute"]
+__all__ = ["PEERS", "scan_of_one_attribute"]
 
 Points = npt.NDArray[np.float64]
-Pairs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
-
-
-class Peer(NamedTuple):
-    """How to ask a prepared index a batch, and how to read what it answered."""
-
-    ask: Callable[[Points], Any]
-    pairs: Callable[[Any], Pairs]
-    """For each id of an answer the row of its point, and the id."""
 
 
 def strtree(work: BoxWorkload) -> Peer:

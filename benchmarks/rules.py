@@ -67,6 +67,9 @@ def run(full: bool) -> list[Report]:
         assert np.array_equal(loaded.match(given.ticks).ids, snapshot.match(given.ticks).ids), "another answer"
     matching = interleaved({"match": lambda: snapshot.match(given.ticks)})["match"]
     report.at_least(f"match, {matches:.1f} rules per row", BATCH / matching / 1e6, 5, " M rows/s")
+    report.headline(
+        f"`match`: {n:,} rules with a key, {matches:.0f} match a row", "", f"{BATCH / matching / 1e6:.1f} M rows/s"
+    )
     return [report, parsing(100_000 if full else 20_000), watching(given)]
 
 
@@ -104,7 +107,9 @@ def watching(given: Market) -> Report:
     for batch in batches[1:]:
         seconds.append(once(lambda batch=batch: events.append(monitor.update(batch).num_rows)))  # type: ignore[misc]
     rate = BATCH / float(np.median(seconds)) / 1e6
-    report.at_least(f"update, {np.mean(events) / BATCH:.2f} events per row", rate, 1, " M rows/s")
+    each = np.mean(events) / BATCH
+    report.at_least(f"update, {each:.2f} events per row", rate, 1, " M rows/s")
+    report.headline(f"`Monitor`: {n:,} rules with a key, {each:.1f} events a row", "", f"{rate:.1f} M rows/s")
     single = _moved(given.ticks, 7).slice(0, 2000).to_pylist()
     one = once(lambda: [monitor.update_one(row["symbol"], row["ts"], price=row["price"]) for row in single])
     report.at_most("update_one", one / len(single) * 1e6, 20, " µs")

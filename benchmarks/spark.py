@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812
 
-from benchmarks.harness import Report, console, interleaved
+from benchmarks.harness import Report, interleaved, show_missed
 from benchmarks.spark_bands import joining
 from fencepost.reproduce.spark_plans import Moving, binned, frames, one_core, ready_answer, sums, write
 from fencepost.reproduce.timing import cpu_of
@@ -333,11 +333,10 @@ def main() -> None:
     """Print the reports."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=__doc__)
     parser.add_argument("--full", action="store_true", help="more rounds")
-    missed = 0
-    for report in run(parser.parse_args().full):
+    reports = run(parser.parse_args().full)
+    for report in reports:
         report.show()
-        missed += report.missed
-    console.print(f"{missed} goals missed. Ratios decide; absolute times only inform.")
+    show_missed(reports)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812
 from tools.kafka import Broker
 
-from benchmarks.harness import Report, console, interleaved
+from benchmarks.harness import Report, interleaved, show_missed
 from benchmarks.spark import ROWS, keyed, session
 from fencepost.pipeline.connector import fetch_connector
 from fencepost.pipeline.file import PipelineFile, read_pipeline
@@ -132,7 +132,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="more rounds")
     report = run(7 if parser.parse_args().full else 3)
     report.show()
-    console.print(f"{report.missed} goals missed. Ratios decide; absolute times only inform.")
+    show_missed([report])
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from benchmarks.harness import Report, console, interleaved
+from benchmarks.harness import Report, interleaved, show_missed
 from benchmarks.spark import ROWS, keyed, moving_rules
 from fencepost.reproduce.spark_plans import write
 from fencepost.rules import Rules
@@ -192,7 +192,7 @@ def main() -> None:
         return
     report = run(7 if given.full else 3)
     report.show()
-    console.print(f"{report.missed} goals missed. Ratios decide; absolute times only inform.")
+    show_missed([report])
 
 
 if __name__ == "__main__":
