@@ -353,7 +353,7 @@ def test_read_only_arrays_hit_the_same_compiled_code() -> None:
     index = SliceList()
     index.insert_many(np.arange(100), np.arange(100), np.arange(100) + 9)
     index.stab(np.arange(50))
-    kernels: list[Any] = [slice_search.find_runs, slice_search.copy_ids]
+    kernels: list[Any] = [slice_search.find_runs, slice_search.copy_runs]
     before = [len(kernel.signatures) for kernel in kernels]
     arrays = index.to_arrays()
     frozen = {name: np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape) for name, array in arrays.items()}

@@ -30,8 +30,7 @@ from fencepost.indexes.vectors import (
 __all__ = [
     "STAGE",
     "Translation",
-    "copy_ids",
-    "copy_slots",
+    "copy_runs",
     "count_runs",
     "find_runs",
     "mark_gone",
@@ -261,49 +260,16 @@ def next_gone(gone: UInt64s, start: int, stop: int) -> Any:
 
 
 @kernel
-def copy_slots(ids: UInt32s, gone: UInt64s, runs: UInt32s, limit: int, offsets: Int64s, out: UInt32s) -> None:
-    """Copy the runs of each value to ``out[offsets[0]:limit]`` and set the offsets behind them.
-
-    Its twin `copy_ids` translates on the way.
-    """
-    at = offsets[0]
-    columns = runs.shape[1]
-    far = len(ids) > _IN_CACHE
-    for i in range(len(runs)):
-        if far and i + _AHEAD < len(runs):
-            for column in range(columns):
-                start = i64(runs[i + _AHEAD, column, 0])
-                for line in range(start, start + min(i64(runs[i + _AHEAD, column, 1]), _PREFETCHED), _LINE_SLOTS):
-                    prefetch(ids, line)
-                if len(gone) > 0:
-                    prefetch(gone, start >> 6)
-        for column in range(columns):
-            start = i64(runs[i, column, 0])
-            stop = start + i64(runs[i, column, 1])
-            while start < stop:
-                until = next_gone(gone, start, stop) if len(gone) > 0 else stop
-                if at + until - start + _LINE_SLOTS <= limit:
-                    copy_run(out, at, ids, start, until - start)
-                else:
-                    for j in range(until - start):
-                        out[at + j] = ids[start + j]
-                at += until - start
-                start = until + 1
-        offsets[i + 1] = at
-
-
-@kernel
-def copy_ids(
+def copy_runs(
     ids: UInt32s,
     gone: UInt64s,
     runs: UInt32s,
     translation: Translation,
     limit: int,
     offsets: Int64s,
-    out: Int64s,
+    out: UInt32s | Int64s,
 ) -> None:
-    """Like `copy_slots`, with every slot translated to its id."""
-    slot_ids, origin = translation.slot_ids, translation.origin
+    """Copy the runs of each value to ``out[offsets[0]:limit]``, as slots or ids, and set the offsets behind them."""
     at = offsets[0]
     columns = runs.shape[1]
     far = len(ids) > _IN_CACHE
@@ -320,17 +286,53 @@ def copy_ids(
             stop = start + i64(runs[i, column, 1])
             while start < stop:
                 until = next_gone(gone, start, stop) if len(gone) > 0 else stop
-                if len(slot_ids) > 0:
-                    for j in range(until - start):
-                        out[at + j] = slot_ids[ids[start + j]]
-                elif at + until - start + _LINE_SLOTS <= limit:
-                    widen_run(out, at, ids, start, until - start, origin)
-                else:
-                    for j in range(until - start):
-                        out[at + j] = origin + i64(ids[start + j])
+                put_run(out, at, ids, start, until - start, limit, translation)
                 at += until - start
                 start = until + 1
         offsets[i + 1] = at
+
+
+def _overload(stub: Callable[..., None]) -> Callable[[Callable[..., Any]], Any]:
+    return overload(stub, inline="always")  # type: ignore[no-any-return]
+
+
+def put_run(out: Any, at: Any, ids: Any, start: Any, count: Any, limit: Any, translation: Any) -> None:
+    """Copy a run to ``out[at:limit]``: slots as they are, ids translated on the way (chosen by out's type)."""
+
+
+@_overload(put_run)
+def _put_run(
+    out: Any,
+    at: Any,  # noqa: ARG001
+    ids: Any,  # noqa: ARG001
+    start: Any,  # noqa: ARG001
+    count: Any,  # noqa: ARG001
+    limit: Any,  # noqa: ARG001
+    translation: Any,  # noqa: ARG001
+) -> Any:
+    if out.dtype == types.uint32:
+
+        def slots(out: Any, at: Any, ids: Any, start: Any, count: Any, limit: Any, translation: Any) -> None:  # noqa: ARG001
+            if at + count + _LINE_SLOTS <= limit:
+                copy_run(out, at, ids, start, count)
+            else:
+                for j in range(count):
+                    out[at + j] = ids[start + j]
+
+        return slots
+
+    def translated(out: Any, at: Any, ids: Any, start: Any, count: Any, limit: Any, translation: Any) -> None:
+        slot_ids, origin = translation.slot_ids, translation.origin
+        if len(slot_ids) > 0:
+            for j in range(count):
+                out[at + j] = slot_ids[ids[start + j]]
+        elif at + count + _LINE_SLOTS <= limit:
+            widen_run(out, at, ids, start, count, origin)
+        else:
+            for j in range(count):
+                out[at + j] = origin + i64(ids[start + j])
+
+    return translated
 
 
 @kernel
@@ -344,7 +346,7 @@ def stream_runs(
     stage: UInt32s,
     wide: npt.NDArray[Any],
 ) -> None:
-    """Like `copy_slots` and `copy_ids`, past the cache: runs gather in a stage that leaves it whole lines at a time."""
+    """Like `copy_runs`, past the cache: runs gather in a stage that leaves it whole lines at a time."""
     at = offsets[0]
     staged = 0
     line = 64 // out.itemsize
@@ -378,10 +380,6 @@ def stream_runs(
         offsets[i + 1] = at + staged
     emit_stage(stage, staged, False, out, at, wide, translation)
     fence()
-
-
-def _overload(stub: Callable[..., None]) -> Callable[[Callable[..., Any]], Any]:
-    return overload(stub)  # type: ignore[no-any-return]
 
 
 def emit_stage(stage: Any, staged: Any, streamed: Any, out: Any, at: Any, wide: Any, translation: Any) -> None:

@@ -12,8 +12,7 @@ from fencepost.indexes.arrays import Bools, Int64s, UInt32s, UInt64s
 from fencepost.indexes.intervals.slice_search import (
     STAGE,
     Translation,
-    copy_ids,
-    copy_slots,
+    copy_runs,
     count_runs,
     find_runs,
     stream_runs,
@@ -132,10 +131,8 @@ def write_runs(view: View, runs: UInt32s, offsets: Int64s, ids: npt.NDArray[Any]
     if len(ids) * ids.itemsize >= _STREAMED_BYTES and streaming_pays():
         stage, wide = aligned_empty(STAGE, np.uint32), aligned_empty(STAGE, ids.dtype)
         stream_runs(view.ids, view.gone, runs, view.translation, offsets, ids, stage, wide)
-    elif ids.dtype == np.uint32:
-        copy_slots(view.ids, view.gone, runs, limit, offsets, ids)
     else:
-        copy_ids(view.ids, view.gone, runs, view.translation, limit, offsets, ids)
+        copy_runs(view.ids, view.gone, runs, view.translation, limit, offsets, ids)
 
 
 def count_values(
@@ -177,7 +174,7 @@ def streaming_pays() -> bool:
             if streamed:
                 stream_runs(slots, gone, runs, translation, offsets, out, stage, stage)
             else:
-                copy_slots(slots, gone, runs, len(out), offsets, out)
+                copy_runs(slots, gone, runs, translation, len(out), offsets, out)
         taken[streamed] = min(taken[streamed], time.perf_counter() - begin)
     return taken[True] < 0.9 * taken[False]
 
