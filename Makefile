@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
 help: ## list these commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-11s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-12s %s\n", $$1, $$2}'
 
 $(VENV)/dev: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(f"fencepost needs Python 3.11 or newer, got {sys.version.split()[0]}; set PYTHON=...") if sys.version_info < (3, 11) else 0'
@@ -58,8 +58,11 @@ kafka: $(VENV)/dev ## start a Kafka broker on 127.0.0.1:9092, and get Spark's co
 kafka-stop: $(VENV)/dev ## end that broker
 	$(BIN)/python -m tools.kafka stop
 
-figures: $(VENV)/dev ## every figure of the papers, ours beside them (FIGURES="--full" for the papers' own sizes)
+figures: $(VENV)/dev ## every figure of the papers, ours beside them, at a quick size
 	$(BIN)/fencepost reproduce --out docs/figures --table docs/reproduction.md $(FIGURES)
+
+figures-full: $(VENV)/dev ## the same at the papers' own sizes, for an hour and more
+	$(BIN)/fencepost reproduce --full --out docs/figures/full --table docs/reproduction-full.md
 
 docs: $(VENV)/docs ## the documentation as a site: open site/index.html (a broken link is an error)
 	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going docs site
@@ -71,4 +74,4 @@ clean: ## remove the virtual environment and everything generated
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup check format test test-system soak bench bench-spark figures docs kafka kafka-stop demo clean
+.PHONY: help setup check format test test-system soak bench bench-spark figures figures-full docs kafka kafka-stop demo clean

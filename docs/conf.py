@@ -7,7 +7,7 @@ release = version = installed("fencepost")
 copyright = "fencepost, Apache-2.0"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["figures/*.json"]
+exclude_patterns = ["figures/**/*.json"]
 suppress_warnings = ["myst.strikethrough"]
 
 # A link such as bands.md#what-is-told needs the headings to have names.

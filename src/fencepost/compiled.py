@@ -25,7 +25,7 @@ from numba.core.caching import (
     ZipCacheLocator,
 )
 
-__all__ = ["allocating_kernel", "kernel", "source_digest"]
+__all__ = ["allocating_kernel", "kernel", "kernel_piece", "source_digest"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -148,17 +148,23 @@ def kernel(function: F) -> F:
     return _compiled(function, allocates=False)
 
 
+def kernel_piece(function: F) -> F:
+    """The same for a piece of kernels that is compiled into them: a call would pass every array of its arguments."""
+    return _compiled(function, allocates=False, inlined=True)
+
+
 def allocating_kernel(function: F) -> F:
-    """The same for a function that makes arrays of its own."""
+    """Like `kernel`, for a function that makes arrays of its own."""
     return _compiled(function, allocates=True)
 
 
-def _compiled(function: F, *, allocates: bool) -> F:
+def _compiled(function: F, *, allocates: bool, inlined: bool = False) -> F:
     if not function.__module__.startswith(_KERNEL_PACKAGE):
         raise ImportError(
             f"kernel {function.__module__}.{function.__qualname__} lives outside {_KERNEL_PACKAGE}; "
             "its edits would not reach the cache stamp. Move it there."
         )
-    dispatcher = numba.njit(nogil=True, boundscheck=False, error_model="numpy", _nrt=allocates)(function)
+    options = {"nogil": True, "boundscheck": False, "error_model": "numpy", "_nrt": allocates, "forceinline": inlined}
+    dispatcher = numba.njit(**options)(function)
     dispatcher._cache = _DigestCache(function)
     return dispatcher  # type: ignore[no-any-return]
