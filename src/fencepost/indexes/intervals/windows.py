@@ -10,6 +10,9 @@ prefix of the third. Windows are cut greedily: at the first position after the s
 that started since the last cut. Where intervals of a layer differ in length by a factor f, each lies in at most
 f + 2 windows; that bounds the space of any input (see `layers`).
 
+A table of buckets over the axis finds the window of a value. A bit for every eighth of a bucket tells whether any
+interval meets it: where intervals are sparse, or a part holds only recent changes, most values need no more.
+
 Intervals are inclusive ordinal ranges ``[first, last]`` (int64), so that the largest ordinal is reachable.
 """
 

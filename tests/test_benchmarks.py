@@ -1,0 +1,59 @@
+"""How benchmarks judge and what they write; what they measure is not for tests."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks import page
+from benchmarks.contest import agree
+from benchmarks.harness import Report
+
+from fencepost.indexes import Matches
+
+
+@pytest.fixture
+def report() -> Report:
+    report = Report("Lookups")
+    report.at_most("time", 1.5, 2)
+    report.at_least("ratio", 3, 30)
+    report.note("size", "9 bytes")
+    report.headline("which ranges hold a value?", "a peer", "3x")
+    return report
+
+
+def test_goals_are_reached_or_missed_and_notes_have_none(report: Report) -> None:
+    assert [row.reached for row in report.rows] == [True, False, None]
+    assert (report.goals, report.missed) == (2, 1)
+
+
+def test_the_page_has_every_row_and_the_readme_the_short_table(
+    report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{page.BEGIN}| old |\n{page.END}after\n")
+    monkeypatch.setattr(page, "README", readme)
+    monkeypatch.setattr(page, "PAGE", tmp_path / "benchmarks.md")
+    for _ in range(2):
+        page.write([report], {"cpu": "one", "numpy": "2"}, "quick")
+        written = (tmp_path / "benchmarks.md").read_text()
+        assert "of 2, 1 were\nmissed" in written
+        assert "cpu one, numpy 2" in written
+        assert "| ratio | 3.00x | >= 30x | **missed** |" in written
+        assert "| size | 9 bytes |  |  |" in written
+        short = "| measured | beside | fencepost |\n|---|---|---:|\n| which ranges hold a value? | a peer | 3x |\n"
+        assert readme.read_text() == f"before\n{page.BEGIN}{short}{page.END}after\n"
+        assert short in written
+
+
+def test_the_figures_of_the_readme_are_those_of_the_page() -> None:
+    shown = page.README.read_text(encoding="utf-8").split(page.BEGIN)[1].split(page.END)[0]
+    assert shown.startswith("| measured |")
+    assert shown in page.PAGE.read_text(encoding="utf-8")
+
+
+def test_a_peer_with_other_ids_does_not_agree() -> None:
+    answer = Matches(np.array([0, 2, 3]), np.array([7, 5, 6]))
+    agree("same", answer, (np.array([0, 0, 1]), np.array([5, 7, 6])))
+    for rows, ids in (([0, 0, 1], [5, 8, 6]), ([0, 1, 1], [5, 7, 6]), ([0, 0], [5, 7])):
+        with pytest.raises(AssertionError, match="other disagrees"):
+            agree("other", answer, (np.array(rows), np.array(ids)))
