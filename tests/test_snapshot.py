@@ -275,6 +275,14 @@ def test_what_cannot_be_matched_is_refused_by_name() -> None:
     two_prices = two_prices.append_column("Price", pa.array([1.0, 2.0]))
     with pytest.raises(FencepostError, match="got columns PRICE and Price for price; expected one column of that name"):
         snapshot.match(two_prices)
+    with pytest.raises(FencepostError, match="got two columns named price; expected one column of that name"):
+        snapshot.match(good.append_column("price", pa.array([1.0, 2.0])))
+    with pytest.raises(FencepostError, match="got a float as the column price; expected a column of values"):
+        snapshot.match({"price": 1.0})
+    with pytest.raises(FencepostError, match="got symbol as list, which Arrow refuses"):
+        snapshot.match({**good.to_pydict(), "symbol": ["IBM", 7]})
+    with pytest.raises(FencepostError, match="got a LazyFrame; expected an Arrow table"):
+        snapshot.match(pl.DataFrame(good.to_pydict()).lazy())
     with pytest.raises(FencepostError, match="got a list; expected an Arrow table"):
         snapshot.match([1, 2])
     with pytest.raises(FencepostError, match=r"got columns of different lengths \(a 1, b 2\)"):

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -45,6 +46,14 @@ CSV_LINES = [
 ]
 
 
+def parquet(**columns: Any) -> bytes:
+    """A Parquet file of one rule."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": [1], "condition": ["x > 1"], **columns}), sink)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
+
+
 @pytest.mark.parametrize(
     ("name", "content", "messages"),
     [
@@ -80,6 +89,15 @@ CSV_LINES = [
         ("rules.csv", "", ["no column id"]),
         ("rules.csv", b"id,condition\n1,price > \xff\n", ["which is no CSV in UTF-8"]),
         ("rules.parquet", "id,condition\n", ["which Parquet cannot read"]),
+        ("rules.jsonl", "[" * 100_000, ["line 1: got `[[[["]),
+        (
+            "rules.jsonl",
+            f'{{"id": 1, "condition": "x > 1", "version": {2**63 - 1}}}',
+            ["line 1: got version=9223372036854775807; expected 1, 2, ... up to 2**62"],
+        ),
+        ("rules.parquet", parquet(labels=[5]), ["row 0: got rule 1: labels=5; expected names and values"]),
+        ("rules.parquet", parquet(labels=[["a"]]), ["row 0: got rule 1: labels=['a']; expected names and values"]),
+        ("rules.parquet", parquet(expires=pa.array([2**62], pa.timestamp("us"))), ["which Parquet cannot read"]),
         ("rules.txt", "", ["with the extension '.txt'; expected one of .jsonl, .csv, .parquet"]),
     ],
 )

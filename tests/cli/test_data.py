@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import fencepost as fp
 from fencepost.cli.backtest import backtest
 from fencepost.cli.match import match
 from fencepost.errors import FencepostError
@@ -71,6 +72,31 @@ def test_match_tells_the_rules_of_every_row(shell: Shell) -> None:
         ]
     done = shell.run("set +o pipefail; fencepost match ticks.jsonl | head -n 1")
     assert done.err == ""
+
+
+def test_texts_that_look_like_nulls_are_keys(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CSV finds what JSON lines find: NA is Namibia, null a name, and only an empty field a null."""
+    monkeypatch.chdir(shell.home)
+    book = fp.RuleBook("sqlite:///keys.db")
+    for id, key in enumerate(["NA", "null", "NaN", ""]):
+        book.add(id, f"country = '{key}' AND price > 1")
+    Path("keys.csv").write_text('country,price\nNA,2\n"null",2\nNaN,2\n,2\nNA,NA\n')
+    match(Path("keys.csv"), out=Path("keys.jsonl"), book=book.url)
+    rows = [json.loads(line) for line in Path("keys.jsonl").read_text().splitlines()]
+    assert [(row["country"], row["rule_ids"]) for row in rows] == [
+        ("NA", [0]),
+        ("null", [1]),
+        ("NaN", [2]),
+        (None, []),
+        ("NA", []),
+    ]
+    Path("none.csv").write_text("country,price\n")
+    match(Path("none.csv"), out=Path("none.jsonl"), book=book.url)
+    assert Path("none.jsonl").read_text() == ""
+    Path("twice.csv").write_text("country,price,price\nNA,2,3\n")
+    for name, message in (("twice.csv", "two columns named price"), ("keys.jsonl", "with a column rule_ids")):
+        with pytest.raises(FencepostError, match=message):
+            match(Path(name), out=Path("out.csv"), book=book.url)
 
 
 def test_backtest_why_and_verify(shell: Shell) -> None:

@@ -156,6 +156,14 @@ def test_long_churn_splits_and_merges_chunks() -> None:
     assert index.storage().nbytes < 400_000
 
 
+def test_a_chunk_that_was_split_may_have_a_small_neighbour() -> None:
+    index = SSI()
+    index.insert_many("left", range(57), np.arange(57.0))
+    for number in range(100, 140):
+        index.insert("left", number, -float(number))
+        index.check()
+
+
 def test_ten_thousand_groups_with_shared_and_own_queries() -> None:
     rng = np.random.default_rng(5)
     keys = np.repeat(np.arange(10_000) * 3 - 7, 2)

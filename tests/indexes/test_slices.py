@@ -379,6 +379,21 @@ def test_arrays_of_another_format_are_refused() -> None:
         SliceList.from_arrays(arrays)
 
 
+def test_what_is_saved_holds_nothing_but_the_index() -> None:
+    """Room to spare is zeros: no other memory gets into a file, and the same index gives the same bytes."""
+    index = SliceList()
+    index.insert_many(np.arange(5000), np.arange(5000), np.arange(5000) + 40)
+    index.insert_many([9000, 9001], [1, 2], [70, 80])
+    index.remove_many(np.arange(100, 4000, 7))
+    index.slices([5])
+    arrays = index.to_arrays()
+    assert not arrays["ids"][int(arrays["state"][4]) :].any()
+    for name, array in arrays.items():
+        if name.endswith(("edges", "short_edges")):
+            windows = arrays[f"{name.split('.')[0]}.windows"]
+            assert not array[int(windows[-1, 1]) :].any(), name
+
+
 @pytest.mark.parametrize("count", [1, 3, 1000])
 def test_arrays_of_the_first_format_are_read(count: int) -> None:
     """It had no table of what is touched, and no buckets for a few intervals."""
@@ -483,3 +498,46 @@ def test_no_interval_lies_strictly_inside_a_window(rows: list[tuple[int, int]]) 
     cut = windows.cut(ordered)
     for first, last in zip(firsts, lasts, strict=True):
         assert not ((cut.keys < first) & (last < cut.until)).any()
+
+
+def test_slices_translate_scattered_ids() -> None:
+    for ids in (np.arange(40) * 10**12, np.arange(3) * 10**12 - 5):
+        index = SliceList()
+        index.insert_many(ids, np.arange(len(ids)) * 1.0, np.arange(len(ids)) + 2.0)
+        index._ids[index._used :] = 2**32 - 1  # room that was never written may hold anything
+        runs = index.slices([1.5])
+        start, length = int(runs.starts[0, 0]), int(runs.lengths[0, 0])
+        assert set(runs.ids[start : start + length].tolist()) == set(ids[:2].tolist())
+        assert set(runs.to_arrow()[0][0].as_py()) == set(ids[:2].tolist())
+
+
+def test_readers_that_sweep_at_once_lose_nothing() -> None:
+    index = SliceList()
+    index.insert_many(np.arange(2000), np.arange(2000) * 1.0, np.arange(2000) + 2.0)
+    index.remove(7)
+    with index._writing:  # all of them have seen what is gone before one may sweep
+        readers = [threading.Thread(target=index.slices, args=([3.5],)) for _ in range(3)]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join(0.2)
+    for reader in readers:
+        reader.join()
+    assert index.count(np.arange(2000) + 0.5).sum() == 2 * 1999 - 1
+    index.check()
+
+
+@pytest.mark.parametrize("exponent", range(-323, -295))
+def test_values_are_located_in_the_smallest_domains(exponent: int) -> None:
+    starts = np.unique(np.arange(100) * (10.0**exponent / 100))
+    ends = np.nextafter(starts, np.inf)
+    index = SliceList()
+    index.insert_many(np.arange(len(starts)), starts, ends)
+    index.check()
+    assert index.stab(starts).sets() == [{i} for i in range(len(starts))]
+
+
+def test_eighths_between_neighbouring_numbers_need_no_mark() -> None:
+    index = SliceList()
+    index.insert_many(range(8), [-36, -27, -17, -12, 14, -5, 22, -30], [None, -26, -16, -11, 15, -4, 23, -29])
+    index.check()

@@ -2,6 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
+import pyarrow as pa
+
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
 from tests.monitor.examples import monitor_of, told
@@ -44,3 +47,30 @@ def test_objects_and_strings_that_went_give_back_their_room() -> None:
     assert len(monitor._state.objects) < 3000
     assert len(monitor._state.strings["k"]) < 3000
     assert told(monitor.update({"vehicle": ["last"], "ts": [9], "k": ["u"]}))[0] == ("last", 1, "enter", 9, None)
+
+
+def test_the_longest_timeout_never_ends_anything() -> None:
+    monitor = monitor_of("x > 1", timeout=timedelta.max)
+    monitor.update({"vehicle": [7, 7], "ts": [datetime(2026, 1, 1), datetime(2027, 1, 1)], "x": [2.0, 3.0]})
+    assert told(monitor.advance(datetime(2028, 1, 1))) == []
+    monitor = monitor_of("x > 1", timeout=10)
+    monitor.update({"vehicle": [7], "ts": [2**63 - 5], "x": [2.0]})
+    assert told(monitor.advance(2**63 - 4)) == []
+    monitor = monitor_of("x > 1", timeout=10)
+    events = told(monitor.update({"vehicle": [7, 7], "ts": [-(2**63), 2**63 - 5], "x": [2.0, 0.0]}))
+    assert events[2:] == [(7, 1, "exit", -(2**63) + 10, "timeout")]
+
+
+def test_rules_that_expire_before_1970_are_told_of_many_moves() -> None:
+    rules = Rules()
+    for id in range(100):
+        rules.add(id, f"x >= {id} AND x < {id + 1}", detect="enter,exit", expires=datetime(1965, 1, 1, tzinfo=UTC))
+    monitor = Monitor(rules, object="vehicle", time="ts")
+    begin = int(datetime(1960, 1, 1, tzinfo=UTC).timestamp()) * 10**6
+    steps = np.arange(20_000)
+    rows = {"vehicle": steps % 50, "ts": pa.array(begin + steps, pa.timestamp("us", "UTC")), "x": steps % 101 + 0.5}
+    inside, count = np.asarray(rows["x"]) < 100, 0
+    for vehicle in range(50):
+        own = inside[vehicle::50]
+        count += int(own[0]) + int(own[1:].sum()) + int(own[:-1].sum())  # every step changes the range
+    assert monitor.update(rows).num_rows == count

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from fencepost.monitor import Monitor
+from fencepost.rules import Rules
 from tests.monitor.examples import ONE, monitor_of, refusal, told
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -22,6 +23,14 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
         (
             lambda: Monitor({}, object="vehicle"),  # type: ignore[arg-type]
             "got dict as rules; expected Rules or a Snapshot. Build them with Rules() and add().",
+        ),
+        (
+            lambda: monitor_of("x >= 1").follow(Rules()),  # type: ignore[arg-type]
+            "got Rules to follow; expected a Snapshot. Compile the rules, or give them to `change`.",
+        ),
+        (
+            lambda: monitor_of("x >= 1").change([]),  # type: ignore[arg-type]
+            "got a list as rules; expected Rules. Collect them with Rules.from_dicts.",
         ),
         (
             lambda: monitor_of("x >= 1", time=None, timeout=5),

@@ -217,3 +217,31 @@ def test_single_rows_give_back_the_room_of_strings(monkeypatch: pytest.MonkeyPat
         monitor.update_one(7, k=f"{step}")
     assert len(monitor._state.strings["k"]) < 1200
     assert [event[6] for event in monitor.update_one(7, k="u")] == ["enter", "inside"]
+
+
+def test_a_single_row_observes_its_object_and_its_time() -> None:
+    rules = Rules()
+    rules.add(1, "x > 1 AND ts >= 10 AND seq < 9", detect="enter,exit")  # no cross: single rows need no table
+    schema = {"x": "double", "ts": "bigint", "seq": "bigint", "vehicle": "string"}
+    batch, single = (Monitor(rules, object="vehicle", time="ts", sequence="seq", schema=schema) for _ in range(2))
+    for monitor in (batch, single):
+        monitor.update({"vehicle": ["a"], "ts": [1], "seq": [1], "x": [2.0]})
+        monitor.add(2, "vehicle = 'a' AND x > 1", detect="enter,exit")
+    for ts, x in ((10, 3.0), (11, 0.0)):
+        expected = batch.update({"vehicle": ["a"], "ts": [ts], "seq": [2], "x": [x]})
+        told_singly = [event[0] for event in single.update_one("a", ts, seq=2, x=x)]
+        assert told_singly == expected["event_id"].to_pylist()
+        assert expected["rule_id"].to_pylist() == [1, 2]
+
+
+def test_an_object_that_is_no_number_is_none() -> None:
+    monitor = monitor_of("x > 1")
+    rows = {"vehicle": pa.array([1.0, math.nan]), "ts": [1, 1], "x": [2.0, 2.0]}
+    assert {event[0] for event in told(monitor.update(rows))} == {1.0}
+    assert monitor.inside(1) == [1.0]
+    assert monitor.counters["null"] == 1
+
+
+def test_objects_may_be_views_of_strings() -> None:
+    rows = {"vehicle": pa.array(["a"], pa.string_view()), "ts": [1], "x": [2.0]}
+    assert {event[0] for event in told(monitor_of("x > 1").update(rows))} == {"a"}

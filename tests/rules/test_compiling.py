@@ -198,6 +198,18 @@ def test_what_is_no_schema(schema: Any, expected: str) -> None:
     assert message(error) == expected
 
 
+def test_a_small_change_does_not_choose_between_two_spellings() -> None:
+    rules = Rules()
+    rules.add(1, '"X" > 4')
+    rules.add(2, '"x" > 2')
+    for id in range(10, 30):
+        rules.add(id, "y > 1")
+    rules.compile()
+    rules.add(3, "x < -3")
+    with pytest.raises(RuleFaultsError, match="got the column x beside X and x"):
+        rules.compile()
+
+
 def test_bands() -> None:
     rules = Rules()
     rules.add(1, "price > 1")

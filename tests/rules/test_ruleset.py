@@ -91,6 +91,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     ({"condition": None}, "got rule 2: None; expected the text of a condition. Write for example 'price > 40'."),
     (
+        {"condition": "symbol = '\ud800'"},
+        "got rule 2: half of a surrogate pair; expected whole characters. Decode the text as UTF-8.",
+    ),
+    (
         {"detect": "enter,leave"},
         "got rule 2: detect='enter,leave'; expected any of inside, enter, exit, cross, separated by commas. "
         "Write for example 'enter,exit'.",
@@ -112,6 +116,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {"expires": 5},
         "got rule 2: expires=5; expected a datetime, or its ISO text. Write datetime(2030, 1, 1, tzinfo=UTC).",
+    ),
+    (
+        {"expires": "9999-12-31T23:59:59-01:00"},
+        "got rule 2: expires=9999-12-31T23:59:59-01:00; expected a time of the years 1 to 9999 in UTC. "
+        "Leave it out for a rule that stays.",
     ),
 ]
 
@@ -160,5 +169,5 @@ def test_faults_of_dicts_are_collected() -> None:
     assert lines[3] == f"  row 3: got a rule without condition; {fields}. Id and condition are needed."
     assert lines[4] == f"  row 4: got the field 'colour'; {fields}. Id and condition are needed."
     assert lines[5] == "  row 5: got 5; expected an object with id and condition. Write one object per rule."
-    assert lines[6] == "  row 6: got version=0; expected 1, 2, .... Leave it out for a new rule."
+    assert lines[6] == "  row 6: got version=0; expected 1, 2, ... up to 2**62. Leave it out for a new rule."
     assert len(lines) == 7

@@ -182,6 +182,11 @@ def test_other_faults_of_rows() -> None:
         "  row 1: a time in lower outside the years 1 to 9999; expected null where the range is unbounded"
     )
     with pytest.raises(RuleFaultsError) as error:
+        Rules.from_table({"rule_id": [1, 2], "k": ["a", "b"], "end": late}, equal="k", expires_column="end")
+    assert message(error).splitlines()[1] == (
+        "  row 1: a time in end outside the years 1 to 9999; expected null for a rule that stays"
+    )
+    with pytest.raises(RuleFaultsError) as error:
         Rules.from_table({"rule_id": [1], "k": ["a"], "l": ["{"]}, equal="k", labels_column="l")
     assert message(error).splitlines()[1] == (
         '  row 0: got labels \'{\'; expected a JSON object of strings. Write {"team": "desk 4"}.'

@@ -139,10 +139,7 @@ def _read_parquet(path: Path) -> RuleFile:
     try:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
-        told = str(error).splitlines()[0]
-        raise FencepostError(
-            f"{path}, which Parquet cannot read ({told})", "a Parquet file", "Write it again."
-        ) from None
+        raise _no_parquet(path, error) from None
     if files.has_tables(path, file.schema_arrow):
         file.close()
         texts = Rules.from_parquet(path).with_text()
@@ -153,12 +150,25 @@ def _read_parquet(path: Path) -> RuleFile:
     def rows() -> Iterator[tuple[int, Callable[[], Any]]]:
         number = 0
         with file:
-            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=names):
-                for row in batch.to_pylist():
-                    yield number, partial(_parquet_mapping, row)
-                    number += 1
+            try:
+                for batch in file.iter_batches(_ROWS_AT_ONCE, columns=names):
+                    for row in batch.to_pylist():
+                        yield number, partial(_parquet_mapping, row)
+                        number += 1
+            except (
+                pa.ArrowException,
+                OSError,
+                OverflowError,
+                ValueError,
+            ) as error:  # a damaged page, a time beyond 9999
+                raise _no_parquet(path, error) from None
 
     return RuleFile("row", file.metadata.num_rows, rows())
+
+
+def _no_parquet(path: Path, error: Exception) -> FencepostError:
+    told = str(error).splitlines()[0]
+    return FencepostError(f"{path}, which Parquet cannot read ({told})", "a Parquet file", "Write it again.")
 
 
 def _parquet_mapping(row: dict[str, Any]) -> dict[str, Any]:
@@ -166,7 +176,10 @@ def _parquet_mapping(row: dict[str, Any]) -> dict[str, Any]:
     if isinstance(labels, str):
         labels = labels_of(labels)
     elif labels is not None:  # a map comes as pairs, a struct with every name there is
-        labels = {name: text for name, text in dict(labels).items() if text is not None}
+        try:
+            labels = {name: text for name, text in dict(labels).items() if text is not None}
+        except (TypeError, ValueError):
+            return row  # neither: refused with its row, like other labels that are none
     return row if "labels" not in row else {**row, "labels": labels}
 
 

@@ -48,7 +48,9 @@ def import_file(database: Database, path: Path, existing: Existing, author: str,
             lambda number, rule: faults.add(places[number], f"got rule {rule.id}, which the book has"),
             progress,
         )
-        faults.raise_if_any(len(rules), "Import them with existing='replace' or 'skip'; no rule was taken.")
+        faults.raise_if_any(
+            len(rules), "Import them with --replace or --skip (existing='replace' or 'skip'); no rule was taken."
+        )
     return imported
 
 

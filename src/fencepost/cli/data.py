@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pq
@@ -73,6 +74,9 @@ def open_data(path: Path) -> DataFile:
         schema = _first_schema(files, format, rows)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise _unreadable(path, error) from None
+    twice = [name for name in schema.names if schema.names.count(name) > 1]
+    if twice:
+        raise FencepostError(f"{path} with two columns named {twice[0]}", "every column once", "Rename one of the two.")
     return DataFile(path, schema, format != "parquet", sum(file.stat().st_size for file in files), rows)
 
 
@@ -95,8 +99,12 @@ def _files(path: Path) -> list[Path]:
 def _first_schema(files: list[Path], format: str, rows: Callable[[Types], Iterator[tuple[pa.Table, int]]]) -> pa.Schema:
     if format == "parquet":
         return pq.read_schema(files[0])
-    first = next(rows({}), None)
-    return pa.schema([]) if first is None else first[0].schema
+    schema = pa.schema([])
+    for table, _ in rows({}):
+        schema = table.schema
+        if table.num_rows:  # a file of a header alone has names, and no values to tell types by
+            break
+    return schema
 
 
 def _parquet(file: Path, types: Types) -> Iterator[tuple[pa.Table, int]]:  # noqa: ARG001 (it has its own)
@@ -109,13 +117,26 @@ def _parquet(file: Path, types: Types) -> Iterator[tuple[pa.Table, int]]:  # noq
 
 def _csv(file: Path, types: Types) -> Iterator[tuple[pa.Table, int]]:
     reading = pc_csv.ReadOptions(block_size=_BYTES_AT_ONCE)
-    converting = pc_csv.ConvertOptions(column_types=dict(types), strings_can_be_null=True)
+    # Arrow would also take NA, null and NaN in a column of strings for nulls: they are keys like any other.
+    converting = pc_csv.ConvertOptions(column_types=dict(types), strings_can_be_null=False)
     size, done = file.stat().st_size, 0
     # By its path: a thread of Arrow that reads a file of Python aborts the process when that ends meanwhile.
     with pc_csv.open_csv(str(file), reading, convert_options=converting) as reader:
         for batch in reader:
             done = min(size, done + batch.nbytes)
-            yield pa.Table.from_batches([batch]), done
+            yield _empty_as_null(pa.Table.from_batches([batch])), done
+        if not done:
+            yield reader.schema.empty_table(), done
+
+
+def _empty_as_null(table: pa.Table) -> pa.Table:
+    """Fields of text that are empty as null, as in Spark."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            texts = table.column(place)
+            filled = pc.if_else(pc.equal(texts, ""), pa.scalar(None, field.type), texts)
+            table = table.set_column(place, field, filled)
+    return table
 
 
 def _json(file: Path, types: Types) -> Iterator[tuple[pa.Table, int]]:

@@ -31,6 +31,7 @@ def match(
 
     from fencepost.cli.asking import ask
     from fencepost.cli.data import RowsOut, open_data
+    from fencepost.errors import FencepostError
 
     rows = matches = 0
     data = open_data(file)
@@ -38,6 +39,12 @@ def match(
         asked = ask(book, rules, data, type, report)
         with RowsOut(out) as written:
             for table in asked.batches(report, "matching"):
+                if "rule_ids" in table.column_names:
+                    raise FencepostError(
+                        f"{file} with a column rule_ids",
+                        "that name free for the answer",
+                        "Rename or remove the column.",
+                    )
                 found = asked.snapshot.match(table)
                 ids = pa.LargeListArray.from_arrays(pa.array(found.offsets), pa.array(found.ids))
                 rows, matches = rows + table.num_rows, matches + len(found.ids)

@@ -21,7 +21,9 @@ def publish(
         int | None,
         typer.Option("--shards", metavar="K", help="Also write K parts, for rules that a Spark worker cannot hold."),
     ] = None,
-    keep_days: Annotated[float, typer.Option("--keep-days", min=0, help="How long unused versions stay.")] = 7.0,
+    keep_days: Annotated[
+        float, typer.Option("--keep-days", min=0, max=36_500, help="How long unused versions stay.")
+    ] = 7.0,
     book: Book = DEFAULT_BOOK,
     as_json: Json = False,
 ) -> None:

@@ -19,7 +19,7 @@ __all__ = ["verify"]
 def verify(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="*.jsonl, *.csv or *.parquet, or a directory of them.")],
     sample: Annotated[int, typer.Option("--sample", min=1, help="How many rows are compared with every rule.")] = 1000,
-    seed: Annotated[int, typer.Option("--seed", help="Which sample.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Which sample.")] = 0,
     events: Annotated[
         Path | None,
         typer.Option("--events", metavar="PATH", help="Check a recorded run over the file."),

@@ -57,12 +57,23 @@ def _found(path: Path, event_id: str, report: "Progress") -> tuple[dict[str, Any
             f"{path} without the column {missing[0]}", "a file of events", "Name what watch, run or backtest wrote."
         )
     texts = {"event_id": pa.string()} if data.is_text else {}
+    if not data.is_text and not pa.types.is_string(data.schema.field("event_id").type):
+        raise FencepostError(
+            f"{path} with event_id as {data.schema.field('event_id').type}", "events, whose ids are texts", "Name them."
+        )
     for table, done in data.batches(texts):
         report("searching", done, data.bytes)
         here = table.filter(pc.equal(table["event_id"], event_id))
         if len(here):
             names = [name for name in here.schema.names if f"{name}_before" in here.schema.names]
-            return here.slice(0, 1).to_pylist()[0], pa.schema([here.schema.field(name) for name in names])
+            event = here.slice(0, 1).to_pylist()[0]
+            if not all(isinstance(event[name], int) for name in ("rule_id", "rule_version")):
+                raise FencepostError(
+                    f"event {event_id} with rule_id {event['rule_id']!r} in version {event['rule_version']!r}",
+                    "whole numbers",
+                    "Name a file as watch, run or backtest wrote it.",
+                )
+            return event, pa.schema([here.schema.field(name) for name in names])
     raise FencepostError(f"no event {event_id} in {path}", "an event_id that is there", "Correct the id or the path.")
 
 

@@ -46,13 +46,19 @@ def vector_intrinsic(typing: Callable[..., Any]) -> Any:
 
 
 def aligned_empty(size: int, dtype: Any) -> Any:
-    """An uninitialised array of `size` items with `PADDING` behind it; a large one starts on a vector boundary."""
+    """An uninitialised array of `size` items with `PADDING` zeros behind it; a large one starts on a vector boundary.
+
+    Zeros, because arrays are saved with their padding: what other memory held is nobody's business.
+    """
     item = np.dtype(dtype).itemsize
     if size * item < _WORTH_ALIGNING:
-        return np.empty(size + PADDING, dtype)
-    raw = np.empty(size + PADDING + VECTOR_BYTES // item, dtype)
-    lead = (-raw.ctypes.data % VECTOR_BYTES) // item
-    return raw[lead : lead + size + PADDING]
+        array = np.empty(size + PADDING, dtype)
+    else:
+        raw = np.empty(size + PADDING + VECTOR_BYTES // item, dtype)
+        lead = (-raw.ctypes.data % VECTOR_BYTES) // item
+        array = raw[lead : lead + size + PADDING]
+    array[size:] = 0
+    return array
 
 
 def item_pointer(context: Any, builder: Any, array_type: Any, array: Any) -> Any:

@@ -37,6 +37,8 @@ class Templates:
         """See parse."""
         if not isinstance(text, str):
             raise ConditionError(f"{text!r}", "the text of a condition", "Write for example 'price > 40'.")
+        if not (text.isascii() or _is_whole(text)):
+            raise ConditionError("half of a surrogate pair", "whole characters", "Decode the text as UTF-8.")
         try:
             key, values = read_shape(text)
             shape = self._shapes.get(key)
@@ -67,6 +69,14 @@ def _compile(text: str) -> Shape | BandShape:
 
 
 _shared = Templates()
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def parse(text: str) -> Condition | Band:

@@ -10,7 +10,7 @@ from fencepost.monitor.band_joins import Actions, BandJoin, Places, Triples, dif
 from fencepost.monitor.band_rows import History, RowsAt, SideRows
 from fencepost.monitor.band_rules import BandRules
 from fencepost.monitor.band_streams import Streams
-from fencepost.monitor.clock import Clock
+from fencepost.monitor.clock import Clock, gone_after
 from fencepost.monitor.found import CROSSED, ENDED, ENTERED, EXITED, STAYED, Found, found_of, time_reasons
 from fencepost.monitor.positions import Pairs
 from fencepost.snapshot import DETECTS, NEVER
@@ -147,7 +147,7 @@ class BandBatch:
         ended = no_longer.only(expired).joined(left_behind)
         ends = self._expires[ended.rules]
         if self._clock.timeout is not None:
-            gone = moved.clocks[before[ended.moves]] + self._clock.timeout
+            gone = gone_after(moved.clocks[before[ended.moves]], self._clock.timeout)
             ends = np.where(is_new[ended.moves], np.minimum(ends, gone), ends)
         if self._silent:
             entered = entered.only(~is_new[entered.moves])

@@ -20,7 +20,7 @@ from fencepost.monitor.band_indexes import BandIndexes
 from fencepost.monitor.band_joins import Triples, differing
 from fencepost.monitor.band_rules import LEFT, RIGHT, BandRule, band_rules
 from fencepost.monitor.band_streams import Pairing, Streams
-from fencepost.monitor.clock import Clock
+from fencepost.monitor.clock import Clock, gone_after
 from fencepost.monitor.found import ENDED, REASON_CODES, Found, found_of, time_reasons
 from fencepost.monitor.layers import Layers
 from fencepost.monitor.positions import Pairs
@@ -221,14 +221,14 @@ class Bands:
         silent = []
         for side, state in enumerate(self.states):
             slots = state.here()
-            silent.append(slots[:0] if timeout is None else slots[state.times[slots] + timeout <= now])
+            silent.append(slots[:0] if timeout is None else slots[gone_after(state.times[slots], timeout) <= now])
             pairs = pairs.joined(self._indexes.pairs_of(side, silent[side]))
         pairs = Triples(*np.unique(np.array(pairs), axis=1))
         expires = self._clock.instants(rules.expires)
         ends = expires[pairs.rules]
         if timeout is not None:
             for state, slots in zip(self.states, (pairs.moves, pairs.others), strict=True):
-                ends = np.minimum(ends, state.times[slots] + timeout)
+                ends = np.minimum(ends, gone_after(state.times[slots], timeout))
         wanted = (rules.detects[pairs.rules] & DETECTS["exit"]) != 0
         pairs, ends = pairs.only(wanted), ends[wanted]
         found = _without_row(pairs, "exit", ends, time_reasons(expires[pairs.rules], ends))

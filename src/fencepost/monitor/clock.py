@@ -12,9 +12,16 @@ from fencepost.monitor.layers import Layers
 from fencepost.ordinals import BIGINT, AttributeType
 from fencepost.snapshot import NEVER
 
-__all__ = ["Clock"]
+__all__ = ["Clock", "gone_after"]
 
 _DAY = 86_400_000_000
+
+
+def gone_after(times: Int64s, timeout: int) -> Int64s:
+    """When objects whose last rows had these times have been silent for too long; `NEVER` if no time is that late."""
+    timeout = min(timeout, NEVER)
+    gone: Int64s = np.minimum(times, NEVER - timeout) + timeout
+    return gone
 
 
 class Clock:

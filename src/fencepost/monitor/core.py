@@ -17,7 +17,7 @@ from fencepost.monitor import reasons, single, state_file
 from fencepost.monitor.band_reasons import BandReason, explained_band
 from fencepost.monitor.bands import Bands, Pairing
 from fencepost.monitor.changes import changed_rules
-from fencepost.monitor.clock import Clock
+from fencepost.monitor.clock import Clock, gone_after
 from fencepost.monitor.crossings import held_at, inside_boxes
 from fencepost.monitor.found import ENDED, REASON_CODES, Found, found_of, joined, written
 from fencepost.monitor.layers import Layers, LiveRule
@@ -219,7 +219,7 @@ class Monitor:
         slots, positions, last = self._present().slots, self._present().positions, self._present().times
         settled, timeout = self._settled(last), self._clock.timeout
         held = held_at(self._layers, positions, settled.strings, settled.clocks, self._expires)
-        gone = np.full(len(slots), NEVER, np.int64) if timeout is None else last + timeout
+        gone = np.full(len(slots), NEVER, np.int64) if timeout is None else gone_after(last, timeout)
         expires = self._expires[held.rules]
         ends = np.minimum(expires, gone[held.moves])
         ended = ends <= now
@@ -292,6 +292,8 @@ class Monitor:
 
         """
         rules = Rules() if rules is None else rules
+        if not isinstance(rules, Rules):
+            raise FencepostError(f"a {type(rules).__name__} as rules", "Rules", "Collect them with Rules.from_dicts.")
         ids = id_column(remove)
         for id in ids.tolist():
             self._known(id)
@@ -309,6 +311,10 @@ class Monitor:
             rules: all rules from now on.
 
         """
+        if not isinstance(rules, Snapshot):
+            raise FencepostError(
+                f"{type(rules).__name__} to follow", "a Snapshot", "Compile the rules, or give them to `change`."
+            )
         types = {name: rules.types[name] for name in rules.attributes}
         event_schema(pa.null(), pa.null(), {**self._layers.types, **types})  # refuses names that events cannot have
         return self._follow(self._layers.following(rules))

@@ -67,7 +67,7 @@ def crossings(
         found = snapshot.crossings(batch_of(snapshot, positions, strings), moves.before, moves.after)
         enter, exit = (Pairs(*pairs) for pairs in found)
         if moves.clocks is not None:
-            latest = moves.clocks.max(initial=0)
+            latest = moves.clocks.max(initial=SMALLEST)
             enter, exit = (pairs.only(expires[pairs.rules] > latest) for pairs in (enter, exit))
         return Crossings(enter, exit, Pairs(_NOTHING, _NOTHING))
     return _compared(rules, positions, strings, moves, expires)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fencepost.errors import FencepostError
 from fencepost.events import Identities, Identity, identify
@@ -66,6 +67,10 @@ class Objects:
         array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         if pa.types.is_dictionary(array.type):
             array = array.cast(array.type.value_type)
+        if pa.types.is_string_view(array.type):
+            array = array.cast(pa.string())  # Arrow cannot take from views
+        if pa.types.is_floating(array.type):
+            array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
         if pa.types.is_null(array.type):
             return array
         if self.type is None:

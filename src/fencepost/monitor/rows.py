@@ -9,7 +9,7 @@ import pyarrow as pa
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.radix import sorted_positions
-from fencepost.monitor.clock import Clock
+from fencepost.monitor.clock import Clock, gone_after
 from fencepost.monitor.positions import NO_KEY, KeyStrings, Positions
 from fencepost.monitor.state import State
 from fencepost.ordinals import BIGINT, AttributeType
@@ -272,7 +272,7 @@ def steps(
     is_new = previous < 0
     clocks = np.concatenate([state.times[rows.slots[known]], rows.times])
     if timeout is not None:
-        is_new |= rows.times - clocks[previous] >= timeout  # where previous is -1 it is new already
+        is_new |= rows.times >= gone_after(clocks[previous], timeout)  # where previous is -1 it is new already
 
     before = state.positions(rows.slots[known])
     begins = np.maximum.accumulate(np.where(is_first | is_new, places, 0))

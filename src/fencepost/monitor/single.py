@@ -45,16 +45,14 @@ def update_one(monitor: "Monitor", object: Any, time: Any, values: Mapping[str, 
     ordinals: dict[str, int] = {}
     keys: dict[str, int] = {}
     sequence: dict[str, int | None] = dict.fromkeys(monitor.sequence)
-    for name, value in values.items():
-        own = _own_name(monitor, name)
+    for own, value in _given(monitor, object, time, values).items():
         if own in types:
             ordinal = types[own].encode_one(value, own)
             if ordinal is not None:
                 ordinals[own] = ordinal
-        elif own in strings:
-            if value is not None:
-                keys[own] = strings[own].code(_string(value, own))
-        else:
+        elif own in strings and value is not None:
+            keys[own] = strings[own].code(_string(value, own))
+        if own in sequence:
             sequence[own] = None if value is None else _type_of(value).encode_one(value, own)
     at = int(state.times[slot]) + 1 if monitor.time is None else clock.type.encode_one(time, monitor.time)
     monitor._rows += 1
@@ -156,8 +154,8 @@ def _through_table(monitor: "Monitor", object: Any, time: Any, values: Mapping[s
     columns: dict[str, Any] = {}
     for name in (*monitor._layers.types, *monitor._state.strings, *monitor.sequence):
         columns[name] = pa.nulls(1, pa.int64()) if name in monitor.sequence else pa.nulls(1)
-    for name, value in values.items():
-        columns[_own_name(monitor, name)] = _column(value)
+    for name, value in _given(monitor, object, time, values).items():
+        columns[name] = _column(value)
     columns[monitor.object] = _column(object)
     if monitor.time is not None:
         columns[monitor.time] = _column(time)
@@ -198,6 +196,16 @@ def _own_name(monitor: "Monitor", name: str) -> str:
     raise FencepostError(
         f"a value for {name}", f"a column that the rules use: {', '.join(sorted(columns)) or 'none'}", "Leave it out."
     )
+
+
+def _given(monitor: "Monitor", object: Any, time: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a row by the monitor's own names; its object and its time are among them where rules use them."""
+    given = {_own_name(monitor, name): value for name, value in values.items()}
+    used = {name.lower(): name for name in (*monitor._layers.types, *monitor._state.strings)}
+    for name, value in ((monitor.object, object), (monitor.time, time)):
+        if name is not None and name.lower() in used:
+            given[used[name.lower()]] = value
+    return given
 
 
 def _string(value: Any, column: str) -> str:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fencepost.indexes.arrays import Int64s
+from fencepost.monitor.clock import gone_after
 from fencepost.monitor.crossings import Moves, crossings, held_at, jumped
 from fencepost.monitor.found import (
     CROSSED,
@@ -67,7 +68,7 @@ def transitions(settled: Settled, moved: Steps, rows: Rows, *, silent: bool) -> 
         exits = exits.only(~expired)
     if settled.timeout is not None:
         left = _left_behind(settled, moved)
-        gone = moved.clocks[moved.previous[left.moves]] + settled.timeout
+        gone = gone_after(moved.clocks[moved.previous[left.moves]], settled.timeout)
         ends = expires[left.rules]
         parts.append(ended_by_time(layers, left, np.minimum(ends, gone), ends, moved.previous))
     enters = crossed.enter.only(~moved.is_new[crossed.enter.moves]) if silent else crossed.enter

@@ -61,7 +61,10 @@ def encode(attribute: "AttributeType", values: Any, column: str) -> "tuple[Ordin
             ordinals, lost = _doubles_of_units(source)
         else:
             ordinals, lost = _rescale(source.counts, source.unit / attribute.unit, attribute.limits)
-        lost = _either(lost, source.lost)
+        if source.lost is not None and pa.types.is_decimal(array.type):
+            lost = _fill_wide(attribute, array, source.lost, ordinals, lost)
+        else:
+            lost = _either(lost, source.lost)
     if valid is not None:
         ordinals[~valid] = 0
         lost = None if lost is None else lost & valid
@@ -172,6 +175,31 @@ def _units_of_decimals(array: Any) -> _Units:
     counts = words[:, 0].copy()
     lost = (words[:, 1:] != (counts >> 63)[:, None]).any(axis=1) if words_each > 1 else None
     return _Units("number", counts, unit, lost)
+
+
+def _fill_wide(
+    attribute: "AttributeType", array: Any, wide: "Mask", ordinals: "Ordinals", lost: "Mask | None"
+) -> "Mask | None":
+    """Sets the ordinals of decimals that int64 cannot count in their own unit; returns what is lost then.
+
+    10.5 is such a value in decimal(38,18). Each distinct one is converted by itself.
+    """
+    wide = wide & np.asarray(pc.is_valid(array))
+    if not wide.any():
+        return lost
+    encoded = array.filter(pa.array(wide)).dictionary_encode()
+    found = np.zeros(len(encoded.dictionary), np.int64)
+    inexact = np.zeros(len(encoded.dictionary), np.bool_)
+    for place, value in enumerate(encoded.dictionary.to_pylist()):
+        try:
+            found[place] = attribute.encode_one(value) or 0  # none of them is null
+        except FencepostError:
+            inexact[place] = True
+    indices = np.asarray(encoded.indices)
+    ordinals[wide] = found[indices]
+    still = np.zeros(len(array), np.bool_) if lost is None else lost.copy()
+    still[wide] = inexact[indices]
+    return still
 
 
 def _rescale(counts: "Ordinals", ratio: Fraction, limits: tuple[int, int]) -> "tuple[Ordinals, Mask | None]":

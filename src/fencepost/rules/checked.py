@@ -21,6 +21,10 @@ FIELDS = ("id", "condition", "detect", "initial", "labels", "expires", "enabled"
 """What a rule in a file or a mapping may have; the first two are needed."""
 
 
+LARGEST_VERSION = 2**62
+"""Edits go on from it, and the versions that they make must fit int64, too."""
+
+
 class TextRule(NamedTuple):
     """A rule written as text, and what it was parsed to."""
 
@@ -95,6 +99,6 @@ def rule_of_mapping(mapping: Any) -> TextRule:
         raise FencepostError(got, f"the fields {', '.join(FIELDS)}", "Id and condition are needed.")
     given = {name: value for name, value in mapping.items() if value is not None}
     version = given.get("version", 1)
-    if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version < 2**63:
-        raise FencepostError(f"version={version!r}", "1, 2, ...", "Leave it out for a new rule.")
+    if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= LARGEST_VERSION:
+        raise FencepostError(f"version={version!r}", "1, 2, ... up to 2**62", "Leave it out for a new rule.")
     return checked_rule(**given)

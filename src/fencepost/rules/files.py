@@ -91,7 +91,7 @@ def json_object(line: bytes) -> Any:
     """The object of a line."""
     try:
         return json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         shown = line[:40].decode(errors="replace").strip()
         raise FencepostError(
             f"`{shown}`, which is no JSON ({error})", "one object", "Write one rule per line."

@@ -107,7 +107,14 @@ def checked_expires(expires: Any) -> datetime | None:
     if not isinstance(expires, datetime):
         raise _no_instant(expires)
     # Not astimezone alone: a subclass such as a pandas Timestamp becomes a plain datetime.
-    return _EPOCH + microseconds_of(expires) * _MICROSECOND
+    try:
+        return _EPOCH + microseconds_of(expires) * _MICROSECOND
+    except OverflowError:  # its zone takes it out of the calendar
+        raise FencepostError(
+            f"expires={expires.isoformat()}",
+            "a time of the years 1 to 9999 in UTC",
+            "Leave it out for a rule that stays.",
+        ) from None
 
 
 def _no_instant(expires: Any) -> FencepostError:

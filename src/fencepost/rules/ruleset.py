@@ -532,7 +532,8 @@ def _agree(changed: CompiledColumns, last: Snapshot) -> bool:
     """Whether types inferred from some rules alone are those that all rules together would give."""
     before: dict[str, Any] = {**last.types, **dict.fromkeys(last.keys, KEY)}
     now: dict[str, Any] = {**changed.types, **dict.fromkeys(changed.keys, KEY)}
-    spelled = {name.lower(): name for name in before}
-    return all(
-        spelled.get(name.lower(), name) == name and before.get(name, type_) == type_ for name, type_ in now.items()
-    )
+    spellings: dict[str, set[str]] = {}
+    for name in (*before, *now):
+        spellings.setdefault(name.lower(), set()).add(name)
+    # Beside "X" and "x" an unquoted x may be either: only all rules together can tell.
+    return all(len(spellings[name.lower()]) == 1 and before.get(name, type_) == type_ for name, type_ in now.items())

@@ -1,6 +1,7 @@
 """Tables of rules, checked whole: every fault is found before any rule is taken."""
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +15,12 @@ from fencepost.ordinals import TIMESTAMP
 from fencepost.rules.blocks import RuleFields, TableBlock, TableKey, TableRange
 from fencepost.rules.bounds import kind_of, plain_bounds, same_type
 from fencepost.rules.faults import Faults, one_line
-from fencepost.rules.rule import checked_labels, labels_of, labels_text
-from fencepost.snapshot.columns import detect_flags
+from fencepost.rules.rule import checked_labels, labels_of, labels_text, microseconds_of
+from fencepost.snapshot.columns import NEVER, detect_flags
 
 __all__ = ["Constants", "OptionColumns", "TableShape", "read_table", "table_shape"]
 
+_FIRST_INSTANT, _LAST_INSTANT = microseconds_of(datetime.min), microseconds_of(datetime.max)
 BOUNDS = ("[)", "[]", "()", "(]")
 
 
@@ -292,6 +294,10 @@ class _Reader:
         instants, is_valid = TIMESTAMP.encode(self._column(name), name)
         if is_valid is not None:
             instants[~is_valid] = default
+        outside = (instants < _FIRST_INSTANT) | ((instants > _LAST_INSTANT) & (instants != NEVER))
+        self.faults.add_rows(
+            outside, lambda _: f"a time in {name} outside the years 1 to 9999; expected null for a rule that stays"
+        )
         return instants
 
     def labels(self, name: str | None, default: str | None) -> Any:

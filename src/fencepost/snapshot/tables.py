@@ -20,9 +20,10 @@ class Table:
     """
 
     def __init__(self, data: Any) -> None:
-        self._data = data.to_arrow() if type(data).__module__.split(".")[0] == "polars" else data
+        is_polars = type(data).__module__.split(".")[0] == "polars" and hasattr(data, "to_arrow")  # not a LazyFrame
+        self._data = data.to_arrow() if is_polars else data
         self.names = self._column_names()
-        lengths = {name: len(self._get(name)) for name in self.names} if isinstance(data, Mapping) else {}
+        lengths = {name: self._length(name) for name in self.names} if isinstance(data, Mapping) else {}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
             raise FencepostError(f"columns of different lengths ({shown})", "one length", "Pad or cut the columns.")
@@ -34,7 +35,7 @@ class Table:
             return list(data)
         if isinstance(data, pa.Table | pa.RecordBatch):
             return list(data.schema.names)
-        if hasattr(data, "columns") and hasattr(data, "iloc"):
+        if hasattr(data, "iloc") and hasattr(data, "columns"):
             return [str(name) for name in data.columns]
         raise FencepostError(
             f"a {type(data).__name__}",
@@ -45,14 +46,26 @@ class Table:
     def _count(self) -> int:
         return int(self._data.num_rows) if hasattr(self._data, "num_rows") else len(self._data)
 
+    def _length(self, name: str) -> int:
+        column = self._data[name]
+        if not hasattr(column, "__len__"):
+            raise FencepostError(
+                f"a {type(column).__name__} as the column {name}",
+                "a column of values",
+                "Pass a list, also of one value.",
+            )
+        return len(column)
+
     def _get(self, name: str) -> Any:
         return self._data.column(name) if isinstance(self._data, pa.Table | pa.RecordBatch) else self._data[name]
 
     def find(self, name: str) -> str | None:
         """The table's own name for a column, or None if it has none."""
+        if self.names.count(name) > 1:
+            raise FencepostError(f"two columns named {name}", "one column of that name", "Rename one of the two.")
         if name in self.names:
             return name
-        near = [own for own in self.names if own.lower() == name.lower()]
+        near = [own for own in self.names if str(own).lower() == name.lower()]
         if len(near) > 1:
             raise FencepostError(
                 f"columns {' and '.join(near)} for {name}", "one column of that name", "Rename one of the two."
@@ -75,4 +88,13 @@ class Table:
         column = self.column(name)
         if isinstance(column, pa.ChunkedArray):
             return column.combine_chunks()
-        return column if isinstance(column, pa.Array) else pa.array(column, from_pandas=True)
+        if isinstance(column, pa.Array):
+            return column
+        try:
+            return pa.array(column, from_pandas=True)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            raise FencepostError(
+                f"{name} as {type(column).__name__}, which Arrow refuses ({error})",
+                "a column of values of one type",
+                "Pass an Arrow, numpy, pandas or polars column, or a list of values of one type.",
+            ) from None

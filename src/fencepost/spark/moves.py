@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from fencepost.indexes.arrays import Bools, Int64s, UInt64s
 from fencepost.monitor import Monitor
+from fencepost.monitor.clock import gone_after
 from fencepost.monitor.found import Found
 from fencepost.monitor.positions import KeyStrings, Positions
 from fencepost.monitor.state_file import fill, table_of
@@ -77,7 +78,7 @@ class MoveTeller:
         passed = np.searchsorted(expires, [*clock.at_least(last).tolist(), now], side="right")
         ends: Bools = passed[:-1] < passed[-1]
         if clock.timeout is not None:
-            ends |= last + clock.timeout <= now
+            ends |= gone_after(last, clock.timeout) <= now
         self._tell_present(_CLOCK, monitor, slots[ends], now=ordinal)
         monitor.advance(instant)
 

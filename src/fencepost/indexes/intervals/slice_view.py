@@ -68,7 +68,10 @@ class Slices:
         """The shared array as ids; translated from `slots` when first asked for."""
         if self._ids is None:
             slot_ids, origin = self._translation
-            self._ids = slot_ids[self.slots] if len(slot_ids) else self.slots.astype(np.int64) + origin
+            if len(slot_ids):  # what no run reaches was never written, and may be no slot
+                self._ids = slot_ids.take(self.slots, mode="clip")
+            else:
+                self._ids = self.slots.astype(np.int64) + origin
         return self._ids
 
     def to_arrow(self, slots: bool = False) -> list[Any]:

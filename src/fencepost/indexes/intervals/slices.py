@@ -324,6 +324,7 @@ class SliceList(IntervalIndex):
         if self._used + needed + PADDING > len(self._ids):
             larger = _slot_array(self._used + needed + (self._used + needed) // 64)
             larger[: self._used] = self._ids[: self._used]
+            larger[self._used + needed :] = 0
             self._ids = larger
             if len(self._gone):
                 self._gone = np.append(self._gone, np.zeros(len(larger) // 64 + 1 - len(self._gone), np.uint64))
@@ -463,8 +464,9 @@ class SliceList(IntervalIndex):
         """The answer as runs of the shared array, nothing copied; removed intervals are swept out first."""
         if len(self._view.gone):
             with self._writing:
-                self._sweep()
-                self._publish()
+                if len(self._gone):  # another reader may have swept meanwhile
+                    self._sweep()
+                    self._publish()
         view = self._view
         ordinals, missing = values_to_ordinals(values, self.values or "float64")
         keys = self._asked_groups(view, len(ordinals), groups)

@@ -447,7 +447,7 @@ def fill_buckets(
         origin, reach = bulk_of(keys, begin, end, is_float)
         count = scales[row, 3]
         per_unit = (count - 0.5) / reach if reach > 0 else 0.0
-        if not np.isfinite(per_unit):
+        if not np.isfinite(8 * per_unit):  # eighths of buckets are searched
             per_unit = 0.0
         if per_unit > 0:
             origin -= 0.25 / per_unit

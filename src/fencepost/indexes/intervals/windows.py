@@ -51,7 +51,7 @@ from fencepost.indexes.intervals.window_kernels import (
     unpack_windows,
 )
 from fencepost.indexes.radix import sorted_positions
-from fencepost.indexes.vectors import PADDING
+from fencepost.indexes.vectors import PADDING, aligned_empty
 
 __all__ = [
     "NOTHING_KNOWN",
@@ -183,7 +183,7 @@ def build_part(ordered: SortedIntervals, windows: Cut, is_float: bool, ids: UInt
     covers = np.zeros(count + 1, np.int64)
     starts = np.zeros(count, np.uint32)
     edge_count = tally_windows(rows.firsts, rows.lasts, windows, window_rows, covers, starts)
-    edges = np.empty(edge_count + PADDING, np.int64)
+    edges = aligned_empty(edge_count, np.int64)
     stored = offset_windows(window_rows, covers, starts, base)
     if int(window_rows[:, 2].max()) >= 1 << ENDS_BITS:
         raise FencepostError(
@@ -192,7 +192,7 @@ def build_part(ordered: SortedIntervals, windows: Cut, is_float: bool, ids: UInt
             "Split the set over several indexes.",
         )
     fill_windows(ordered, windows, window_rows, covers, ids, edges)
-    short_edges = np.empty(edge_count + PADDING, np.uint16)
+    short_edges = aligned_empty(edge_count, np.uint16)
     shorten_edges(windows.keys, edges, window_rows, short_edges)
     keyed = len(rows.groups) > 0
     large = ordered.large_groups if keyed else 1
@@ -241,6 +241,7 @@ def swept(part: Part, ids: UInt32s, gone: UInt64s, new_ids: UInt32s, base: int) 
     meta = part.meta.copy()
     meta[2] = stored
     kept = edge_count + PADDING
+    edges[edge_count:kept] = short_edges[edge_count:kept] = 0
     return part._replace(windows=windows, edges=edges[:kept].copy(), short_edges=short_edges[:kept].copy(), meta=meta)
 
 
@@ -283,4 +284,19 @@ def check_touched(part: Part, rows: Intervals) -> None:
         if group < len(part.scales) and len(part.touched):
             begin, end = (eighth_of(decoded(o, bool(part.meta[0])), part.scales, group) for o in (first, last))
             bits = np.unpackbits(part.touched[begin >> 3 : (end >> 3) + 1], bitorder="little")
-            assert bits[begin & 7 : end - (begin & ~7) + 1].all(), "every eighth that an interval meets is marked"
+            unmarked = np.flatnonzero(bits[begin & 7 : end - (begin & ~7) + 1] == 0) + begin
+            assert not any(_holds(part, group, first, last, int(eighth)) for eighth in unmarked), (
+                "every eighth that an interval meets is marked"
+            )
+
+
+def _holds(part: Part, group: int, first: int, last: int, eighth: int) -> bool:
+    """Whether an eighth has an ordinal of ``[first, last]``; between two ordinals that are neighbours it has none."""
+    is_float = bool(part.meta[0])
+    while first < last:
+        middle = (first + last) // 2
+        if eighth_of(decoded(middle, is_float), part.scales, group) < eighth:
+            first = middle + 1
+        else:
+            last = middle
+    return bool(eighth_of(decoded(first, is_float), part.scales, group) == eighth)
