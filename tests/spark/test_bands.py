@@ -19,6 +19,7 @@ import fencepost as fp
 from fencepost.errors import FencepostError
 from fencepost.snapshot import VersionDirectory
 from fencepost.spark import bands, prometheus_text
+from tests.spark.files import put_file
 from tests.spark.record import recorded_batches
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
@@ -110,15 +111,6 @@ class Streams:
 
     def told(self) -> Any:
         return self.spark.read.parquet(f"{self.path}/out")
-
-
-def put_file(table: pa.Table, folder: Path, number: int) -> None:
-    """Write a file whole; a stream takes files in the order of their times, which may tie unless they are set."""
-    draft = folder / f".{number:04}.parquet"
-    pq.write_table(table, draft)
-    written = time.time() - 1000 + number
-    os.utime(draft, (written, written))
-    draft.rename(folder / f"{number:04}.parquet")
 
 
 def started(spark: Any, path: Path, rules: Any, options: dict[str, Any], once: bool) -> Any:

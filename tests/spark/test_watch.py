@@ -118,8 +118,7 @@ class Stream:
         self._files = 0
 
     def put(self, table: pa.Table) -> None:
-        pq.write_table(table, self.path / "in" / f".{self._files:04}.parquet")
-        (self.path / "in" / f".{self._files:04}.parquet").rename(self.path / "in" / f"{self._files:04}.parquet")
+        put_file(table, self.path / "in", self._files)
         self._files += 1
 
     def events(self) -> Any:
