@@ -19,6 +19,7 @@ from fencepost.snapshot import VersionDirectory
 from tests.spark import test_bands, test_watch
 from tests.spark.cluster import Cluster
 from tests.spark.cluster_driver import OPERATORS, SHARDS
+from tests.spark.files import put_file
 
 pytestmark = pytest.mark.system
 
@@ -52,7 +53,7 @@ def test_a_worker_is_killed_and_nothing_is_lost_or_doubled(tmp_path: Path) -> No
     for folder, tables in inputs.items():
         (tmp_path / folder).mkdir()
         for number, table in enumerate(tables):
-            test_bands.put_file(table, tmp_path / folder, number)
+            put_file(table, tmp_path / folder, number)
     (tmp_path / "cluster").mkdir()
     with Cluster(tmp_path / "cluster") as cluster, (tmp_path / "driver.log").open("w") as log:
         driver = subprocess.Popen(  # noqa: S603

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 
 import fencepost as fp
 from fencepost.spark import bands, watch
-from tests.spark.test_bands import NAMED, SCHEMA, put_file, quotes
+from tests.spark.files import put_file
+from tests.spark.test_bands import NAMED, SCHEMA, quotes
 
 ROWS = 200
 BURST = 10

@@ -15,6 +15,7 @@ from fencepost.errors import FencepostError
 from fencepost.snapshot import VersionDirectory
 from fencepost.spark import match, prometheus_text, read_state, save_state, watch
 from fencepost.spark.session import PROVIDER, SETTINGS, STATE_SETTINGS
+from tests.spark.files import put_file
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 SCHEMA = "vehicle string, ts timestamp, seq bigint, x double, y double, zone string, note string"
