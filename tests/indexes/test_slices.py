@@ -375,7 +375,7 @@ def test_arrays_of_another_format_are_refused() -> None:
     index.insert(1, 0, 5)
     arrays = dict(index.to_arrays())
     arrays["state"] = arrays["state"] + 1
-    with pytest.raises(FencepostError, match="got arrays of format 3; expected format 2, or 1"):
+    with pytest.raises(FencepostError, match="got arrays of format 4; expected format 3 or before"):
         SliceList.from_arrays(arrays)
 
 
@@ -395,19 +395,24 @@ def test_what_is_saved_holds_nothing_but_the_index() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3, 1000])
-def test_arrays_of_the_first_format_are_read(count: int) -> None:
-    """It had no table of what is touched, and no buckets for a few intervals."""
+@pytest.mark.parametrize("version", [1, 2])
+def test_arrays_of_former_formats_are_read(count: int, version: int) -> None:
+    """Both had other short edges; the first had no table of what is touched, and no buckets for a few intervals."""
     index = SliceList()
-    index.insert_many(np.arange(count), 10 * np.arange(count), 10 * np.arange(count) + 3)
-    arrays = {name: array for name, array in index.to_arrays().items() if not name.endswith(".touched")}
-    arrays["state"] = np.append(1, arrays["state"][1:])
-    if count <= 16:
-        arrays |= {"part1.scales": np.zeros((0, 4)), "part1.buckets": np.zeros(0, np.uint32)}
+    index.insert_many(np.arange(count), 10**6 * np.arange(count), 10**6 * np.arange(count) + 3 * 10**6)
+    arrays = index.to_arrays()
+    arrays["state"] = np.append(version, arrays["state"][1:])
+    arrays["part1.short_edges"] = np.full(len(arrays["part1.short_edges"]), 7, np.uint16)
+    arrays["part1.windows"] = arrays["part1.windows"] | np.array([0, 0, 31 << window_kernels.ENDS_BITS], np.uint32)
+    if version == 1:
+        del arrays["part1.touched"]
+        if count <= 16:
+            arrays |= {"part1.scales": np.zeros((0, 4)), "part1.buckets": np.zeros(0, np.uint32)}
     old = SliceList.from_arrays(arrays)
-    values = np.arange(-5, 10 * count + 5)
+    values = np.arange(-5, 10**6 * (count + 3) + 5, 125_000)
     assert old.stab(values).sets() == index.stab(values).sets()
     old.remove(0)
-    old.insert(0, 0, 3)
+    old.insert(0, 0, 3 * 10**6)
     old.check()
     assert old.stab(values).sets() == index.stab(values).sets()
 
@@ -495,9 +500,12 @@ def test_no_interval_lies_strictly_inside_a_window(rows: list[tuple[int, int]]) 
     ordered = windows.sort_intervals(
         window_kernels.Intervals(np.arange(len(rows), dtype=np.uint32), firsts, lasts, np.zeros(0, np.int64))
     )
-    cut = windows.cut(ordered)
+    cut, copies, _ = windows.cut(ordered)
     for first, last in zip(firsts, lasts, strict=True):
         assert not ((cut.keys < first) & (last < cut.until)).any()
+    assert copies == sum(
+        int(((cut.keys <= last) & (first <= cut.until)).sum()) for first, last in zip(firsts, lasts, strict=True)
+    )
 
 
 def test_slices_translate_scattered_ids() -> None:

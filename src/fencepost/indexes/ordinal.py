@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from fencepost.compiled import kernel
 from fencepost.errors import FencepostError
 from fencepost.indexes.arguments import bound_column, kernel_ready, value_column
 from fencepost.indexes.arrays import Bools, Float64s, Int64s
@@ -51,23 +52,18 @@ def ranges(los: Any, his: Any, bounds: str, values: ValueType) -> Ranges:
         raise FencepostError(f"bounds {bounds!r}", "'[)', '[]', '(]' or '()'", "Use one of those.")
     if values == "float64":
         lows, highs = bound_column(los, -np.inf, "lower bound"), bound_column(his, np.inf, "upper bound")
-        no_number = np.isnan(lows[: len(highs)]) | np.isnan(highs[: len(lows)])
         firsts, lasts = floats_to_ordinals(lows), floats_to_ordinals(highs)
-        open_below, open_above = np.isneginf(lows), np.isposinf(highs)
+        open_below, open_above = lows == -np.inf, highs == np.inf
     else:
         firsts, open_below = _whole_column(los, SMALLEST, -np.inf, "lower bound")
         lasts, open_above = _whole_column(his, LARGEST, np.inf, "upper bound")
-        no_number = np.zeros(min(len(firsts), len(lasts)), np.bool_)
+        lows = highs = np.zeros(0)
     count = min(len(firsts), len(lasts))
-    empty = np.zeros(count, np.bool_)
-    if bounds[0] == "(":
-        empty |= (firsts[:count] == LARGEST) & ~open_below[:count]
-        firsts = firsts + (~open_below & (firsts < LARGEST))
-    if bounds[1] == ")":
-        empty |= (lasts[:count] == SMALLEST) & ~open_above[:count]
-        lasts = lasts - (~open_above & (lasts > SMALLEST))
-    lasts = np.where(open_above, LARGEST, lasts)
-    return Ranges(firsts, lasts, no_number, empty | (firsts[:count] > lasts[:count]))
+    not_a_number, empty = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    include_ends(firsts, lasts, open_below, open_above, bounds[0] == "(", bounds[1] == ")", empty)
+    if len(lows) and len(highs):
+        not_a_number = np.isnan(lows[:count]) | np.isnan(highs[:count])
+    return Ranges(firsts, lasts, not_a_number, empty)
 
 
 def _whole_column(bounds: Any, unbounded: int, infinity: float, what: str) -> tuple[Int64s, Bools]:
@@ -94,8 +90,8 @@ def values_to_ordinals(values: Any, kind: ValueType) -> tuple[Int64s, Bools]:
     """Ordinals of data values, and which are missing (an empty mask if none is)."""
     if kind == "float64":
         floats = value_column(values)
-        missing = np.isnan(floats)
-        return floats_to_ordinals(floats), missing if missing.any() else np.zeros(0, np.bool_)
+        ordinals = np.empty(len(floats), np.int64)
+        return ordinals, np.isnan(floats) if mirror(floats, ordinals) else np.zeros(0, np.bool_)
     column = np.asarray(values)
     if column.ndim == 1 and column.dtype == np.int64:
         return kernel_ready(column), np.zeros(0, np.bool_)
@@ -113,8 +109,46 @@ def values_to_ordinals(values: Any, kind: ValueType) -> tuple[Int64s, Bools]:
 
 def floats_to_ordinals(floats: Float64s) -> Int64s:
     """The ordinals of float64 numbers."""
+    ordinals = np.empty(floats.shape, np.int64)
+    mirror(floats.reshape(-1), ordinals.reshape(-1))
+    return ordinals
+
+
+@kernel
+def mirror(floats: Float64s, ordinals: Int64s) -> Any:
+    """Write the ordinals of numbers; whether one of them is NaN."""
     bits = floats.view(np.int64)
-    return np.where(bits >= 0, bits, SMALLEST - bits)
+    not_a_number = False
+    for i in range(len(bits)):
+        ordinals[i] = bits[i] if bits[i] >= 0 else SMALLEST - bits[i]
+        not_a_number |= floats[i] != floats[i]
+    return not_a_number
+
+
+@kernel
+def include_ends(
+    firsts: Int64s,
+    lasts: Int64s,
+    open_below: Bools,
+    open_above: Bools,
+    without_low: bool,
+    without_high: bool,
+    empty: Bools,
+) -> None:
+    """Move the ends that do not belong to their range inwards, and mark the ranges that are empty."""
+    for i in range(len(empty)):
+        first, last = firsts[i], lasts[i]
+        if without_low and not open_below[i]:
+            empty[i] = first == LARGEST
+            first += first < LARGEST
+        if open_above[i]:
+            last = LARGEST
+        elif without_high:
+            empty[i] |= last == SMALLEST
+            last -= last > SMALLEST
+        empty[i] |= first > last
+        firsts[i] = first
+        lasts[i] = last
 
 
 def from_ordinal(ordinal: int, kind: ValueType) -> float:

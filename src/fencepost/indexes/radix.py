@@ -21,20 +21,30 @@ def sorted_positions(keys: Int64s, order: UInt32s | None = None) -> UInt32s:
         order: positions to start from, if not 0, 1, ...: sort by the minor key first, then by the major one.
     """
     n = len(keys)
-    positions = np.arange(n, dtype=np.uint32) if order is None else order
+    positions = np.arange(n, dtype=np.uint32) if order is None else order.copy()
     if n < 2:
         return positions
-    here = np.empty(n, np.uint64)
+    here, there, swap = np.empty(n, np.uint64), np.empty(n, np.uint64), np.empty(n, np.uint32)
+    counts = np.empty((1 << _DIGIT_BITS) + 1, np.int64)
+    return swap if sort_by_digits(keys, positions, here, there, swap, counts) else positions
+
+
+@kernel
+def sort_by_digits(
+    keys: Int64s, positions: UInt32s, here: UInt64s, there: UInt64s, swap: UInt32s, counts: Int64s
+) -> Any:
+    """Sort positions by their keys, from `positions` to `swap` and back; whether the last pass went to `swap`."""
     differing = gather_unsigned(keys, positions, here)
-    there, swap = np.empty(n, np.uint64), np.empty(n, np.uint32)
-    moved = positions.copy() if order is not None else positions
+    swapped = False
     for shift in range(0, 64, _DIGIT_BITS):
-        if (int(differing) >> shift) & ((1 << _DIGIT_BITS) - 1):
-            counts = np.zeros((1 << _DIGIT_BITS) + 1, np.int64)
-            scatter(here, moved, shift, counts, there, swap)
-            here, there = there, here
-            moved, swap = swap, moved
-    return moved
+        if (differing >> u64(shift)) & u64((1 << _DIGIT_BITS) - 1):
+            counts[:] = 0
+            if swapped:
+                scatter(there, swap, shift, counts, here, positions)
+            else:
+                scatter(here, positions, shift, counts, there, swap)
+            swapped = not swapped
+    return swapped
 
 
 @kernel

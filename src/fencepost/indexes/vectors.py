@@ -17,8 +17,8 @@ from numba.extending import intrinsic
 __all__ = [
     "PADDING",
     "aligned_empty",
+    "below_64",
     "bit_count",
-    "compare_64",
     "copy_run",
     "count_above",
     "fence",
@@ -303,27 +303,25 @@ def first_above(typingctx: Any, array: Any, start: Any, stop: Any, value: Any) -
 
 
 @vector_intrinsic
-def compare_64(typingctx: Any, array: Any, start: Any, value: Any) -> Any:  # noqa: ARG001
-    """Compare 64 uint16 items from `start` on with a value: bit masks of those below it and above it."""
-    signature = types.UniTuple(types.uint64, 2)(array, types.int64, types.uint16)
+def below_64(typingctx: Any, array: Any, start: Any, value: Any) -> Any:  # noqa: ARG001
+    """Compare 64 int16 items from `start` on with a value: a bit mask of those below it, and 0 if none is equal."""
+    signature = types.UniTuple(types.uint64, 2)(array, types.int64, types.int16)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         half, word, long = ir.IntType(16), ir.IntType(32), ir.IntType(64)
         vector = ir.VectorType(half, 32)
         data = builder.gep(item_pointer(context, builder, sig.args[0], args[0]), [args[1]])
         spread = spread_lanes(builder, vector, args[2])
-        masks = []
         parts = [
             builder.load(builder.bitcast(builder.gep(data, [long(offset)]), vector.as_pointer()), align=2, typ=vector)
             for offset in (0, 32)
         ]
-        for predicate in ("<", ">"):
-            low, high = (
-                builder.zext(builder.bitcast(builder.icmp_unsigned(predicate, part, spread), word), long)
-                for part in parts
-            )
-            masks.append(builder.or_(low, builder.shl(high, long(32))))
-        return context.make_tuple(builder, sig.return_type, masks)
+        low, high = (
+            builder.zext(builder.bitcast(builder.icmp_signed("<", part, spread), word), long) for part in parts
+        )
+        below = builder.or_(low, builder.shl(high, long(32)))
+        equal = builder.or_(*(builder.icmp_signed("==", part, spread) for part in parts))
+        return context.make_tuple(builder, sig.return_type, [below, builder.zext(builder.bitcast(equal, word), long)])
 
     return signature, generate
 

@@ -38,7 +38,7 @@ FORMAT = 2
 MAGIC = "fencepost snapshot"
 HEADER, ARRAYS = "header.json", "arrays.bin"
 _ALIGNED = 64
-_DTYPES = {"|b1", "|u1", "<u2", "<u4", "<u8", "<i8", "<f8"}
+_DTYPES = {"|b1", "|u1", "<i2", "<u2", "<u4", "<u8", "<i8", "<f8"}
 
 
 def write(

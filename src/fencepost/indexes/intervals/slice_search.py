@@ -14,10 +14,19 @@ from numba.extending import overload
 from fencepost.compiled import allocating_kernel, kernel
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s, UInt64s, i64, u64
 from fencepost.indexes.idmap import spread
-from fencepost.indexes.intervals.window_kernels import ENDS_BITS, FARTHEST, LARGEST, MOST_ENDS, Part, decoded, eighth_of
+from fencepost.indexes.intervals.window_changes import gone_between, next_gone
+from fencepost.indexes.intervals.window_kernels import (
+    ENDS_BITS,
+    FARTHEST,
+    MOST_ENDS,
+    SHORT_ORIGIN,
+    Part,
+    decoded,
+    eighth_of,
+)
 from fencepost.indexes.vectors import (
+    below_64,
     bit_count,
-    compare_64,
     copy_run,
     count_above,
     fence,
@@ -33,9 +42,7 @@ __all__ = [
     "copy_runs",
     "count_runs",
     "find_runs",
-    "mark_gone",
     "stream_runs",
-    "trace",
 ]
 
 BLOCK = 64
@@ -155,9 +162,7 @@ def find_runs(
                 runs[block + i, column, 0] = 0
                 runs[block + i, column, 1] = 0
         for j in range(count):
-            edge = i64(windows[low[j], 1])
-            prefetch(short_edges, edge)
-            prefetch(short_edges, edge + 32)
+            prefetch(short_edges, i64(windows[low[j], 1]))
         for j in range(count):
             w = low[j]
             i = places[j]
@@ -168,15 +173,18 @@ def find_runs(
             undecided = both > _MOST_COMPARED
             if not undecided:
                 shift = u64(windows[w, 2] >> ENDS_BITS)
-                short = np.uint16(min((u64(value) - u64(keys[w])) >> shift, u64(FARTHEST)))
-                equal = u64(0)
-                for chunk in range(0, both, 64):
-                    below, above = compare_64(short_edges, edge + chunk, short)
-                    are_ends = low_bits(ends - chunk)
-                    valid = low_bits(both - chunk)
-                    begin += bit_count(below & are_ends)
-                    end -= bit_count(above & valid & ~are_ends)
-                    equal |= ~(below | above) & valid
+                far_from_key = min((u64(value) - u64(keys[w])) >> shift, u64(FARTHEST))
+                short = np.int16(i64(far_from_key) - SHORT_ORIGIN)
+                below, equal = below_64(short_edges, edge, short)
+                ends_below = bit_count(below & low_bits(ends))
+                edges_below = bit_count(below & low_bits(both))
+                for chunk in range(64, both, 64):
+                    below, same = below_64(short_edges, edge + chunk, short)
+                    ends_below += bit_count(below & low_bits(ends - chunk))
+                    edges_below += bit_count(below & low_bits(both - chunk))
+                    equal |= same
+                begin += ends_below
+                end -= both - ends - (edges_below - ends_below)
                 undecided = shift > 0 and equal != 0
             if undecided:
                 begin = i64(windows[w, 0]) + rank_below(edges, edge, ends, value)
@@ -230,33 +238,6 @@ def count_runs(runs: UInt32s, gone: UInt64s, counts: Int64s) -> None:
             if len(gone) > 0:
                 count -= gone_between(gone, start, start + length)
         counts[i] = count
-
-
-@kernel
-def gone_between(gone: UInt64s, start: int, end: int) -> Any:
-    """How many positions of ``[start, end)`` are gone."""
-    count = 0
-    for word in range(start >> 6, (end + 63) >> 6):
-        bits = gone[word]
-        if word == start >> 6:
-            bits &= ~u64(0) << u64(start & 63)
-        if word == end >> 6:
-            bits &= (u64(1) << u64(end & 63)) - u64(1)
-        count += bit_count(bits)
-    return count
-
-
-@kernel
-def next_gone(gone: UInt64s, start: int, stop: int) -> Any:
-    """The first position of ``[start, stop)`` that is gone, or `stop`."""
-    word = start >> 6
-    bits = gone[word] & (~u64(0) << u64(start & 63))
-    while bits == 0:
-        word += 1
-        if word << 6 >= stop:
-            return stop
-        bits = gone[word]
-    return min(stop, (word << 6) + bit_count((bits & (~bits + u64(1))) - u64(1)))
 
 
 @kernel
@@ -429,53 +410,3 @@ def copy_exactly(out: npt.NDArray[Any], at: int, source: npt.NDArray[Any], count
     copy_run(out, at, source, 0, whole)
     for j in range(whole, count):
         out[at + j] = source[j]
-
-
-@kernel
-def mark_gone(
-    part: Part,
-    ids: UInt32s,
-    slots: Int64s,
-    first_windows: UInt32s,
-    gone: UInt64s,
-) -> Any:
-    """Mark every position of these slots, each from its first window on; how many there were."""
-    windows = part.windows
-    marked = 0
-    for i in range(len(slots)):
-        window = i64(first_windows[i])
-        found = True
-        while found and window < len(windows) - 1:
-            found = False
-            for at in range(i64(windows[window, 0]), i64(windows[window + 1, 0])):
-                if ids[at] == slots[i]:
-                    gone[at >> 6] |= u64(1) << u64(at & 63)
-                    marked += 1
-                    found = True
-                    break
-            window += 1
-    return marked
-
-
-@kernel
-def trace(part: Part, ids: UInt32s, group_end: int, slot: int, window: int) -> tuple[int, int]:
-    """The first and last ordinal of a slot's interval, from its first window on."""
-    first = part.keys[window]
-    last = first
-    begin = window
-    while window < group_end:
-        base, behind = i64(part.windows[window, 0]), i64(part.windows[window + 1, 0])
-        edge, ends = i64(part.windows[window, 1]), i64(part.windows[window, 2]) & MOST_ENDS
-        starts = i64(part.windows[window + 1, 1]) - edge - ends
-        at = base
-        while at < behind and ids[at] != slot:
-            at += 1
-        if at == behind:
-            break
-        if window == begin and at >= behind - starts:
-            first = part.edges[edge + ends + at - (behind - starts)]
-        last = part.keys[window + 1] - 1 if window + 1 < group_end else LARGEST
-        if at - base < ends:
-            last = part.edges[edge + at - base]
-        window += 1
-    return first, last

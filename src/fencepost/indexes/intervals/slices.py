@@ -27,14 +27,10 @@ from fencepost.indexes.intervals.contract import (
     refusal,
     unknown,
 )
-from fencepost.indexes.intervals.slice_search import (
-    Translation,
-    find_runs,
-    mark_gone,
-    trace,
-)
+from fencepost.indexes.intervals.slice_search import Translation, find_runs
 from fencepost.indexes.intervals.slice_view import Slices, View, answer_values, count_values, located, write_runs
 from fencepost.indexes.intervals.slot_table import SlotTable, dense
+from fencepost.indexes.intervals.window_changes import mark_gone, trace
 from fencepost.indexes.intervals.window_kernels import Intervals, Part
 from fencepost.indexes.intervals.windows import (
     NOTHING_KNOWN,
@@ -43,8 +39,8 @@ from fencepost.indexes.intervals.windows import (
     check_touched,
     layers,
     part_bytes,
+    reshortened,
     sort_intervals,
-    stored_copies,
     swept,
     unpack,
 )
@@ -65,11 +61,13 @@ from fencepost.indexes.vectors import PADDING, aligned_empty
 
 __all__ = ["SliceList", "Slices"]
 
-_FORMAT = 2
+_FORMAT = 3
 _MANY_GONE = 4096
 _MOST_PARTS = 250
 _SMALL_RUN = 256
 """Intervals that take about as long to lay out as one does."""
+_LOOKUPS_PER_ROW = 8
+"""Lookups that a part more costs as much as laying one interval out again."""
 _WORTH_THREADS = 8192
 _NO_GROUPS = np.zeros(0, np.int64)
 _NONE_MISSING = np.zeros(0, np.bool_)
@@ -127,6 +125,7 @@ class SliceList(IntervalIndex):
         self._used = 0
         self._gone_entries = 0
         self._live = 0
+        self._asked = 0
 
     def _publish(self) -> None:
         """Let readers see the changes, all at once."""
@@ -196,6 +195,7 @@ class SliceList(IntervalIndex):
                 slots = self._slots.new(ids[some])
                 self._add(Intervals(slots, found.firsts[some], found.lasts[some], keys[some] if keyed else _NO_GROUPS))
         self._live += len(ids)
+        self._asked = 0
         self._balance()
         self._publish()
 
@@ -225,7 +225,7 @@ class SliceList(IntervalIndex):
                 )
             self._slots.owners[slots] = 0
             self._live -= len(slots)
-            if self._gone_entries > _MANY_GONE and 128 * self._gone_entries > self._used:
+            if self._gone_entries > _MANY_GONE and 32 * self._gone_entries > self._used:
                 self._sweep()
             self._balance()
             self._publish()
@@ -268,14 +268,17 @@ class SliceList(IntervalIndex):
         return self._slots.find(ids, (run.slots for run in self._runs))
 
     def _add(self, rows: Intervals) -> None:
-        """Build parts for these rows, merging in every smaller run of recent changes."""
+        """Build parts for these rows, merging in every smaller run of recent changes.
+
+        A run is small, too, if the lookups since the last change cost more for it than merging it does.
+        """
+        worth_merging = max(_SMALL_RUN, self._asked // _LOOKUPS_PER_ROW)
         merged = [rows]
         size = len(rows.slots)
         keyed = len(rows.groups) > 0
         for run in reversed(self._runs[1:]):
-            parts = [self._parts[number] for number in run.numbers]
-            if run.size < max(4 * size, _SMALL_RUN) and all(bool(part.meta[1]) == keyed for part in parts):
-                merged += [self._taken_apart(number) for number in run.numbers]
+            if run.size < max(4 * size, worth_merging) and self._keyed(run) is keyed:
+                merged += self._taken_apart(run)
                 size += run.size
                 self._drop(run)
         everything = _joined(merged)
@@ -283,8 +286,13 @@ class SliceList(IntervalIndex):
             everything = everything._replace(slots=self._slots.new(self._slots.ids(everything.slots)))
         self._build(everything)
 
-    def _taken_apart(self, number: int) -> Intervals:
-        return unpack(self._parts[number], self._ids, self._gone, self._slots.first_windows)
+    def _taken_apart(self, run: _Run) -> list[Intervals]:
+        """The live intervals of each part of a run."""
+        first_windows = self._slots.first_windows
+        return [unpack(self._parts[n], self._ids, self._gone, first_windows, run.slots) for n in run.numbers]
+
+    def _keyed(self, run: _Run) -> bool:
+        return bool(self._parts[run.numbers[0]].meta[1])
 
     def _drop(self, run: _Run) -> None:
         self._runs.remove(run)
@@ -297,15 +305,13 @@ class SliceList(IntervalIndex):
         """Lay rows out in as few parts as the budget allows."""
         numbers = []
         found = list(layers(sort_intervals(rows), self._copies_allowed(rows)))
-        sizes = [stored_copies(layer.rows, windows) for layer, windows in found]
-        self._make_room(sum(sizes))
-        for (layer, windows), needed in zip(found, sizes, strict=True):
-            part, first_windows = build_part(layer, windows, self.values == "float64", self._ids, self._used)
+        self._make_room(sum(copies for _, _, copies in found))
+        for layer, windows, copies in found:
             number = next(n for n in range(1, _MOST_PARTS) if n not in self._parts)
-            self._parts[number] = part
+            self._parts[number] = build_part(layer, windows, copies, self.values == "float64", self._ids, self._used)
             self._slots.owners[layer.rows.slots] = number
-            self._slots.first_windows[layer.rows.slots] = first_windows
-            self._used += needed
+            self._slots.first_windows[layer.rows.slots] = windows.starts_in
+            self._used += copies
             numbers.append(number)
         slots = range(int(rows.slots.min()), int(rows.slots.max()) + 1)
         self._runs.append(_Run(tuple(numbers), slots, len(rows.slots)))
@@ -355,8 +361,8 @@ class SliceList(IntervalIndex):
     def _rebuild(self, low: int | None = None, high: int | None = None, expected: int | None = None) -> None:
         """Build everything anew from what is live, with slots for ids between `low` and `high`."""
         sorts = []
-        for keyed in (False, True):
-            rows = [self._taken_apart(n) for n, part in self._parts.items() if bool(part.meta[1]) is keyed]
+        for runs in ([run for run in self._runs if self._keyed(run) is keyed] for keyed in (False, True)):
+            rows = [part for run in runs for part in self._taken_apart(run)]
             if sum(len(each.slots) for each in rows):
                 joined = _joined(rows)
                 sorts.append((joined, self._slots.ids(joined.slots)))
@@ -392,6 +398,7 @@ class SliceList(IntervalIndex):
         """
         view = self._view
         ordinals, missing = values_to_ordinals(values, self.values or "float64")
+        self._asked += len(ordinals)
         return self._stab(view, ordinals, missing, self._asked_groups(view, len(ordinals), groups), slots, out, threads)
 
     def stab_ordinals(
@@ -455,6 +462,7 @@ class SliceList(IntervalIndex):
         """How many intervals contain each value."""
         view = self._view
         ordinals, missing = values_to_ordinals(values, self.values or "float64")
+        self._asked += len(ordinals)
         keys = self._asked_groups(view, len(ordinals), groups)
         counts = np.empty(len(ordinals), np.int64)
         count_values(view, ordinals, missing, keys, counts)
@@ -511,10 +519,10 @@ class SliceList(IntervalIndex):
         """The index that `to_arrays` described; arrays may be memory-mapped and read-only, nothing is copied."""
         ready = {name: kernel_ready(array) for name, array in arrays.items()}
         version, is_float, budget, origin, used, live, next_slot, listed = ready["state"].tolist()
-        if version not in (1, _FORMAT):
+        if not 1 <= version <= _FORMAT:
             raise FencepostError(
                 f"arrays of format {version}",
-                f"format {_FORMAT}, or 1",
+                f"format {_FORMAT} or before",
                 "Save the index again with this version of fencepost.",
             )
         index = cls("float64" if is_float else "int64", budget)
@@ -529,7 +537,7 @@ class SliceList(IntervalIndex):
             own = {name: ready[key] for name in Part._fields if (key := f"part{number}.{name}") in ready}
             if version == 1:
                 own["touched"] = NOTHING_KNOWN
-            index._parts[number] = Part(**own)
+            index._parts[number] = Part(**own) if version == _FORMAT else reshortened(Part(**own))
         index._runs = [_Run(tuple(parts), range(key[0], key[1]), key[2]) for key, parts in numbers.items()]
         index._publish()
         return index
@@ -568,7 +576,7 @@ class SliceList(IntervalIndex):
     def contents(self) -> Contents:
         """Every interval of the index, by ascending id."""
         with self._writing:
-            parts = [(self._taken_apart(number), bool(part.meta[1])) for number, part in self._parts.items()]
+            parts = [(rows, self._keyed(run)) for run in self._runs for rows in self._taken_apart(run)]
         counts = [len(rows.slots) for rows, _ in parts]
         ids = np.concatenate([_NO_GROUPS, *(self._slots.ids(rows.slots) for rows, _ in parts)])
         order = sorted_positions(ids)
@@ -611,9 +619,10 @@ class SliceList(IntervalIndex):
         """Assert every invariant of the structure: for tests, and for anyone in doubt."""
         assert self._live == np.count_nonzero(self._slots.owners), "every live interval has an owner"
         live = 0
-        for number, part in self._parts.items():
+        parts = [held for run in self._runs for held in zip(run.numbers, self._taken_apart(run), strict=True)]
+        for number, rows in parts:
+            part = self._parts[number]
             check_part(part, self._ids)
-            rows = self._taken_apart(number)
             check_touched(part, rows)
             assert len(np.unique(rows.slots)) == len(rows.slots), "no interval is stored twice"
             assert (self._slots.owners[rows.slots] == number).all(), "the owner of a slot is the part that holds it"

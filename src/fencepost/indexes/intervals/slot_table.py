@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fencepost.indexes.arrays import Int64s, UInt8s, UInt32s
+from fencepost.compiled import kernel
+from fencepost.indexes.arrays import Int64s, UInt8s, UInt32s, u64
 from fencepost.indexes.intervals.slice_search import Translation
 
 __all__ = ["SlotTable", "dense", "extended"]
@@ -57,19 +58,18 @@ class SlotTable:
 
     def find(self, ids: Int64s, runs: Iterable[range]) -> Int64s:
         """The slot of each id that is held, or -1; listed ids ascend within each of the runs."""
-        slots = np.full(len(ids), -1, np.int64)
+        slots = np.empty(len(ids), np.int64)
         slot_ids, origin = self.translation
-        if self.listed:
-            for run in runs:
-                listed = slot_ids[run.start : run.stop]
-                at = np.minimum(np.searchsorted(listed, ids), len(listed) - 1)
-                found = (listed[at] == ids) & (self.owners[run.start + at] > 0)
-                slots[found] = run.start + at[found]
+        if not self.listed:
+            find_by_distance(ids, origin, self.owners, slots)
             return slots
-        within = (ids >= origin) & (ids < origin + len(self.owners))
-        slots[within] = ids[within] - origin
-        within[within] = self.owners[slots[within]] > 0
-        return np.where(within, slots, -1)
+        slots[:] = -1
+        for run in runs:
+            listed = slot_ids[run.start : run.stop]
+            at = np.minimum(np.searchsorted(listed, ids), len(listed) - 1)
+            found = (listed[at] == ids) & (self.owners[run.start + at] > 0)
+            slots[found] = run.start + at[found]
+        return slots
 
     def ids(self, slots: UInt32s) -> Int64s:
         """The ids of slots."""
@@ -82,6 +82,14 @@ class SlotTable:
         if self.borrowed:
             self.owners, self.first_windows = self.owners.copy(), self.first_windows.copy()
             self.borrowed = False
+
+
+@kernel
+def find_by_distance(ids: Int64s, origin: int, owners: UInt8s, slots: Int64s) -> None:
+    """The distance of each id from the origin where something is owned, else -1."""
+    for i in range(len(ids)):
+        within = ids[i] >= origin and u64(ids[i]) - u64(origin) < u64(len(owners))
+        slots[i] = ids[i] - origin if within and owners[ids[i] - origin] > 0 else -1
 
 
 def dense(low: int, high: int, count: int) -> bool:

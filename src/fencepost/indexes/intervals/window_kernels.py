@@ -1,11 +1,11 @@
-"""The arrays of windows and the kernels that fill, sweep and take them apart; `windows` says what for."""
+"""The arrays of windows and the kernels that fill them; `windows` says what for."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fencepost.compiled import kernel
-from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt8s, UInt16s, UInt32s, UInt64s, i64, u64
+from fencepost.compiled import allocating_kernel, kernel
+from fencepost.indexes.arrays import Bools, Float64s, Int16s, Int64s, UInt8s, UInt32s, i64, u64
 from fencepost.indexes.idmap import spread
 
 __all__ = [
@@ -14,37 +14,32 @@ __all__ = [
     "FEW",
     "LARGEST",
     "MOST_ENDS",
+    "SHORT_ORIGIN",
     "Cut",
     "Intervals",
     "Part",
     "SortedIntervals",
     "bucket_of",
     "bulk_of",
-    "cut_windows",
+    "cut_axis",
     "decoded",
     "eighth_of",
     "enter_groups",
-    "fill_buckets",
-    "fill_windows",
-    "length_bits",
+    "lay_out",
     "mark_short",
-    "mark_touched",
+    "measure_windows",
     "number_groups",
     "number_parted",
-    "offset_windows",
     "part_order",
-    "place_ends",
     "shorten_edges",
-    "sweep_windows",
-    "tally_lengths",
-    "tally_windows",
-    "unpack_windows",
 ]
 
 LARGEST = 2**63 - 1
 FEW = 16
 """Of several groups, those of up to so many intervals are searched by comparing; larger ones have buckets."""
 FARTHEST = 65535
+SHORT_ORIGIN = 32768
+"""What is taken from a distance of 16 bits, so that processors can compare it: they do that with signs."""
 ENDS_BITS = 26
 MOST_ENDS = (1 << ENDS_BITS) - 1
 _WORTH_IT = 8.0
@@ -66,8 +61,9 @@ class Part(NamedTuple):
     keys: Int64s
     windows: UInt32s
     edges: Int64s
-    short_edges: UInt16s
-    """Each edge's distance from its window's key, shifted right by the window's shift to fit 16 bits."""
+    short_edges: Int16s
+    """The distance from its window's key of each end, and of what precedes each start: both are below a value that has
+    passed them. Shifted right by the window's shift to fit 16 bits."""
     group_keys: Int64s
     groups_first: UInt32s
     groups_table: UInt32s
@@ -148,6 +144,25 @@ def enter_groups(keys: Int64s, table: UInt32s) -> None:
 
 
 @kernel
+def cut_axis(ordered: SortedIntervals, copies_each: float, windows: Cut) -> tuple[int, int, int]:
+    """Cut the axis of every group into windows: how many they are, slots they will store, and where to split the set.
+
+    The last is -1 where intervals lie in at most `copies_each` windows on average, or have all the same bit length.
+    Else it is the largest bit length up to which they do.
+    """
+    firsts, lasts = ordered.rows.firsts, ordered.rows.lasts
+    keys, until, starts_in, ends_in, groups_first = windows
+    count = cut_windows(ordered.by_first, ordered.group_numbers, firsts, lasts, keys, groups_first, starts_in)
+    place_ends(ordered.by_last, ordered.group_numbers, lasts, keys, groups_first, ends_in)
+    for w in range(count - 1):
+        until[w] = keys[w + 1] - 1
+    for g in range(1, len(groups_first)):
+        until[i64(groups_first[g]) - 1] = LARGEST
+    copies, split = copies_by_length(firsts, lasts, starts_in, ends_in, copies_each)
+    return count, copies, split
+
+
+@kernel
 def cut_windows(
     by_first: UInt32s,
     groups: UInt32s,
@@ -214,20 +229,29 @@ def place_ends(
         ends_in[row] = window
 
 
-@kernel
-def tally_lengths(
-    firsts: Int64s,
-    lasts: Int64s,
-    starts_in: UInt32s,
-    ends_in: UInt32s,
-    intervals: Int64s,
-    copies: Int64s,
-) -> None:
-    """Count intervals, and the windows they lie in, by the bit length of their length."""
+@allocating_kernel
+def copies_by_length(
+    firsts: Int64s, lasts: Int64s, starts_in: UInt32s, ends_in: UInt32s, copies_each: float
+) -> tuple[int, int]:
+    """How many windows intervals lie in, summed, and the bit length to split the set at, as `cut_axis` tells."""
+    intervals, copies = np.zeros(65, np.int64), np.zeros(65, np.int64)
     for row in range(len(firsts)):
         bits = length_bits(firsts[row], lasts[row])
         intervals[bits] += 1
         copies[bits] += i64(ends_in[row]) - i64(starts_in[row]) + 1
+    shortest, split, lengths, longer, stored = -1, -1, 0, 0, 0
+    for bits in range(65):
+        if intervals[bits] > 0:
+            longer += intervals[bits]
+            stored += copies[bits]
+            lengths += 1
+            if shortest < 0:
+                shortest = bits
+            if stored <= copies_each * longer:
+                split = bits
+    if stored <= copies_each * longer or lengths == 1:
+        return stored, -1
+    return stored, max(shortest, split)
 
 
 @kernel
@@ -278,6 +302,42 @@ def mark_short(firsts: Int64s, lasts: Int64s, bits: int, short: Bools) -> None:
 
 
 @kernel
+def measure_windows(
+    firsts: Int64s, lasts: Int64s, windows: Cut, base: int, window_rows: UInt32s, covers: Int64s, starts: UInt32s
+) -> tuple[int, int]:
+    """Fill `window_rows` and the place of each window's first cover; edges in all, and the most ends of a window."""
+    edges = tally_windows(firsts, lasts, windows, window_rows, covers, starts)
+    most_ends = i64(0)
+    for w in range(len(starts)):
+        most_ends = max(most_ends, i64(window_rows[w, 2]))
+    offset_windows(window_rows, covers, starts, base)
+    return edges, most_ends
+
+
+@kernel
+def lay_out(ordered: SortedIntervals, windows: Cut, covers: Int64s, ids: UInt32s, part: Part) -> Any:
+    """Fill the arrays of a part whose `windows` are measured and whose others are empty; eighths that are touched."""
+    is_float = part.meta[0] != 0
+    count = len(windows.keys)
+    fill_windows(ordered, windows, part.windows, covers, ids, part.edges)
+    shorten_edges(windows.keys, part.edges, part.windows, part.short_edges)
+    for w in range(count):
+        part.keys[w] = windows.keys[w]
+    for w in range(count, len(part.keys)):
+        part.keys[w] = LARGEST
+    begin = i64(0)
+    for group in range(len(part.scales)):
+        size = i64(part.groups_first[group + 1]) - i64(part.groups_first[group])
+        part.scales[group, 2] = begin
+        part.scales[group, 3] = size
+        begin += size + 1
+    fill_buckets(windows.keys, part.groups_first, is_float, part.scales, part.buckets)
+    if len(part.groups_table) > 0:
+        enter_groups(part.group_keys, part.groups_table)
+    return mark_touched(windows.keys, part.groups_first, part.windows, part.edges, is_float, part.scales, part.touched)
+
+
+@kernel
 def tally_windows(
     firsts: Int64s,
     lasts: Int64s,
@@ -310,8 +370,8 @@ def offset_windows(
     covers: Int64s,
     starts: UInt32s,
     base: int,
-) -> Any:
-    """Turn counts into offsets; `covers` becomes the place of each window's first cover. Slots stored in all."""
+) -> None:
+    """Turn counts into offsets; `covers` becomes the place of each window's first cover."""
     at = i64(base)
     edge = i64(0)
     covering = i64(0)
@@ -325,7 +385,6 @@ def offset_windows(
         edge += ends + i64(starts[w])
     window_rows[len(starts), 0] = at
     window_rows[len(starts), 1] = edge
-    return at - base
 
 
 @kernel
@@ -381,20 +440,23 @@ def shorten_edges(
     keys: Int64s,
     edges: Int64s,
     window_rows: UInt32s,
-    short_edges: UInt16s,
+    short_edges: Int16s,
 ) -> None:
     """Set each window's shift and the short form of its edges; no edge has the largest short form."""
-    for w in range(len(keys)):
+    for w in range(len(window_rows) - 1):
         begin, end = i64(window_rows[w, 1]), i64(window_rows[w + 1, 1])
+        ends = window_rows[w, 2] & np.uint32(MOST_ENDS)
+        starts_from = begin + i64(ends)
         farthest = u64(0)
         for e in range(begin, end):
-            farthest = max(farthest, u64(edges[e]) - u64(keys[w]))
+            farthest = max(farthest, u64(edges[e] - (e >= starts_from)) - u64(keys[w]))
         shift = u64(0)
         while (farthest >> shift) >= u64(FARTHEST):
             shift += u64(1)
-        window_rows[w, 2] |= np.uint32(shift << u64(ENDS_BITS))
+        window_rows[w, 2] = ends | np.uint32(shift << u64(ENDS_BITS))
         for e in range(begin, end):
-            short_edges[e] = (u64(edges[e]) - u64(keys[w])) >> shift
+            distance = (u64(edges[e] - (e >= starts_from)) - u64(keys[w])) >> shift
+            short_edges[e] = i64(distance) - SHORT_ORIGIN
 
 
 @kernel
@@ -499,85 +561,4 @@ def mark_eighths(touched: UInt8s, first: int, last: int) -> Any:
         bit = np.uint8(1 << (eighth & 7))
         count += touched[eighth >> 3] & bit == 0
         touched[eighth >> 3] |= bit
-    return count
-
-
-# -- sweeping -------------------------------------------------------------------------------------------
-
-
-@kernel
-def sweep_windows(
-    part: Part,
-    ids: UInt32s,
-    gone: UInt64s,
-    new_ids: UInt32s,
-    base: int,
-    windows: UInt32s,
-    edges: Int64s,
-    short_edges: UInt16s,
-) -> tuple[int, int]:
-    """Copy every window's ends, covers and starts that are not gone; slots and edges that were kept."""
-    old_windows, old_edges, old_short = part.windows, part.edges, part.short_edges
-    at = i64(base)
-    edge_at = i64(0)
-    last = len(old_windows) - 1
-    for w in range(last):
-        begin, end = i64(old_windows[w, 0]), i64(old_windows[w + 1, 0])
-        edge, ends = i64(old_windows[w, 1]), i64(old_windows[w, 2]) & MOST_ENDS
-        starts_from = end - (i64(old_windows[w + 1, 1]) - edge - ends)
-        windows[w, 0] = at
-        windows[w, 1] = edge_at
-        kept_ends = 0
-        for position in range(begin, end):
-            if (gone[position >> 6] >> u64(position & 63)) & u64(1):
-                continue
-            new_ids[at] = ids[position]
-            at += 1
-            if position - begin < ends or position >= starts_from:
-                from_edge = edge + position - begin if position - begin < ends else edge + ends + position - starts_from
-                edges[edge_at] = old_edges[from_edge]
-                short_edges[edge_at] = old_short[from_edge]
-                edge_at += 1
-                kept_ends += position - begin < ends
-        windows[w, 2] = (old_windows[w, 2] & ~np.uint32(MOST_ENDS)) | np.uint32(kept_ends)
-    windows[last, 0] = at
-    windows[last, 1] = edge_at
-    return at - base, edge_at
-
-
-# -- taking apart ---------------------------------------------------------------------------------------
-
-
-@kernel
-def unpack_windows(
-    part: Part,
-    ids: UInt32s,
-    gone: UInt64s,
-    first_windows: UInt32s,
-    slots: UInt32s,
-    firsts: Int64s,
-    lasts: Int64s,
-    groups: Int64s,
-) -> Any:
-    """Recover intervals window by window: an edge gives an exact end, a window's bounds the others."""
-    count = 0
-    for g in range(len(part.groups_first) - 1):
-        end = i64(part.groups_first[g + 1])
-        for w in range(i64(part.groups_first[g]), end):
-            base, behind = i64(part.windows[w, 0]), i64(part.windows[w + 1, 0])
-            edge, ends = i64(part.windows[w, 1]), i64(part.windows[w, 2]) & MOST_ENDS
-            starts = i64(part.windows[w + 1, 1]) - edge - ends
-            until = part.keys[w + 1] - 1 if w + 1 < end else LARGEST
-            for at in range(base, behind):
-                if len(gone) and (gone[at >> 6] >> u64(at & 63)) & u64(1):
-                    continue
-                slot = ids[at]
-                from_start = at - (behind - starts)
-                if first_windows[slot] == w:
-                    firsts[slot] = part.edges[edge + ends + from_start] if from_start >= 0 else part.keys[w]
-                    if len(groups):
-                        groups[slot] = part.group_keys[g]
-                    slots[count] = slot
-                    count += 1
-                lasts[slot] = part.edges[edge + at - base] if at - base < ends else until
     return count

@@ -21,7 +21,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from fencepost.errors import FencepostError
-from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt32s, UInt64s
+from fencepost.indexes.arrays import Bools, Int64s, UInt32s, UInt64s
+from fencepost.indexes.intervals.window_changes import sweep_windows, unpack_windows
 from fencepost.indexes.intervals.window_kernels import (
     ENDS_BITS,
     FEW,
@@ -31,24 +32,16 @@ from fencepost.indexes.intervals.window_kernels import (
     Intervals,
     Part,
     SortedIntervals,
-    cut_windows,
+    cut_axis,
     decoded,
     eighth_of,
-    enter_groups,
-    fill_buckets,
-    fill_windows,
+    lay_out,
     mark_short,
-    mark_touched,
+    measure_windows,
     number_groups,
     number_parted,
-    offset_windows,
     part_order,
-    place_ends,
     shorten_edges,
-    sweep_windows,
-    tally_lengths,
-    tally_windows,
-    unpack_windows,
 )
 from fencepost.indexes.radix import sorted_positions
 from fencepost.indexes.vectors import PADDING, aligned_empty
@@ -61,13 +54,15 @@ __all__ = [
     "cut",
     "layers",
     "part_bytes",
+    "reshortened",
     "sort_intervals",
-    "stored_copies",
     "swept",
     "unpack",
 ]
 
 
+_KEYS_COMPARED = 8
+"""Keys that a search reads at once: so many of the largest follow the last window's."""
 _MOST_TOUCHED = 0.875
 NOTHING_KNOWN = np.zeros(0, np.uint8)
 """`Part.touched` where it is not worth its reading."""
@@ -109,39 +104,38 @@ def _table_size(groups: int) -> int:
     return groups + groups // 6 + 1
 
 
-def cut(ordered: SortedIntervals) -> Cut:
-    """Cut the axis of every group into windows."""
-    rows, n = ordered.rows, len(ordered.rows.slots)
-    keys = np.empty(2 * n + 1, np.int64)
-    starts_in, ends_in = np.empty(n, np.uint32), np.empty(n, np.uint32)
-    groups_first = np.zeros(len(ordered.group_keys) + 1, np.uint32)
-    count = cut_windows(ordered.by_first, ordered.group_numbers, rows.firsts, rows.lasts, keys, groups_first, starts_in)
-    keys = keys[:count].copy()
-    place_ends(ordered.by_last, ordered.group_numbers, rows.lasts, keys, groups_first, ends_in)
-    until = np.append(keys[1:] - 1, LARGEST)
-    until[groups_first[1:].astype(np.int64) - 1] = LARGEST
-    return Cut(keys, until, starts_in, ends_in, groups_first)
+def cut(ordered: SortedIntervals, copies_each: float = np.inf) -> tuple[Cut, int, int]:
+    """Cut the axis of every group into windows; also the slots they will store, and where to split the set, or -1."""
+    n, most = len(ordered.rows.slots), 2 * len(ordered.rows.slots) + 1
+    windows = Cut(
+        keys=np.empty(most, np.int64),
+        until=np.empty(most, np.int64),
+        starts_in=np.empty(n, np.uint32),
+        ends_in=np.empty(n, np.uint32),
+        groups_first=np.zeros(len(ordered.group_keys) + 1, np.uint32),
+    )
+    count, copies, split = cut_axis(ordered, copies_each, windows)
+    return windows._replace(keys=windows.keys[:count], until=windows.until[:count]), copies, split
 
 
-def layers(ordered: SortedIntervals, copies_each: float) -> Iterator[tuple[SortedIntervals, Cut]]:
-    """Split a set by length into as few layers as keep the mean number of copies within a limit.
+def layers(ordered: SortedIntervals, copies_each: float) -> Iterator[tuple[SortedIntervals, Cut, int]]:
+    """Split a set by length into as few layers as keep the mean number of copies within a limit; the copies of each.
 
     The windows of a set follow its short intervals; long ones then lie in many. So the shortest intervals
     that are within the limit together become a layer, and the rest is cut anew. Lengths of one bit length
     differ by less than a factor of 2 and need 4 copies at most: the split ends, and holds, for any input.
     """
     while True:
-        rows, windows = ordered.rows, cut(ordered)
-        intervals, copies = copies_by_length(rows, windows)
-        within = np.cumsum(copies) <= copies_each * np.cumsum(intervals)
-        if within[-1] or np.count_nonzero(intervals) == 1:
-            yield ordered, windows
+        windows, copies, split = cut(ordered, copies_each)
+        if split < 0:
+            yield ordered, windows, copies
             return
-        bits = max(int(np.flatnonzero(intervals)[0]), int(np.flatnonzero(within & (intervals > 0)).max(initial=0)))
+        rows = ordered.rows
         short = np.empty(len(rows.slots), np.bool_)
-        mark_short(rows.firsts, rows.lasts, bits, short)
+        mark_short(rows.firsts, rows.lasts, split, short)
         layer, ordered = _parted(ordered, short)
-        yield layer, cut(layer)
+        windows, copies, _ = cut(layer)
+        yield layer, windows, copies
 
 
 def _parted(ordered: SortedIntervals, chosen: Bools) -> tuple[SortedIntervals, SortedIntervals]:
@@ -168,69 +162,37 @@ def _parted(ordered: SortedIntervals, chosen: Bools) -> tuple[SortedIntervals, S
     return parted[0], parted[1]
 
 
-def copies_by_length(rows: Intervals, windows: Cut) -> tuple[Int64s, Int64s]:
-    """For every bit length of an interval's length: how many intervals, and how many windows they lie in."""
-    intervals, copies = np.zeros(65, np.int64), np.zeros(65, np.int64)
-    tally_lengths(rows.firsts, rows.lasts, windows.starts_in, windows.ends_in, intervals, copies)
-    return intervals, copies
-
-
-def build_part(ordered: SortedIntervals, windows: Cut, is_float: bool, ids: UInt32s, base: int) -> tuple[Part, UInt32s]:
-    """Lay a set of intervals out in its windows, slots into ``ids[base:]``; also each row's first window."""
-    rows = ordered.rows
-    count = len(windows.keys)
+def build_part(ordered: SortedIntervals, windows: Cut, copies: int, is_float: bool, ids: UInt32s, base: int) -> Part:
+    """Lay a set of intervals out in its windows, slots into ``ids[base:]``."""
+    rows, count = ordered.rows, len(windows.keys)
     window_rows = np.zeros((count + 1, 3), np.uint32)
     covers = np.zeros(count + 1, np.int64)
     starts = np.zeros(count, np.uint32)
-    edge_count = tally_windows(rows.firsts, rows.lasts, windows, window_rows, covers, starts)
-    edges = aligned_empty(edge_count, np.int64)
-    stored = offset_windows(window_rows, covers, starts, base)
-    if int(window_rows[:, 2].max()) >= 1 << ENDS_BITS:
+    edges, most_ends = measure_windows(rows.firsts, rows.lasts, windows, base, window_rows, covers, starts)
+    if most_ends >= 1 << ENDS_BITS:
         raise FencepostError(
             f"more than {1 << ENDS_BITS} intervals that end in one window",
             "fewer",
             "Split the set over several indexes.",
         )
-    fill_windows(ordered, windows, window_rows, covers, ids, edges)
-    short_edges = aligned_empty(edge_count, np.uint16)
-    shorten_edges(windows.keys, edges, window_rows, short_edges)
     keyed = len(rows.groups) > 0
     large = ordered.large_groups if keyed else 1
-    scales, buckets = _bucket_tables(windows.keys, windows.groups_first, large, is_float)
-    touched = np.zeros(len(buckets), np.uint8)
-    marked = mark_touched(windows.keys, windows.groups_first, window_rows, edges, is_float, scales, touched)
-    table = np.zeros(_table_size(len(ordered.group_keys)) if keyed else 0, np.uint32)
-    if keyed:
-        enter_groups(ordered.group_keys, table)
+    buckets = int(windows.groups_first[large]) + large
     part = Part(
-        keys=np.concatenate([windows.keys, np.full(8, LARGEST)]),
+        keys=np.empty(count + _KEYS_COMPARED, np.int64),
         windows=window_rows,
-        edges=edges,
-        short_edges=short_edges,
+        edges=aligned_empty(edges, np.int64),
+        short_edges=aligned_empty(edges, np.int16),
         group_keys=ordered.group_keys,
         groups_first=windows.groups_first,
-        groups_table=table,
-        scales=scales,
-        buckets=buckets,
-        touched=touched if marked < _MOST_TOUCHED * 8 * len(touched) else NOTHING_KNOWN,
-        meta=np.array([is_float, keyed, stored]),
+        groups_table=np.zeros(_table_size(len(ordered.group_keys)) if keyed else 0, np.uint32),
+        scales=np.empty((large, 4)),
+        buckets=np.zeros(buckets, np.uint32),
+        touched=np.zeros(buckets, np.uint8),
+        meta=np.array([is_float, keyed, copies]),
     )
-    return part, windows.starts_in
-
-
-def stored_copies(rows: Intervals, windows: Cut) -> int:
-    """Slots that these windows will store."""
-    return int((windows.ends_in.astype(np.int64) - windows.starts_in + 1).sum()) if len(rows.slots) else 0
-
-
-def _bucket_tables(keys: Int64s, groups_first: UInt32s, large: int, is_float: bool) -> tuple[Float64s, UInt32s]:
-    counts = np.diff(groups_first[: large + 1].astype(np.int64))
-    scales = np.zeros((large, 4))
-    scales[:, 2] = np.cumsum(counts + 1) - (counts + 1)
-    scales[:, 3] = counts
-    buckets = np.zeros(int((counts + 1).sum()), np.uint32)
-    fill_buckets(keys, groups_first, is_float, scales, buckets)
-    return scales, buckets
+    touched = lay_out(ordered, windows, covers, ids, part)
+    return part if touched < _MOST_TOUCHED * 8 * buckets else part._replace(touched=NOTHING_KNOWN)
 
 
 def swept(part: Part, ids: UInt32s, gone: UInt64s, new_ids: UInt32s, base: int) -> Part:
@@ -245,17 +207,23 @@ def swept(part: Part, ids: UInt32s, gone: UInt64s, new_ids: UInt32s, base: int) 
     return part._replace(windows=windows, edges=edges[:kept].copy(), short_edges=short_edges[:kept].copy(), meta=meta)
 
 
-def unpack(part: Part, ids: UInt32s, gone: UInt64s, first_windows: UInt32s) -> Intervals:
-    """The intervals of a part that are not gone, in no set order; `first_windows` by slot."""
-    slot_limit = len(first_windows)
-    firsts, lasts = np.empty(slot_limit, np.int64), np.empty(slot_limit, np.int64)
+def unpack(part: Part, ids: UInt32s, gone: UInt64s, first_windows: UInt32s, within: range) -> Intervals:
+    """The intervals of a part that are not gone, in no set order; their slots lie `within` a range."""
+    firsts, lasts = np.empty(len(within), np.int64), np.empty(len(within), np.int64)
     keyed = bool(part.meta[1])
-    groups = np.empty(slot_limit if keyed else 0, np.int64)
-    most = min(int(part.meta[2]), slot_limit)
-    slots = np.empty(most, np.uint32)
-    count = unpack_windows(part, ids, gone, first_windows, slots, firsts, lasts, groups)
+    groups = np.empty(len(within) if keyed else 0, np.int64)
+    slots = np.empty(min(int(part.meta[2]), len(within)), np.uint32)
+    count = unpack_windows(part, ids, gone, first_windows, within.start, slots, firsts, lasts, groups)
     slots = slots[:count].copy()
-    return Intervals(slots, firsts[slots], lasts[slots], groups[slots] if keyed else groups)
+    places = slots - np.uint32(within.start)
+    return Intervals(slots, firsts[places], lasts[places], groups[places] if keyed else groups)
+
+
+def reshortened(part: Part) -> Part:
+    """The part with the short form of its edges made anew: arrays that were saved before had another."""
+    windows, short_edges = part.windows.copy(), aligned_empty(len(part.edges) - PADDING, np.int16)
+    shorten_edges(part.keys, part.edges, windows, short_edges)
+    return part._replace(windows=windows, short_edges=short_edges)
 
 
 def check_part(part: Part, ids: UInt32s) -> None:
