@@ -20,6 +20,7 @@ from fencepost.reproduce.catalogue import figures
 from fencepost.reproduce.command import reproduce
 from fencepost.reproduce.drawing import draw
 from fencepost.reproduce.pieces import cei_pieces, lci_pieces
+from fencepost.reproduce.timing import interleaved, telling
 
 SEARCHES = {"searches": 40, "rounds": 1}
 BY_LENGTH = {"queries": 600, "widest": 20, "lengths": (2, 8, 64), **SEARCHES}
@@ -282,3 +283,11 @@ def test_the_least_stabbing_set_of_nested_disjoint_and_touching_queries() -> Non
     lows, highs = np.array([0.0, 1.0, 2.0, 5.0, 6.0]), np.array([9.0, 2.0, 3.0, 6.0, 7.0])
     assert bands.least_stabbing(lows, highs) == 2
     assert bands.least_stabbing(lows[:0], highs[:0]) == 0
+
+
+def test_a_listener_hears_who_is_measured() -> None:
+    heard: list[str] = []
+    with telling(heard.append):
+        interleaved({"one": lambda: None, "two": lambda: None}, rounds=2)
+    interleaved({"three": lambda: None}, rounds=1)
+    assert heard == ["one, unmeasured", "two, unmeasured", "one, 1 of 2", "two, 1 of 2", "one, 2 of 2", "two, 2 of 2"]

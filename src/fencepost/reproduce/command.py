@@ -12,7 +12,7 @@ from rich.table import Table
 
 from fencepost.errors import FencepostError
 from fencepost.reproduce.figure import Figure, Outcome, Panel
-from fencepost.reproduce.timing import machine
+from fencepost.reproduce.timing import machine, telling
 
 __all__ = ["recorded", "reproduce", "run"]
 
@@ -57,14 +57,21 @@ def run(names: list[str], out: Path, full: bool) -> list[dict[str, Any]]:
             f"{out}: {problem.strerror}", "a directory to write to", "Name another one with --out."
         ) from None
     records = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("[dim]{task.fields[measured]}"),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=len(chosen))
+        task = progress.add_task("", total=len(chosen), measured="")
         for figure in chosen:
-            progress.update(task, description=figure.name)
+            progress.update(task, description=figure.name, measured="")
             parameters = dict(figure.full if full else figure.quick)
             begin, busy = time.perf_counter(), time.process_time()
-            outcome = figure.measure(**parameters)
+            with telling(lambda name: progress.update(task, measured=name)):
+                outcome = figure.measure(**parameters)
             record = recorded(figure, outcome, parameters, "full" if full else "quick")
             record["seconds"] = round(time.perf_counter() - begin, 1)
             record["cpu_seconds"] = round(time.process_time() - busy, 1)

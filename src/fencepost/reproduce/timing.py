@@ -6,10 +6,24 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
-__all__ = ["computing", "cpu_of", "interleaved", "machine", "once"]
+__all__ = ["computing", "cpu_of", "interleaved", "machine", "once", "telling"]
+
+_tell: ContextVar[Callable[[str], None]] = ContextVar("tell", default=lambda _: None)
+
+
+@contextmanager
+def telling(listener: Callable[[str], None]) -> Iterator[None]:
+    """Let someone know who is measured: a figure of the papers' own size may take half an hour."""
+    before = _tell.set(listener)
+    try:
+        yield
+    finally:
+        _tell.reset(before)
 
 
 def interleaved(
@@ -26,11 +40,14 @@ def interleaved(
     """
     measure = measure or once
     times: dict[str, list[float]] = {name: [] for name in contestants}
-    for contestant in contestants.values():
+    tell = _tell.get()
+    for name, contestant in contestants.items():
+        tell(f"{name}, unmeasured")
         contestant()
     gc.disable()
-    for _ in range(rounds):
+    for number in range(1, rounds + 1):
         for name, contestant in contestants.items():
+            tell(f"{name}, {number} of {rounds}")
             times[name].append(measure(contestant))
     gc.enable()
     return {name: statistics.median(taken) for name, taken in times.items()}
