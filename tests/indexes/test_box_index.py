@@ -7,6 +7,7 @@ import sys
 import threading
 from typing import Any
 
+import llvmlite.binding
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -363,6 +364,7 @@ def test_rounds_follow_how_many_boxes_hold_a_point(gone: int) -> None:
 
 
 PLAIN = """
+import llvmlite.binding
 import numpy as np
 from fencepost.indexes import BoxIndex
 rng = np.random.default_rng(1)
@@ -375,9 +377,14 @@ print(all(row.tolist() == np.flatnonzero(((lows <= p) & (p < lows + 0.2)).all(1)
 """
 
 
-def test_a_processor_without_wide_vectors_gives_the_same_answer() -> None:
-    plain = {**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
-    done = subprocess.run([sys.executable, "-c", PLAIN], env=plain, capture_output=True, text=True, check=False)  # noqa: S603
+@pytest.mark.parametrize("features", ["", "+avx,+avx2,+popcnt", "+avx,+avx2,+avx512f,+popcnt"])
+def test_processors_with_other_vectors_give_the_same_answer(features: str) -> None:
+    has = llvmlite.binding.get_host_cpu_features()
+    lacks = [name for name in features.replace("+", "").split(",") if name and not has.get(name)]
+    if lacks:
+        pytest.skip(f"this processor has no {', '.join(lacks)}")
+    other = {**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features}
+    done = subprocess.run([sys.executable, "-c", PLAIN], env=other, capture_output=True, text=True, check=False)  # noqa: S603
     assert done.stdout.strip() == "True", done.stderr
 
 

@@ -1,7 +1,7 @@
 """Thirty-two lanes at once: compare 16-bit keys, and gather the slots that passed.
 
-Written as LLVM vectors of 64 bytes, which every processor runs. Only `compress_32` has a faster form for AVX-512,
-chosen when the code is compiled; both store the same items. Like all of `fencepost.indexes.vectors` they may read
+Written as LLVM vectors of 64 bytes, which every processor runs. Only `compress_32` has faster forms for AVX-512 and
+AVX2, chosen when the code is compiled; all store the same items. Like all of `fencepost.indexes.vectors` they may read
 and write up to `PADDING` items beyond what was asked for.
 """
 
@@ -19,9 +19,6 @@ ALL_LANES = (1 << LANES) - 1
 
 _HALF, _WORD, _LONG = ir.IntType(16), ir.IntType(32), ir.IntType(64)
 _KEYS = ir.VectorType(_HALF, LANES)
-_SLOTS = ir.VectorType(_WORD, 16)
-_IDS = ir.VectorType(_LONG, 16)
-_CHOSEN = ir.VectorType(ir.IntType(1), 16)
 
 
 def _load_keys(builder: Any, data: Any, offset: int) -> Any:
@@ -79,30 +76,61 @@ def compress_32(typingctx: Any, target: Any, at: Any, source: Any, start: Any, m
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         to = builder.gep(item_pointer(context, builder, sig.args[0], args[0]), [args[1]])
         data = builder.gep(item_pointer(context, builder, sig.args[2], args[2]), [args[3]])
-        is_wide = "+avx512f" in context.codegen().magic_tuple()[2]
         to_ids = sig.args[0].dtype == types.int64
-        added = spread_lanes(builder, _IDS, args[5])
+        features = context.codegen().magic_tuple()[2]
+        width, pack = (
+            (16, _packed_16) if "+avx512f" in features else (8, _packed_8) if "+avx2" in features else (16, None)
+        )
+        slots, ids = ir.VectorType(_WORD, width), ir.VectorType(_LONG, width)
+        chosen_bits, chosen_lanes = ir.IntType(width), ir.VectorType(ir.IntType(1), width)
+        added = spread_lanes(builder, ids, args[5])
         count = builder.module.declare_intrinsic("llvm.ctpop", [_LONG])
-        for half in range(2):
-            chosen = builder.trunc(builder.lshr(args[4], _LONG(16 * half)), _HALF)
-            address = builder.bitcast(builder.gep(data, [_LONG(16 * half)]), _SLOTS.as_pointer())
-            loaded = builder.load(address, align=4, typ=_SLOTS)
-            lanes = builder.bitcast(chosen, _CHOSEN)
-            if is_wide:
-                kind = ir.FunctionType(_SLOTS, [_SLOTS, _SLOTS, _CHOSEN])
-                name = "llvm.x86.avx512.mask.compress.v16i32"
-                packed = builder.call(_declared(builder, kind, name), [loaded, ir.Constant(_SLOTS, None), lanes])
-                items = builder.add(builder.zext(packed, _IDS), added) if to_ids else packed
+        for first in range(0, LANES, width):
+            chosen = builder.trunc(builder.lshr(args[4], _LONG(first)), chosen_bits)
+            address = builder.bitcast(builder.gep(data, [_LONG(first)]), slots.as_pointer())
+            items = builder.load(address, align=4, typ=slots)
+            if pack is not None:
+                items = pack(builder, items, chosen)
+            if to_ids:
+                items = builder.add(builder.zext(items, ids), added)
+            if pack is not None:
                 builder.store(items, builder.bitcast(to, items.type.as_pointer()), align=items.type.element.width // 8)
             else:
-                items = builder.add(builder.zext(loaded, _IDS), added) if to_ids else loaded
-                kind = ir.FunctionType(ir.VoidType(), [items.type, to.type, _CHOSEN])
+                kind = ir.FunctionType(ir.VoidType(), [items.type, to.type, chosen_lanes])
                 name = f"llvm.masked.compressstore.v16i{items.type.element.width}"
-                builder.call(_declared(builder, kind, name), [items, to, lanes])
+                builder.call(_declared(builder, kind, name), [items, to, builder.bitcast(chosen, chosen_lanes)])
             to = builder.gep(to, [builder.call(count, [builder.zext(chosen, _LONG)])])
         return context.get_dummy_value()
 
     return signature, generate
+
+
+def _packed_16(builder: Any, items: Any, chosen: Any) -> Any:
+    """Sixteen lanes with the chosen ones in front, by AVX-512."""
+    lanes = ir.VectorType(ir.IntType(1), 16)
+    kind = ir.FunctionType(items.type, [items.type, items.type, lanes])
+    compress = _declared(builder, kind, "llvm.x86.avx512.mask.compress.v16i32")
+    return builder.call(compress, [items, ir.Constant(items.type, None), builder.bitcast(chosen, lanes)])
+
+
+def _packed_8(builder: Any, items: Any, chosen: Any) -> Any:
+    """Eight lanes with the chosen ones in front, by AVX2: a table tells for every mask which lanes they are."""
+    name = "fencepost.chosen_lanes"
+    table = builder.module.globals.get(name)
+    if table is None:
+        kind = ir.ArrayType(_LONG, 256)
+        table = ir.GlobalVariable(builder.module, kind, name)
+        table.linkage, table.global_constant = "internal", True
+        table.initializer = ir.Constant(kind, [_chosen_lanes(mask) for mask in range(256)])
+    entry = builder.load(builder.gep(table, [_LONG(0), builder.zext(chosen, _LONG)]), typ=_LONG)
+    order = builder.zext(builder.bitcast(entry, ir.VectorType(ir.IntType(8), 8)), items.type)
+    permute = _declared(builder, ir.FunctionType(items.type, [items.type, items.type]), "llvm.x86.avx2.permd")
+    return builder.call(permute, [items, order])
+
+
+def _chosen_lanes(mask: int) -> int:
+    """The numbers of the bits that are set, a byte each, lowest first."""
+    return int.from_bytes(bytes(lane for lane in range(8) if mask >> lane & 1).ljust(8, b"\0"), "little")
 
 
 def _declared(builder: Any, kind: Any, name: str) -> Any:
