@@ -19,6 +19,7 @@ __all__ = [
     "aligned_empty",
     "below_64",
     "bit_count",
+    "bit_length",
     "copy_run",
     "count_above",
     "fence",
@@ -334,6 +335,17 @@ def bit_count(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
         function = builder.module.declare_intrinsic("llvm.ctpop", [ir.IntType(64)])
         return builder.call(function, [args[0]])
+
+    return signature, generate
+
+
+@vector_intrinsic
+def bit_length(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001
+    """The number of bits up to the highest that is set, 0 if none is."""
+    signature = types.int64(types.uint64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+        return builder.sub(ir.IntType(64)(64), builder.ctlz(args[0], ir.IntType(1)(0)))
 
     return signature, generate
 

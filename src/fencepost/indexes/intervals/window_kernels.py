@@ -4,9 +4,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fencepost.compiled import allocating_kernel, kernel
+from fencepost.compiled import allocating_kernel, kernel, kernel_piece
 from fencepost.indexes.arrays import Bools, Float64s, Int16s, Int64s, UInt8s, UInt32s, i64, u64
 from fencepost.indexes.idmap import spread
+from fencepost.indexes.vectors import bit_length, prefetch
 
 __all__ = [
     "ENDS_BITS",
@@ -29,8 +30,8 @@ __all__ = [
     "mark_short",
     "measure_windows",
     "number_groups",
-    "number_parted",
     "part_order",
+    "part_rows",
     "shorten_edges",
 ]
 
@@ -42,6 +43,8 @@ SHORT_ORIGIN = 32768
 """What is taken from a distance of 16 bits, so that processors can compare it: they do that with signs."""
 ENDS_BITS = 26
 MOST_ENDS = (1 << ENDS_BITS) - 1
+_ROWS_AHEAD = 16
+"""Rows that are asked for before they are read, where they come in another order than they lie in."""
 _WORTH_IT = 8.0
 _FINITE = 8e307
 
@@ -179,6 +182,10 @@ def cut_windows(
     smallest_last = i64(LARGEST)
     for i in range(len(by_first)):
         row = by_first[i]
+        soon = by_first[min(i + _ROWS_AHEAD, len(by_first) - 1)]
+        prefetch(firsts, soon)
+        prefetch(lasts, soon)
+        prefetch(starts_in, soon)
         first = firsts[row]
         this = i64(groups[row]) if len(groups) else 0
         if this != group:
@@ -221,6 +228,9 @@ def place_ends(
     window = 0
     for i in range(len(by_last)):
         row = by_last[i]
+        soon = by_last[min(i + _ROWS_AHEAD, len(by_last) - 1)]
+        prefetch(lasts, soon)
+        prefetch(ends_in, soon)
         group = i64(groups[row]) if len(groups) else 0
         window = max(window, i64(groups_first[group]))
         behind = i64(groups_first[group + 1])
@@ -236,7 +246,7 @@ def copies_by_length(
     """How many windows intervals lie in, summed, and the bit length to split the set at, as `cut_axis` tells."""
     intervals, copies = np.zeros(65, np.int64), np.zeros(65, np.int64)
     for row in range(len(firsts)):
-        bits = length_bits(firsts[row], lasts[row])
+        bits = bit_length(u64(lasts[row]) - u64(firsts[row]))
         intervals[bits] += 1
         copies[bits] += i64(ends_in[row]) - i64(starts_in[row]) + 1
     shortest, split, lengths, longer, stored = -1, -1, 0, 0, 0
@@ -255,28 +265,29 @@ def copies_by_length(
 
 
 @kernel
-def length_bits(first: int, last: int) -> Any:
-    """The bit length of ``last - first``, which may exceed int64."""
-    length = u64(last) - u64(first)
-    bits = 0
-    while length:
-        length >>= u64(1)
-        bits += 1
-    return bits
-
-
-@kernel
-def number_parted(chosen: Bools, place: UInt32s) -> None:
-    """Each row's position among the chosen or among the others."""
-    inside = 0
-    outside = 0
+def part_rows(rows: Intervals, chosen: Bools, place: UInt32s, inside: Intervals, outside: Intervals) -> None:
+    """Split rows in two; each one's position among the chosen or among the others."""
+    a = 0
+    b = 0
     for row in range(len(chosen)):
         if chosen[row]:
-            place[row] = inside
-            inside += 1
+            move_row(rows, row, inside, a)
+            place[row] = a
+            a += 1
         else:
-            place[row] = outside
-            outside += 1
+            move_row(rows, row, outside, b)
+            place[row] = b
+            b += 1
+
+
+@kernel_piece
+def move_row(rows: Intervals, row: int, to: Intervals, place: int) -> None:
+    """Copy one interval."""
+    to.slots[place] = rows.slots[row]
+    to.firsts[place] = rows.firsts[row]
+    to.lasts[place] = rows.lasts[row]
+    if len(rows.groups) > 0:
+        to.groups[place] = rows.groups[row]
 
 
 @kernel
@@ -295,10 +306,13 @@ def part_order(order: UInt32s, chosen: Bools, place: UInt32s, inside: UInt32s, o
 
 
 @kernel
-def mark_short(firsts: Int64s, lasts: Int64s, bits: int, short: Bools) -> None:
-    """Which rows have a length of at most `bits` bits."""
+def mark_short(firsts: Int64s, lasts: Int64s, bits: int, short: Bools) -> Any:
+    """Which rows have a length of at most `bits` bits; how many they are."""
+    count = 0
     for row in range(len(firsts)):
-        short[row] = length_bits(firsts[row], lasts[row]) <= bits
+        short[row] = bit_length(u64(lasts[row]) - u64(firsts[row])) <= bits
+        count += short[row]
+    return count
 
 
 @kernel
@@ -405,6 +419,10 @@ def fill_windows(
     rank = i64(0)
     for i in range(len(by_last)):
         row = by_last[i]
+        soon = by_last[min(i + _ROWS_AHEAD, len(by_last) - 1)]
+        prefetch(ends_in, soon)
+        prefetch(lasts, soon)
+        prefetch(slots, soon)
         b = i64(ends_in[row])
         if lasts[row] == until[b]:
             continue
@@ -419,6 +437,12 @@ def fill_windows(
     edge_at = i64(0)
     for i in range(len(by_first)):
         row = by_first[i]
+        soon = by_first[min(i + _ROWS_AHEAD, len(by_first) - 1)]
+        prefetch(starts_in, soon)
+        prefetch(ends_in, soon)
+        prefetch(firsts, soon)
+        prefetch(lasts, soon)
+        prefetch(slots, soon)
         a, b = i64(starts_in[row]), i64(ends_in[row])
         starts_inside = firsts[row] != keys[a]
         if starts_inside:
@@ -450,9 +474,8 @@ def shorten_edges(
         farthest = u64(0)
         for e in range(begin, end):
             farthest = max(farthest, u64(edges[e] - (e >= starts_from)) - u64(keys[w]))
-        shift = u64(0)
-        while (farthest >> shift) >= u64(FARTHEST):
-            shift += u64(1)
+        shift = u64(max(0, bit_length(farthest) - 16))
+        shift += u64((farthest >> shift) >= u64(FARTHEST))
         window_rows[w, 2] = ends | np.uint32(shift << u64(ENDS_BITS))
         for e in range(begin, end):
             distance = (u64(edges[e] - (e >= starts_from)) - u64(keys[w])) >> shift

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fencepost.errors import FencepostError
-from fencepost.indexes.arrays import Bools, Int64s, UInt32s, UInt64s
+from fencepost.indexes.arrays import Int64s, UInt32s, UInt64s
 from fencepost.indexes.intervals.window_changes import sweep_windows, unpack_windows
 from fencepost.indexes.intervals.window_kernels import (
     ENDS_BITS,
@@ -39,8 +39,8 @@ from fencepost.indexes.intervals.window_kernels import (
     mark_short,
     measure_windows,
     number_groups,
-    number_parted,
     part_order,
+    part_rows,
     shorten_edges,
 )
 from fencepost.indexes.radix import sorted_positions
@@ -130,36 +130,32 @@ def layers(ordered: SortedIntervals, copies_each: float) -> Iterator[tuple[Sorte
         if split < 0:
             yield ordered, windows, copies
             return
-        rows = ordered.rows
-        short = np.empty(len(rows.slots), np.bool_)
-        mark_short(rows.firsts, rows.lasts, split, short)
-        layer, ordered = _parted(ordered, short)
+        layer, ordered = _parted(ordered, split)
         windows, copies, _ = cut(layer)
         yield layer, windows, copies
 
 
-def _parted(ordered: SortedIntervals, chosen: Bools) -> tuple[SortedIntervals, SortedIntervals]:
-    """The chosen rows and the others, both still in both orders."""
-    rows = ordered.rows
-    count = int(np.count_nonzero(chosen))
-    sizes = (count, len(chosen) - count)
-    place = np.empty(len(chosen), np.uint32)
-    number_parted(chosen, place)
-    orders = []
-    for order in (ordered.by_first, ordered.by_last):
-        inside, outside = (np.empty(size, np.uint32) for size in sizes)
-        part_order(order, chosen, place, inside, outside)
-        orders.append((inside, outside))
-    parted = []
-    for side, mask in enumerate((chosen, ~chosen)):
-        kept = Intervals(*(column[mask] if len(column) else column for column in rows))
-        if len(rows.groups):
-            parted.append(sort_intervals(kept))
-        else:
-            by_first, by_last = orders[0][side], orders[1][side]
-            large = int(len(kept.slots) > FEW)
-            parted.append(ordered._replace(rows=kept, large_groups=large, by_first=by_first, by_last=by_last))
-    return parted[0], parted[1]
+def _parted(ordered: SortedIntervals, bits: int) -> tuple[SortedIntervals, SortedIntervals]:
+    """The rows whose length has at most so many bits and the others, both still in both orders."""
+    rows, n = ordered.rows, len(ordered.rows.slots)
+    short, place = np.empty(n, np.bool_), np.empty(n, np.uint32)
+    count = mark_short(rows.firsts, rows.lasts, bits, short)
+    keyed = len(rows.groups) > 0
+    inside, outside = (
+        Intervals(np.empty(size, np.uint32), *(np.empty(each, np.int64) for each in (size, size, size if keyed else 0)))
+        for size in (count, n - count)
+    )
+    part_rows(rows, short, place, inside, outside)
+    if keyed:
+        return sort_intervals(inside), sort_intervals(outside)
+    orders = [[np.empty(len(kept.slots), np.uint32) for _ in range(2)] for kept in (inside, outside)]
+    part_order(ordered.by_first, short, place, orders[0][0], orders[1][0])
+    part_order(ordered.by_last, short, place, orders[0][1], orders[1][1])
+    first, second = (
+        ordered._replace(rows=kept, large_groups=int(len(kept.slots) > FEW), by_first=by_first, by_last=by_last)
+        for kept, (by_first, by_last) in zip((inside, outside), orders, strict=True)
+    )
+    return first, second
 
 
 def build_part(ordered: SortedIntervals, windows: Cut, copies: int, is_float: bool, ids: UInt32s, base: int) -> Part:
