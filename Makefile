@@ -44,7 +44,7 @@ test-system: $(VENV)/dev ## tests that need servers, such as PostgreSQL (tools/s
 soak: $(VENV)/dev ## a long run with kills, changing rules and a slow sink (SOAK="--triggers 200" for a shorter one)
 	$(BIN)/python -m tests.spark.soak $(SOAK)
 
-bench: $(VENV)/bench ## peers side by side, as ratios (BENCH="--full" for the large sizes, "--write" for docs and README)
+bench: $(VENV)/bench ## peers side by side, as ratios (BENCH="--full" for the large sizes, "--write" for docs and, quick, README)
 	$(BIN)/python -m benchmarks $(BENCH)
 
 bench-spark: $(VENV)/dev ## match on Spark against a plan that does nothing and the joins one would write instead

@@ -32,10 +32,10 @@ def test_the_page_has_every_row_and_the_readme_the_short_table(
     readme = tmp_path / "README.md"
     readme.write_text(f"before\n{page.BEGIN}| old |\n{page.END}after\n")
     monkeypatch.setattr(page, "README", readme)
-    monkeypatch.setattr(page, "PAGE", tmp_path / "benchmarks.md")
+    monkeypatch.setattr(page, "PAGES", {size: tmp_path / f"{size}.md" for size in page.PAGES})
     for _ in range(2):
         page.write([report], {"cpu": "one", "numpy": "2"}, "quick")
-        written = (tmp_path / "benchmarks.md").read_text()
+        written = (tmp_path / "quick.md").read_text()
         assert "of 2, 1 were missed" in written
         assert "cpu one, numpy 2" in written
         assert "| ratio | 3.00x | >= 30x | **missed** |" in written
@@ -43,12 +43,16 @@ def test_the_page_has_every_row_and_the_readme_the_short_table(
         short = "| measured | beside | fencepost |\n|---|---|---:|\n| which ranges hold a value? | a peer | 3x |\n"
         assert readme.read_text() == f"before\n{page.BEGIN}{short}{page.END}after\n"
         assert short in written
+    readme.unlink()
+    page.write([report], {"cpu": "one"}, "full")
+    assert short in (tmp_path / "full.md").read_text()
+    assert not readme.exists()
 
 
 def test_the_figures_of_the_readme_are_those_of_the_page() -> None:
     shown = page.README.read_text(encoding="utf-8").split(page.BEGIN)[1].split(page.END)[0]
     assert shown.startswith("| measured |")
-    assert shown in page.PAGE.read_text(encoding="utf-8")
+    assert shown in page.PAGES["quick"].read_text(encoding="utf-8")
 
 
 def test_a_peer_with_other_ids_does_not_agree() -> None:

@@ -549,3 +549,15 @@ def test_eighths_between_neighbouring_numbers_need_no_mark() -> None:
     index = SliceList()
     index.insert_many(range(8), [-36, -27, -17, -12, 14, -5, 22, -30], [None, -26, -16, -11, 15, -4, 23, -29])
     index.check()
+
+
+@pytest.mark.parametrize(("lookups", "parts"), [(0, 3), (20_000, 2)])
+def test_recent_changes_are_merged_where_lookups_would_pay_more_for_another_part(lookups: int, parts: int) -> None:
+    index = SliceList()
+    index.insert_many(np.arange(20_000), np.arange(20_000), np.arange(20_000) + 2)
+    index.insert_many(np.arange(1000) + 20_000, np.arange(1000), np.arange(1000) + 2)
+    index.count(np.arange(lookups))
+    index.insert_many(np.arange(50) + 21_000, np.arange(50), np.arange(50) + 2)
+    assert index.slices([0]).starts.shape == (1, parts)
+    assert index.count([10, 1000]).tolist() == [6, 3]
+    index.check()

@@ -54,15 +54,13 @@ def ranges(los: Any, his: Any, bounds: str, values: ValueType) -> Ranges:
         lows, highs = bound_column(los, -np.inf, "lower bound"), bound_column(his, np.inf, "upper bound")
         firsts, lasts = floats_to_ordinals(lows), floats_to_ordinals(highs)
         open_below, open_above = lows == -np.inf, highs == np.inf
+        not_a_number = np.isnan(lows[: len(highs)]) | np.isnan(highs[: len(lows)])
     else:
         firsts, open_below = _whole_column(los, SMALLEST, -np.inf, "lower bound")
         lasts, open_above = _whole_column(his, LARGEST, np.inf, "upper bound")
-        lows = highs = np.zeros(0)
-    count = min(len(firsts), len(lasts))
-    not_a_number, empty = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        not_a_number = np.zeros(min(len(firsts), len(lasts)), np.bool_)
+    empty = np.zeros(len(not_a_number), np.bool_)
     include_ends(firsts, lasts, open_below, open_above, bounds[0] == "(", bounds[1] == ")", empty)
-    if len(lows) and len(highs):
-        not_a_number = np.isnan(lows[:count]) | np.isnan(highs[:count])
     return Ranges(firsts, lasts, not_a_number, empty)
 
 

@@ -1,6 +1,6 @@
 """Our own experiments in the form of the papers' figures: churn, bytes per rule, scaling in rules and in matches."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -46,31 +46,37 @@ class Mixed(NamedTuple):
     change_microseconds: float
 
 
-def mixed(index: Any, work: IntervalWorkload, changes: int, batches: int) -> Mixed:
-    """Batches of lookups, each followed by changes: half of them remove the oldest rules, half add new ones."""
+def mixed(indexes: Mapping[str, Any], work: IntervalWorkload, changes: int, batches: int) -> dict[str, Mixed]:
+    """Batches of lookups, each after changes: half of them remove the oldest rules, half add new ones.
+
+    The structures take turns, so that noise hits all alike.
+    """
     half = changes // 2
-    index.insert_many(work.ids, work.los, work.his)
     values = work.values.astype(np.float64)
-    oldest, newest = 0, len(work.los)
-    asking, changing = [], []
+    for index in indexes.values():
+        index.insert_many(work.ids, work.los, work.his)
+        index.stab(values)
 
-    def change() -> None:
-        picked = np.arange(oldest, oldest + half) % len(work.los)
-        index.remove_many(np.arange(oldest, oldest + half))
-        index.insert_many(np.arange(newest, newest + half), work.los[picked], work.his[picked])
+    def change(index: Any, batch: int) -> None:
+        gone = np.arange(batch * half, (batch + 1) * half)
+        index.remove_many(gone)
+        index.insert_many(gone + len(work.los), work.los[gone % len(work.los)], work.his[gone % len(work.los)])
 
-    index.stab(values)
+    asking: dict[str, float] = dict.fromkeys(indexes, 0.0)
+    changing: dict[str, float] = dict.fromkeys(indexes, 0.0)
     for batch in range(batches + 1):
-        if half:
-            seconds = computing(change)
-            oldest, newest = oldest + half, newest + half
-            changing.append(seconds)
-        asking.append(computing(lambda: index.stab(values)))
-        if batch == 0:
-            asking.clear()
-            changing.clear()
-    spent = sum(asking) + sum(changing)
-    return Mixed(batches * len(values) / spent, sum(changing) / max(1, batches * 2 * half) * 1e6)
+        for name, index in indexes.items():
+            changed = computing(partial(change, index, batch)) if half else 0.0
+            asked = computing(partial(index.stab, values))
+            if batch > 0:
+                changing[name] += changed
+                asking[name] += asked
+    return {
+        name: Mixed(
+            batches * len(values) / (asking[name] + changing[name]), changing[name] / max(1, batches * 2 * half) * 1e6
+        )
+        for name in indexes
+    }
 
 
 def churn(queries: int, searches: int, changes: Sequence[int], batches: int) -> Outcome:
@@ -82,13 +88,11 @@ def churn(queries: int, searches: int, changes: Sequence[int], batches: int) -> 
         "CEI": lambda: CEI((0, span), 16),
         "IS-list": ISList,
     }
-    checks = []
-    for name, make in made.items():  # before anything is timed: a first run compiles
-        index = make()
-        mixed(index, work, changes[-1], batches)
-        wrong = len(index) - queries
-        checks.append(Check(f"{name}: rules more than were left", wrong, 0))
-    found = {name: [mixed(make(), work, count, batches) for count in (0, *changes)] for name, make in made.items()}
+    first = {name: make() for name, make in made.items()}
+    mixed(first, work, changes[-1], batches)  # before anything is timed: a first run compiles
+    checks = [Check(f"{name}: rules more than were left", len(index) - queries, 0) for name, index in first.items()]
+    runs = [mixed({name: make() for name, make in made.items()}, work, count, batches) for count in (0, *changes)]
+    found = {name: [run[name] for run in runs] for name in made}
     xs = [count / searches * 1000 for count in changes]
     kept = {
         name: [each.lookups_per_second / points[0].lookups_per_second for each in points[1:]]
