@@ -291,3 +291,9 @@ def test_a_listener_hears_who_is_measured() -> None:
         interleaved({"one": lambda: None, "two": lambda: None}, rounds=2)
     interleaved({"three": lambda: None}, rounds=1)
     assert heard == ["one, unmeasured", "two, unmeasured", "one, 1 of 2", "two, 1 of 2", "one, 2 of 2", "two, 2 of 2"]
+
+
+@pytest.mark.parametrize(("fixed", "whole"), [(0.2, 0.2), (0.3, 0.2)])
+def test_rows_cost_a_tick_where_the_clock_shows_nothing(fixed: float, whole: float) -> None:
+    assert ours_spark.beyond(fixed, whole) > 0
+    assert ours_spark.beyond(0.25, 1.0) == 0.75

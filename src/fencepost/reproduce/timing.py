@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-__all__ = ["computing", "cpu_of", "interleaved", "machine", "once", "telling"]
+__all__ = ["computing", "cpu_of", "cpu_tick", "interleaved", "machine", "once", "telling"]
 
 _tell: ContextVar[Callable[[str], None]] = ContextVar("tell", default=lambda _: None)
 
@@ -74,6 +74,11 @@ def cpu_of(contestant: Callable[[], object]) -> float:
     return _tree_seconds() - begin
 
 
+def cpu_tick() -> float:
+    """The least that `cpu_of` can tell apart, in seconds."""
+    return 1 / os.sysconf("SC_CLK_TCK")
+
+
 def _tree_seconds() -> float:
     """CPU seconds that this process and all its descendants have used so far."""
     ticks: dict[int, int] = {}
@@ -90,7 +95,7 @@ def _tree_seconds() -> float:
         process_id = open_ends.pop()
         total += ticks.get(process_id, 0)
         open_ends += children.get(process_id, [])
-    return total / os.sysconf("SC_CLK_TCK")
+    return total * cpu_tick()
 
 
 def machine() -> dict[str, str | int]:
