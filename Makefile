@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder --durations 10
 
 .DEFAULT_GOAL := help
 
@@ -24,18 +25,23 @@ $(VENV)/docs: $(VENV)/dev
 
 setup: $(VENV)/dev ## create .venv and install fencepost with its tools (the others do this themselves)
 
-check: $(VENV)/dev ## lint, format, types, direction of imports
+check: $(VENV)/dev ## lint, format, types, direction of imports, private names
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.private_names
 
 format: $(VENV)/dev ## format the code and apply safe fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: $(VENV)/dev ## tests, doctests and the code of the documentation
-	$(BIN)/pytest -n 2 --dist worksteal --durations 10 -m "not system"
+test: $(VENV)/dev ## the tests of every commit, in minutes: all that start no process of their own
+	$(PYTEST) -m "not slow and not system" --hypothesis-profile quick
+
+test-all: $(VENV)/dev ## every test: also real shells, kills, examples, the demo; then test-system
+	$(PYTEST) -m "not system"
+	@$(MAKE) --no-print-directory test-system
 
 test-system: $(VENV)/dev ## tests that need servers, such as PostgreSQL (tools/system-packages installs them)
 	-@$(BIN)/fencepost connector > /dev/null
@@ -74,4 +80,4 @@ clean: ## remove the virtual environment and everything generated
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup check format test test-system soak bench bench-spark figures figures-full docs kafka kafka-stop demo clean
+.PHONY: help setup check format test test-all test-system soak bench bench-spark figures figures-full docs kafka kafka-stop demo clean

@@ -6,7 +6,7 @@ import importlib.metadata
 from benchmarks import bands, book, borders, boxes, catalogue, rules, slices
 from benchmarks.harness import Report, console, show_missed
 from benchmarks.page import write
-from fencepost.reproduce.timing import machine
+from fencepost.lab.reproduce.timing import machine
 
 PEERS = (
     "superintervals",

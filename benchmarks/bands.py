@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.harness import Report, interleaved, once
-from fencepost import workloads
 from fencepost.indexes import SSI, BlockBands, Matches, QuadraticBands, StabbingBands
-from fencepost.indexes.bands.contract import BandIndex
-from fencepost.workloads import BandWorkload
+from fencepost.indexes.contracts.bands import BandIndex
+from fencepost.lab import workloads
+from fencepost.lab.workloads import BandWorkload
 
 __all__ = ["run"]
 

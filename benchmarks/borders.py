@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import Report, console, interleaved
-from fencepost import workloads
 from fencepost.indexes import BMQ, CEI, Borders, BoxIndex, Crossings, DiffRMQ, ISList, Matches, SliceList
 from fencepost.indexes.analysis import bmq_efficiency, diff_efficiency
-from fencepost.indexes.borders.contract import BorderIndex
-from fencepost.workloads import MoveWorkload
+from fencepost.indexes.contracts.borders import BorderIndex
+from fencepost.lab import workloads
+from fencepost.lab.workloads import MoveWorkload
 
 __all__ = ["run"]
 
@@ -27,7 +27,8 @@ def run(full: bool) -> list[Report]:
     console.print("[dim]longer and longer steps[/]")
     reports.append(strategies(ticks))
     console.print("[dim]a million rules, a million objects[/]")
-    return [*reports, large(1_000_000 if full else 300_000), two_axes(full), efficiency(full)]
+    reports += [large(1_000_000 if full else 300_000), burst(), two_axes(full), efficiency(full)]
+    return reports
 
 
 def filled(index: BorderIndex, work: MoveWorkload) -> Any:
@@ -147,6 +148,27 @@ def large(size: int) -> Report:
     report.at_most("update with the object table, per row", seconds * 1e9, 150, " ns")
     report.at_most("space per rule", index.storage().nbytes / size, 40, " bytes")
     report.at_most("space per object", index.object_bytes / size, 32, " bytes")
+    return report
+
+
+def burst() -> Report:
+    """Objects that jump in the first rows of an update and stand still in all others: how much room is asked for."""
+    rows, objects, n, domain = 100_000, 2000, 100_000, 1_000_000
+    report = Report(f"Borders, a burst: {objects:,} of {rows:,} rows jump over {n:,} rules, the others stay")
+    rng = np.random.default_rng(3)
+    los = rng.integers(0, domain - 1000, n)
+    names, jumps = np.tile(np.arange(objects), rows // objects), rng.integers(0, domain, objects)
+    index = Borders()
+    index.insert_many(np.arange(n), los, los + 1000)
+    index.update(np.arange(objects), rng.integers(0, domain, objects))
+    found = index.update(names, np.tile(jumps, rows // objects))
+    asked = [each.ids if each.ids.base is None else each.ids.base for each in found if each is not None]
+    true = sum(each.ids.nbytes for each in found if each is not None)
+    report.at_most(
+        f"bytes of the buffers / bytes of the answer ({true / 1e6:,.0f} MB)",
+        sum(each.nbytes for each in asked) / true,
+        2.1,
+    )
     return report
 
 

@@ -10,7 +10,7 @@ import shapely
 from rtree.index import Index, Property
 
 from benchmarks.contest import Pairs, Peer
-from fencepost.workloads import BoxWorkload
+from fencepost.lab.workloads import BoxWorkload
 
 __all__ = ["PEERS", "scan_of_one_attribute"]
 

@@ -9,11 +9,11 @@ from benchmarks.box_peers import PEERS, scan_of_one_attribute
 from benchmarks.contest import agree
 from benchmarks.harness import Report, console, interleaved, once
 from benchmarks.limits import copy_contestants
-from fencepost import workloads
 from fencepost.indexes import VCR, BoxIndex, Matches, RTree
-from fencepost.indexes.boxes.contract import BoxesIndex
-from fencepost.indexes.vectors import PADDING
-from fencepost.workloads import BoxWorkload
+from fencepost.indexes.contracts.boxes import BoxesIndex
+from fencepost.indexes.kernels.vectors import PADDING
+from fencepost.lab import workloads
+from fencepost.lab.workloads import BoxWorkload
 
 __all__ = ["run"]
 

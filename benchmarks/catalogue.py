@@ -8,11 +8,11 @@ import numpy as np
 
 from benchmarks.harness import Report, interleaved, once
 from benchmarks.limits import copy_contestants
-from fencepost import workloads
 from fencepost.indexes import ACEI, CEI, LCI, UI, ISList, Matches
-from fencepost.indexes.intervals.contract import IntervalIndex
-from fencepost.indexes.vectors import PADDING
-from fencepost.workloads import IntervalWorkload
+from fencepost.indexes.contracts.intervals import IntervalIndex
+from fencepost.indexes.kernels.vectors import PADDING
+from fencepost.lab import workloads
+from fencepost.lab.workloads import IntervalWorkload
 
 __all__ = ["run"]
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from fencepost.reproduce.timing import interleaved, once
+from fencepost.lab.reproduce.timing import interleaved, once
 
 __all__ = ["Report", "Row", "console", "interleaved", "once", "show_missed"]
 

@@ -7,7 +7,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from fencepost.indexes.vectors import PADDING, aligned_empty, copy_run, fence, prefetch, stream_run
+from fencepost.indexes.kernels.vectors import PADDING, aligned_empty, copy_run, fence, prefetch, stream_run
 
 __all__ = ["copy_contestants"]
 

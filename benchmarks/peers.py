@@ -11,7 +11,7 @@ from ncls import NCLS
 from superintervals import IntervalMap
 
 from benchmarks.contest import Pairs, Peer
-from fencepost.workloads import IntervalWorkload
+from fencepost.lab.workloads import IntervalWorkload
 
 __all__ = ["PEERS"]
 

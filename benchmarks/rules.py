@@ -1,13 +1,15 @@
 """Rules, snapshots and the monitor: parsing, compiling, loading, matching and watching keyed price ranges."""
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from benchmarks.harness import Report, interleaved, once
+from benchmarks.jumps import jumping
 from fencepost.language import parse
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
@@ -19,6 +21,7 @@ SYMBOLS = 10_000
 BATCH = 100_000
 CHANGES = 10_000
 SWING = 0.0043
+REPEATS = 200
 
 
 class Market(NamedTuple):
@@ -71,7 +74,7 @@ def run(full: bool) -> list[Report]:
         f"`match`: {n:,} rules with a key, {matches:.0f} match a row", "", f"{BATCH / matching / 1e6:.1f} M rows/s"
     )
     watching(given)  # a first run compiles
-    return [report, parsing(100_000 if full else 20_000), watching(given)]
+    return [report, parsing(100_000 if full else 20_000), watching(given), single_rows(), jumping()]
 
 
 def parsing(n: int) -> Report:
@@ -135,6 +138,35 @@ def watching(given: Market) -> Report:
     anew = once(lambda: rules.compile())
     report.note(f"  compile after {CHANGES // 10:,} edits of Rules", f"{anew * 1e3:,.0f} ms")
     return report
+
+
+def single_rows() -> Report:
+    """What one row costs may depend on what it finds, not on how many rules or objects there are."""
+    report = Report("One row at a time: a million rules or objects / ten thousand of them")
+    row = {"symbol": ["SYM00000"], "price": [-1.0]}  # below every range
+    few, many = (built(market(n)) for n in (10_000, 1_000_000))
+    assert len(few.match(row).ids) == len(many.match(row).ids) == 0, "nothing is found, so only the search counts"
+    taken = interleaved({"few": _repeated(few.match, row), "many": _repeated(many.match, row)})
+    report.at_most(f"match of one row ({taken['many'] / REPEATS * 1e6:,.0f} µs)", taken["many"] / taken["few"], 1.5)
+    rules = Rules.from_dicts([{"id": 1, "condition": "price > 5", "detect": "enter,exit"}])
+    updates = {}
+    for name, objects in (("few", 10_000), ("many", 1_000_000)):
+        monitor = Monitor(rules, object="id")
+        monitor.update({"id": np.arange(objects), "price": np.zeros(objects)})
+        updates[name] = _repeated(monitor.update, pa.table({"id": [7], "price": [1.0]}))
+    taken = interleaved(updates)
+    report.at_most(f"update of one row ({taken['many'] / REPEATS * 1e6:,.0f} µs)", taken["many"] / taken["few"], 1.5)
+    return report
+
+
+def _repeated(call: Callable[[Any], Any], given: Any) -> Callable[[], None]:
+    """The call, often enough to be measured."""
+
+    def repeated() -> None:
+        for _ in range(REPEATS):
+            call(given)
+
+    return repeated
 
 
 def _moved(ticks: pa.Table, number: int) -> pa.Table:

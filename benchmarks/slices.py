@@ -9,9 +9,9 @@ from benchmarks.contest import agree
 from benchmarks.harness import Report, console, interleaved, once
 from benchmarks.limits import copy_contestants
 from benchmarks.peers import PEERS
-from fencepost import workloads
 from fencepost.indexes import Matches, SliceList
-from fencepost.workloads import IntervalWorkload
+from fencepost.lab import workloads
+from fencepost.lab.workloads import IntervalWorkload
 
 __all__ = ["run"]
 

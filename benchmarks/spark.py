@@ -20,13 +20,13 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks.harness import Report, interleaved, show_missed
 from benchmarks.spark_bands import joining
-from fencepost.reproduce.spark_plans import Moving, binned, frames, one_core, ready_answer, sums, write
-from fencepost.reproduce.timing import cpu_of
+from fencepost.lab.reproduce.spark_plans import Moving, binned, frames, one_core, ready_answer, sums, write
+from fencepost.lab.reproduce.timing import cpu_of
 from fencepost.rules import Rules
 from fencepost.spark import match, watch
-from fencepost.spark.bucket_state import BucketStore
-from fencepost.spark.packing import METERS, unpack
 from fencepost.spark.watch import stepped_buckets, watched_frame
+from fencepost.spark.work.packing import METERS, unpack
+from fencepost.spark.work.store import BucketStore
 
 ROWS = 1_000_000
 SAMPLED = 2_000

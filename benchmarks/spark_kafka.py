@@ -18,13 +18,13 @@ from tools.kafka import Broker
 
 from benchmarks.harness import Report, interleaved, show_missed
 from benchmarks.spark import ROWS, keyed, session
+from fencepost.lab.reproduce.spark_plans import frames
+from fencepost.lab.reproduce.timing import cpu_of
 from fencepost.pipeline.connector import fetch_connector
-from fencepost.pipeline.file import PipelineFile, read_pipeline
-from fencepost.pipeline.operators import operate
-from fencepost.pipeline.sinks import sink_writer
-from fencepost.pipeline.sources import source_frames
-from fencepost.reproduce.spark_plans import frames
-from fencepost.reproduce.timing import cpu_of
+from fencepost.pipeline.file.document import PipelineFile, read_pipeline
+from fencepost.pipeline.runtime.operators import operate
+from fencepost.pipeline.runtime.sinks import sink_writer
+from fencepost.pipeline.runtime.sources import source_frames
 from fencepost.rules import Rules
 
 RULES = 100_000

@@ -24,10 +24,10 @@ from pyspark.sql import SparkSession
 
 from benchmarks.harness import Report, interleaved, show_missed
 from benchmarks.spark import ROWS, keyed, moving_rules
-from fencepost.reproduce.spark_plans import write
+from fencepost.lab.reproduce.spark_plans import write
 from fencepost.rules import Rules
 from fencepost.spark import match, tune, watch
-from fencepost.spark.worker import Published, held_sources
+from fencepost.spark.work.caches import Published, held_sources
 
 RULES = 1_000_000
 OBJECTS = 100_000

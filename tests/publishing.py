@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 import fencepost as fp
-from fencepost.snapshot import VersionDirectory
+from fencepost.published import VersionDirectory
 
 
 def publish_and_load(url: str, together: Any, told: Any, other_cache: str) -> None:

@@ -44,6 +44,7 @@ def package_in(package_parent: Path) -> Path:
     return indexes
 
 
+@pytest.mark.slow
 def test_processes_that_start_at_once_compile_once(tmp_path: Path) -> None:
     (package_in(tmp_path) / "helper_user.py").write_text(
         "from fencepost.compiled import kernel\n@kernel\ndef answer():\n    return 1\n"
@@ -52,6 +53,7 @@ def test_processes_that_start_at_once_compile_once(tmp_path: Path) -> None:
     assert sorted(map(said, programs)) == [["1", "0"], ["1", "1"], ["1", "1"]]
 
 
+@pytest.mark.slow
 def test_an_edit_in_another_module_invalidates_the_cache(tmp_path: Path) -> None:
     indexes = package_in(tmp_path)
     helper = indexes / "helper.py"
@@ -67,6 +69,7 @@ def test_an_edit_in_another_module_invalidates_the_cache(tmp_path: Path) -> None
     assert run_in(tmp_path) == ["2", "1"]
 
 
+@pytest.mark.slow
 def test_a_class_that_moved_does_not_trip_over_the_old_cache(tmp_path: Path) -> None:
     indexes = package_in(tmp_path)
     (indexes / "helper.py").write_text("from typing import NamedTuple\nclass Pair(NamedTuple):\n    x: int\n")

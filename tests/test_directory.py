@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from fencepost.errors import FencepostError
+from fencepost.published import VersionDirectory
 from fencepost.rules import Rules
-from fencepost.snapshot import Snapshot, VersionDirectory
+from fencepost.snapshot import Snapshot
 from tests.test_snapshot import Box, compiled, table_of
 
 RULE: list[list[Box]] = [[({"symbol": "IBM"}, {"price": (0, 9)})]]
@@ -45,6 +46,7 @@ def test_versions_count_up_and_load(tmp_path: Path) -> None:
     assert versions.load(1).match(table_of([row])).sets() == [{7}]
 
 
+@pytest.mark.slow
 def test_publishers_at_once_lose_nothing(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=publish_several, args=(tmp_path, 4)) for _ in range(3)]
@@ -57,6 +59,7 @@ def test_publishers_at_once_lose_nothing(tmp_path: Path) -> None:
     assert len(VersionDirectory(tmp_path).load()) == 12
 
 
+@pytest.mark.slow
 def test_a_killed_publisher_leaves_a_gap_and_no_half_version(tmp_path: Path) -> None:
     versions = VersionDirectory(tmp_path / "published")
     versions.publish(snapshot_of)

@@ -32,6 +32,7 @@ def says(name: str, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAYS)
 def test_an_example_says_what_it_should(name: str) -> None:
     if name == "declarative":

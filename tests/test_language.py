@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import sqlglot
-from hypothesis import given, settings
+from hypothesis import given
 from sqlglot import exp
 
 from fencepost.errors import FencepostError
@@ -24,12 +24,13 @@ from fencepost.language import (
     infer_types,
     parse,
 )
-from fencepost.language.shapes import read_shape
+from fencepost.language.parse import Templates
+from fencepost.language.shape import read_shape
 from fencepost.language.source import Source
-from fencepost.language.templates import Templates
-from fencepost.language.trees import constant_index, parse_tree
+from fencepost.language.sql import constant_index, parse_tree
 from fencepost.ordinals import BIGINT, BOOLEAN, DATE, DOUBLE, TIMESTAMP, TIMESTAMP_NTZ, AttributeType
 from tests.conditions import conditions
+from tests.effort import examples
 
 DECIMAL = AttributeType("decimal", 9, 2)
 
@@ -322,7 +323,7 @@ def with_other_words(text: str) -> str:
     return re.sub(r"'(?:[^']|'')*'|\b[idnbs]\b|\bts\b|(?<![\w.])(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", other, text)
 
 
-@settings(max_examples=600)
+@examples(600)
 @given(text=conditions())
 def test_a_known_shape_gives_what_a_new_one_gives(text: str) -> None:
     warm = Templates()
@@ -413,7 +414,7 @@ def test_no_word_of_sql_is_mistaken_for_a_column() -> None:
             assert outcome(warm, text) == outcome(Templates(), text)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(text=conditions())
 def test_sqlglot_reads_the_same_from_our_tokens_as_from_its_own(text: str) -> None:
     source = Source(text)

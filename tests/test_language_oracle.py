@@ -11,7 +11,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from numpy.typing import NDArray
 
 from fencepost.language import (
@@ -29,6 +29,7 @@ from fencepost.language import (
 )
 from fencepost.ordinals import BIGINT, DATE, DOUBLE, TIMESTAMP_NTZ, AttributeType
 from tests.conditions import TYPES, band_conditions, conditions
+from tests.effort import examples
 
 ROWS = 400
 SCHEMA: dict[str, ColumnType] = {
@@ -104,7 +105,7 @@ def rows_of_oracle(oracle: Any, text: str) -> list[int]:
     return [row for (row,) in oracle.execute(f"SELECT row FROM facts WHERE {text} ORDER BY row").fetchall()]  # noqa: S608
 
 
-@settings(max_examples=1200)
+@examples(1200)
 @given(text=conditions())
 def test_boxes_find_what_duckdb_finds(oracle: Any, text: str) -> None:
     bound = bound_or_refused(text, SCHEMA)
@@ -115,7 +116,7 @@ def test_boxes_find_what_duckdb_finds(oracle: Any, text: str) -> None:
         assert rows_inside(bound, SCHEMA) == rows_of_oracle(oracle, text)
 
 
-@settings(max_examples=600)
+@examples(600)
 @given(text=conditions())
 def test_types_inferred_from_constants_find_what_duckdb_finds(oracle: Any, text: str) -> None:
     bound = bound_or_refused(text, SCHEMA)
@@ -214,7 +215,7 @@ def band_oracle() -> Any:
     return connection
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(text=band_conditions())
 def test_bands_find_the_pairs_that_duckdb_finds(band_oracle: Any, text: str) -> None:
     where = text.replace("left.", "l.").replace("right.", "r.")

@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from fencepost.language import KEY, Band, ColumnType, Condition, ConditionError, bind, bind_band, parse
 from fencepost.ordinals import BIGINT, BOOLEAN, DATE, DOUBLE, TIMESTAMP
+from tests.effort import examples
 
 
 def refusals() -> list[tuple[str, str]]:
@@ -46,7 +47,7 @@ x y s left . right left.x right.x left.s = <> < <= > >= != ( ) , AND OR NOT IN B
 """
 
 
-@settings(max_examples=1500, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(1500, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(st.sampled_from(VOCABULARY.split()), min_size=1, max_size=9))
 def test_nonsense_is_read_or_refused_but_never_fails(caplog: pytest.LogCaptureFixture, words: list[str]) -> None:
     text = " ".join(words)

@@ -7,18 +7,19 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.errors import FencepostError
 from fencepost.rules import Rules
 from fencepost.snapshot import BruteForce, Snapshot
 from tests.conditions import TYPES, conditions
+from tests.effort import examples
 from tests.test_language_oracle import ROWS, TABLE, oracle  # noqa: F401 (a fixture)
 
 
 @given(st.lists(conditions(), min_size=1, max_size=25))
-@settings(max_examples=60)
+@examples(60)
 def test_a_rule_set_matches_what_duckdb_finds(
     oracle: Any,  # noqa: F811
     texts: list[str],

@@ -12,11 +12,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.errors import FencepostError
 from fencepost.ordinals import BIGINT, BOOLEAN, DATE, DOUBLE, TIMESTAMP, TIMESTAMP_NTZ, AttributeType
+from fencepost.ordinals.spellings import TYPES, spark_name
+from tests.effort import examples
 
 INT64 = (-(2**63), 2**63 - 1)
 SMALLEST_DENORMAL = math.ulp(0.0)
@@ -57,7 +59,7 @@ def ordinals_of(attribute: AttributeType, values: Any) -> list[int]:
 
 @EACH_TYPE
 def test_order_is_kept(attribute: AttributeType, values: st.SearchStrategy[Any]) -> None:
-    @settings(max_examples=150)
+    @examples(150)
     @given(values, values)
     def check(one: Any, other: Any) -> None:
         first, second = ordinals_of(attribute, pa.array([one, other], attribute.arrow))
@@ -68,7 +70,7 @@ def test_order_is_kept(attribute: AttributeType, values: st.SearchStrategy[Any])
 
 @EACH_TYPE
 def test_values_come_back(attribute: AttributeType, values: st.SearchStrategy[Any]) -> None:
-    @settings(max_examples=150)
+    @examples(150)
     @given(st.lists(st.none() | values))
     def check(column: list[Any]) -> None:
         array = pa.array(column, attribute.arrow)
@@ -88,7 +90,7 @@ def test_values_come_back(attribute: AttributeType, values: st.SearchStrategy[An
 def test_ranges_hold_exactly_the_values_between(attribute: AttributeType, values: st.SearchStrategy[Any]) -> None:
     bound = st.none() | values
 
-    @settings(max_examples=150)
+    @examples(150)
     @given(bound, bound, st.booleans(), st.booleans(), values)
     def check(lower: Any, upper: Any, lower_closed: bool, upper_closed: bool, value: Any) -> None:
         found = attribute.range(lower, upper, lower_closed=lower_closed, upper_closed=upper_closed)
@@ -102,7 +104,7 @@ def test_ranges_hold_exactly_the_values_between(attribute: AttributeType, values
     check()
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(DOUBLES)
 def test_neighbouring_doubles_have_neighbouring_ordinals(value: float) -> None:
     ordinal = DOUBLE.encode_one(value)
@@ -130,7 +132,7 @@ def test_inexact_bounds_are_minimal_and_maximal(attribute: AttributeType) -> Non
     def value_of(ordinal: int) -> Fraction:
         return ordinal * attribute.unit
 
-    @settings(max_examples=150)
+    @examples(150)
     @given(EXACT_NUMBERS, st.booleans())
     def check(bound: Any, closed: bool) -> None:
         exact = Fraction(bound)
@@ -151,7 +153,7 @@ def test_inexact_bounds_are_minimal_and_maximal(attribute: AttributeType) -> Non
     check()
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(EXACT_NUMBERS)
 def test_a_number_against_doubles_is_the_nearest_double(bound: Any) -> None:
     nearest = float(bound)
@@ -452,3 +454,18 @@ def test_decimals_beyond_int64(name: str) -> None:
         f"got {name}; expected decimal(p,s) with 1 <= p <= 18 and 0 <= s <= p. "
         "Cast the column to a narrower decimal where its values fit, or to double."
     )
+
+
+def test_every_spelling_is_of_one_type() -> None:
+    spelled = [name for type_, each in TYPES.items() for name in (type_, *each.others)]
+    assert len(spelled) == len(set(spelled))
+    for name, each in TYPES.items():
+        assert {spark_name(other) for other in (name, *each.others, str(each.arrow))} == {name}
+        if each.kind not in (None, "key"):
+            assert AttributeType.parse(name).kind == AttributeType.parse(each.arrow).kind == each.kind
+    assert [spark_name(text) for text in ("Decimal ( 9 )", "varchar(3)", "timestamp[ns, tz=UTC]", "money")] == [
+        "decimal(9,0)",
+        "string",
+        "timestamp",
+        None,
+    ]

@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 
 import fencepost as fp
+from fencepost._files import local_copies as copies
+from fencepost._files import storage as places
 from fencepost.errors import FencepostError
-from fencepost.snapshot import Snapshot, VersionDirectory, copies, places
+from fencepost.published import VersionDirectory
+from fencepost.snapshot import Snapshot
 from tests.publishing import publish_and_load
 from tests.s3 import UNCONDITIONAL
 from tests.test_directory import snapshot_of
@@ -71,6 +74,7 @@ def test_a_directory_at_a_url_is_one(bucket: str, cache: Path) -> None:
     assert versions.publish(snapshot_of) == 5, "numbers are never used again, nor is one that was refused"
 
 
+@pytest.mark.slow
 def test_publishers_at_once_have_a_number_each_and_readers_one_copy(bucket: str, tmp_path: Path) -> None:
     url, context = f"{bucket}/many", multiprocessing.get_context("spawn")
     together, told = context.Barrier(3), context.Queue()
@@ -129,6 +133,7 @@ def test_layers_and_parts_are_shared_and_copied_once(bucket: str, cache: Path) -
     assert places.names(versions.path / "parts" / "00", "*") == ["00000001", "00000003"]
 
 
+@pytest.mark.slow
 def test_a_book_is_published_incrementally(bucket: str, tmp_path: Path) -> None:
     url = f"{bucket}/book"
     with fp.RuleBook(f"sqlite:///{tmp_path}/rules.db") as book:
@@ -205,6 +210,7 @@ def test_a_store_without_conditions_is_refused(bucket: str) -> None:
         rules_of(1).publish(f"{bucket}/{UNCONDITIONAL}/rules")
 
 
+@pytest.mark.slow
 def test_a_missing_package_is_named_and_paths_need_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = "import sys, fencepost as fp; r = fp.Rules(); r.add(1, 'x > 1'); r.publish(sys.argv[1]); \
         assert not {'fsspec', 'upath'} & set(sys.modules)"

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fencepost as fp
 from fencepost.errors import FencepostError
-from fencepost.snapshot import ShardPlan, VersionDirectory, parts_of, plan_shards, routing, rule_masks
-from fencepost.snapshot.shards import MOST_SHARDS, Lane
+from fencepost.published import ShardPlan, VersionDirectory, parts_of, plan_shards, routing, rule_masks
+from fencepost.published.shards.plan import MOST_SHARDS, Lane
+from tests.effort import examples
 from tests.test_snapshot import KEYS, STRINGS, TYPES, Box, boxes, compiled, rows, table_of
 
 UNBOUNDED = TYPES["price"].limits
@@ -59,7 +60,7 @@ def cells_of(plan: ShardPlan, table: Any) -> Any:
     return route.cells(lanes, ordinals, known)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150, deadline=None)
 @given(plan=plans(), rules=shapes, drawn=st.lists(rows, min_size=1, max_size=12), learnt=st.integers(0, 6))
 def test_a_row_finds_in_its_part_what_it_finds_in_the_whole(
     plan: ShardPlan, rules: list[list[Box]], drawn: list[dict[str, Any]], learnt: int
@@ -84,7 +85,7 @@ def test_a_row_finds_in_its_part_what_it_finds_in_the_whole(
         assert np.concatenate([rule_masks(plan, layer) for layer in part.layers]).tolist() == masks[chosen].tolist()
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100, deadline=None)
 @given(plan=plans(), rules=shapes, drawn=st.lists(st.tuples(rows, rows), min_size=1, max_size=8))
 def test_a_move_visits_every_part_with_a_rule_on_its_way(
     plan: ShardPlan, rules: list[list[Box]], drawn: list[tuple[dict[str, Any], dict[str, Any]]]

@@ -11,12 +11,14 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.errors import FencepostError
 from fencepost.ordinals import BIGINT, DATE, DOUBLE, AttributeType
+from fencepost.rules import Rules
 from fencepost.snapshot import NEVER, BoxSet, CompiledColumns, RuleColumns, Snapshot, Table, detect_flags, structures
+from tests.effort import examples
 
 TYPES: dict[str, AttributeType] = {"price": DOUBLE, "volume": BIGINT, "day": DATE}
 KEYS = ["symbol", "venue"]
@@ -108,7 +110,7 @@ def choice(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.mark.usefixtures("choice")
 @given(st.lists(st.lists(boxes, min_size=1, max_size=3), max_size=25), st.lists(rows, max_size=20))
-@settings(max_examples=60)
+@examples(60)
 def test_match_is_a_naive_evaluation_of_the_boxes(boxes_by_rule: list[list[Box]], drawn: list[dict[str, Any]]) -> None:
     snapshot = compiled(boxes_by_rule)
     answer = snapshot.match(table_of(drawn))
@@ -135,7 +137,7 @@ changes = st.lists(
 
 @pytest.mark.usefixtures("choice")
 @given(st.lists(st.lists(boxes, min_size=1, max_size=3), max_size=30), changes, st.lists(rows, max_size=12))
-@settings(max_examples=60)
+@examples(60)
 def test_layers_give_the_answers_of_the_rules_they_stand_for(
     start: list[list[Box]], later: list[tuple[dict[int, list[Box]], bool]], drawn: list[dict[str, Any]]
 ) -> None:
@@ -287,6 +289,28 @@ def test_what_cannot_be_matched_is_refused_by_name() -> None:
         snapshot.match([1, 2])
     with pytest.raises(FencepostError, match=r"got columns of different lengths \(a 1, b 2\)"):
         Table({"a": [1], "b": [1, 2]})
+
+
+def test_nobody_looks_for_a_rule_to_name_while_all_columns_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = Rules()
+    rules.add(1, "symbol = 'IBM' AND price < 5")
+    rules.add(2, "volume > 3")
+    snapshot = rules.compile()
+    asked: list[str] = []
+
+    def user_of(self: Snapshot, column: str) -> int | None:
+        asked.append(column)
+        return find(self, column)
+
+    find = Snapshot.user_of
+    monkeypatch.setattr(Snapshot, "user_of", user_of)
+    table = {"symbol": ["IBM"], "price": [1.0], "volume": [9.0]}
+    assert snapshot.match(table).sets() == [{1, 2}]
+    assert asked == []
+    del table["volume"]
+    with pytest.raises(FencepostError, match=r"without the column volume; expected .* since rule 2 needs it"):
+        snapshot.match(table)
+    assert asked == ["volume"]
 
 
 def test_explain_names_the_structure_and_the_reason() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fencepost.errors import FencepostError
 from fencepost.pipeline.connector import fetch_connector, jar_cache, run_maven
-from fencepost.pipeline.requirements import java_command
+from fencepost.pipeline.runtime.requirements import java_command
 
 __all__ = ["Broker", "broker_jars"]
 

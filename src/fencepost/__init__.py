@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from fencepost.lazily import lazily
+from fencepost._lazy import lazily
+from fencepost._moved import follow_moves
 
 if TYPE_CHECKING:
     from fencepost.book import RuleBook
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from fencepost.snapshot import Snapshot
 
 __all__ = ["FencepostError", "Monitor", "Rule", "RuleBook", "RuleFaultsError", "Rules", "Snapshot"]
+
+follow_moves()
 
 __getattr__ = lazily(
     __name__,

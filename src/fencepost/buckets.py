@@ -2,17 +2,10 @@
 
 from fencepost.errors import FencepostError
 
-__all__ = ["checked_buckets"]
-
 _MOST = 65_536
 
 
 def checked_buckets(buckets: object) -> None:
-    """Refuse a number of buckets that cannot be.
-
-    Args:
-        buckets: what was asked for.
-
-    """
+    """Refuse a number of buckets that cannot be."""
     if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= _MOST:
         raise FencepostError(f"buckets={buckets!r}", f"1 to {_MOST}", "Eight for every core do well.")

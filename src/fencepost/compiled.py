@@ -25,8 +25,6 @@ from numba.core.caching import (
     ZipCacheLocator,
 )
 
-__all__ = ["allocating_kernel", "kernel", "kernel_piece", "source_digest"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = files("fencepost")

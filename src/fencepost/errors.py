@@ -1,7 +1,5 @@
 """What fencepost raises when it refuses something."""
 
-__all__ = ["FencepostError"]
-
 
 class FencepostError(Exception):
     """A refusal that a person can act on: what was got, what was expected, what to do next.
@@ -15,7 +13,6 @@ class FencepostError(Exception):
     Traceback (most recent call last):
     ...
     fencepost.errors.FencepostError: got interval 7 with lo=5, hi=5; expected lo < hi. Remove it or widen it.
-
     """
 
     def __init__(self, got: str, expected: str, remedy: str) -> None:

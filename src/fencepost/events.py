@@ -39,25 +39,9 @@ import pyarrow.compute as pc
 
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
-from fencepost.indexes.blake2b import blake2b_rows
+from fencepost.indexes.kernels.blake2b import blake2b_rows
 from fencepost.ordinals import AttributeType, Kind
 from fencepost.snapshot.columns import DETECTS
-
-__all__ = [
-    "ABSENT",
-    "REASONS",
-    "Facts",
-    "Identities",
-    "Identity",
-    "Moved",
-    "event_id",
-    "event_ids",
-    "event_schema",
-    "event_table",
-    "identify",
-    "identify_one",
-    "time_tag",
-]
 
 REASONS = (None, "initial", "removed", "paused", "expired", "edited", "timeout")
 """Why an event happened where the object did not move; the position is the code in the record."""

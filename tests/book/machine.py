@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import fencepost as fp
-from fencepost.snapshot import VersionDirectory
+from fencepost.published import VersionDirectory
 from tests.book.model import CONDITIONS, EXPIRIES, LABELS, ROWS, SCHEMA, Model
 
 IDS = st.sampled_from([1, 2, 3, -(2**63), 2**63 - 1])

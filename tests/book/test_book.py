@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 import fencepost as fp
-from fencepost.snapshot import VersionDirectory
+from fencepost.published import VersionDirectory
 from fencepost.snapshot.store import read_header
 from tests import postgres
 from tests.book.machine import BookMachine
 from tests.book.model import LABELS
+from tests.effort import examples
 
 BACKENDS = ["sqlite", pytest.param("postgres", marks=pytest.mark.system)]
 
@@ -45,7 +45,7 @@ def test_any_changes_in_sqlite() -> None:
         def url(self, home: Path) -> str:
             return f"sqlite:///{home}/rules.db"
 
-    run_state_machine_as_test(Machine, settings=settings(max_examples=25, stateful_step_count=25))
+    run_state_machine_as_test(Machine, settings=examples(25, stateful_step_count=25))
 
 
 @pytest.mark.system
@@ -54,7 +54,7 @@ def test_any_changes_in_postgres(postgres_url: str) -> None:
         def url(self, home: Path) -> str:  # noqa: ARG002 (as in BookMachine)
             return postgres.emptied(postgres_url)
 
-    run_state_machine_as_test(Machine, settings=settings(max_examples=8, stateful_step_count=20))
+    run_state_machine_as_test(Machine, settings=examples(8, stateful_step_count=20))
 
 
 def test_texts_are_never_sql(book: fp.RuleBook, tmp_path: Path) -> None:
@@ -153,6 +153,7 @@ def program(text: str, *arguments: object) -> "subprocess.Popen[str]":
     )
 
 
+@pytest.mark.slow
 def test_writers_at_once_lose_nothing(url: str, book: fp.RuleBook) -> None:
     book.add(0, "price > 0")
     writers = [program(WRITER, url, name, 12) for name in (1, 2, 3)]
@@ -167,6 +168,7 @@ def test_writers_at_once_lose_nothing(url: str, book: fp.RuleBook) -> None:
     assert versions == list(range(1, 38))
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_what_it_was_told_is_stored(url: str, book: fp.RuleBook) -> None:
     book.add(0, "price > 0")
     with program(WRITER, url, 1, 100_000) as writer:
@@ -191,6 +193,7 @@ with fp.RuleBook(sys.argv[1]) as book:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_import_leaves_nothing(url: str, book: fp.RuleBook, tmp_path: Path) -> None:
     file = tmp_path / "rules.jsonl"
     file.write_text("".join(f'{{"id": {id}, "condition": "price > {id}"}}\n' for id in range(25_000)))

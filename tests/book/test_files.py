@@ -193,6 +193,7 @@ with fp.RuleBook(sys.argv[1]) as book:
 """
 
 
+@pytest.mark.slow
 def test_a_read_only_book_is_read_and_published_but_not_written(book: fp.RuleBook, tmp_path: Path) -> None:
     book.add(1, "price > 4")
     book.close()

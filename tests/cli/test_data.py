@@ -11,10 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import fencepost as fp
-from fencepost.cli.backtest import backtest
-from fencepost.cli.match import match
+from fencepost.cli.commands.backtest import backtest
+from fencepost.cli.commands.match import match
 from fencepost.errors import FencepostError
 from tests.cli.shell import Shell
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

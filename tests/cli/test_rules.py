@@ -5,10 +5,14 @@ import re
 import sqlite3
 from pathlib import Path
 
+import pytest
+
 import fencepost.indexes
-from fencepost.cli.catalogue import CATALOGUE
-from fencepost.snapshot import VersionDirectory
+from fencepost.cli.commands.catalogue import CATALOGUE
+from fencepost.published import VersionDirectory
 from tests.cli.shell import Shell
+
+pytestmark = pytest.mark.slow
 
 
 def test_rules_from_the_first_to_the_last(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 
 import fencepost as fp
 from fencepost.pipeline import check
-from fencepost.pipeline.changes import Applied, ChangeFollower, Message
+from fencepost.pipeline.runtime.changes import Applied, ChangeFollower, Message
 from tests.cli.shell import Shell
 from tests.docs.blocks import Block
 
-__all__ = ["RUNNERS", "Reader"]
+__all__ = ["RUNNERS", "Reader", "run_shell"]
 
 
 @dataclass

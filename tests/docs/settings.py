@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 import fencepost as fp
 from fencepost import spark as operators
-from fencepost.snapshot import VersionDirectory
+from fencepost.published import VersionDirectory
 from tests.docs.blocks import blocks_of
 from tests.docs.running import Reader
 

@@ -11,11 +11,11 @@ import typer
 
 from fencepost.cli.app import app
 from tests.docs.blocks import PAGES, ROOT, Block, blocks_of, inline_codes
-from tests.docs.running import RUNNERS, Reader
+from tests.docs.running import RUNNERS, Reader, run_shell
 from tests.docs.settings import SETTINGS
 
 NOT_RUN = {
-    ("README.md", "make demo "): "tests/spark/test_demo.py runs the demo, and make test runs this",
+    ("README.md", "make demo "): "tests/spark/test_demo.py runs the demo, and make test-all runs this",
     ("docs/how-it-works.md", "window "): "a picture",
 }
 """Blocks by page and beginning that nothing runs, with the reason."""
@@ -26,17 +26,27 @@ def reason_not_to_run(page: str, text: str) -> str | None:
     return next((why for (place, start), why in NOT_RUN.items() if place == page and text.startswith(start)), None)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)])
+def run_of(page: str) -> list[Block]:
+    """The blocks of a page that are run."""
+    return [block for block in blocks_of(page) if reason_not_to_run(page, block.text) is None]
+
+
+def as_parameter(page: str) -> Any:
+    """A page may ask for the Spark session; one with commands starts interpreters."""
+    slow = [pytest.mark.slow] if any(RUNNERS.get(block.language) is run_shell for block in run_of(page)) else []
+    return pytest.param(page, marks=[pytest.mark.xdist_group("spark"), *slow])
+
+
+@pytest.mark.parametrize("page", [as_parameter(page) for page in PAGES if run_of(page)])
 def test_the_blocks_of_a_page_run_in_their_order(
     page: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     reader = Reader(tmp_path, lambda: request.getfixturevalue("spark"))
     with SETTINGS[page](reader) if page in SETTINGS else nullcontext():
-        for block in blocks_of(page):
-            if reason_not_to_run(page, block.text) is None:
-                assert block.language in RUNNERS, f"{block}: nothing runs it; write it in {', '.join(RUNNERS)}"
-                RUNNERS[block.language](reader, block)
+        for block in run_of(page):
+            assert block.language in RUNNERS, f"{block}: nothing runs it; write it in {', '.join(RUNNERS)}"
+            RUNNERS[block.language](reader, block)
 
 
 @pytest.mark.parametrize(
@@ -44,8 +54,8 @@ def test_the_blocks_of_a_page_run_in_their_order(
     [
         ("python", ">>> 1 + 1\n3\n"),
         ("python", "assert 1 + 1 == 3\n"),
-        ("sh", "false\ntrue\n"),
-        ("sh", "fencepost rules lst\n"),
+        pytest.param("sh", "false\ntrue\n", marks=pytest.mark.slow),
+        pytest.param("sh", "fencepost rules lst\n", marks=pytest.mark.slow),
         ("toml", "[source]\nformat = 'yaml'\n"),
         ("json", '{"op": "insert", "id": 7, "condition": "price >"}\n'),
     ],

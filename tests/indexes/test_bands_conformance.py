@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import fencepost.indexes
 from fencepost.errors import FencepostError
 from fencepost.indexes import SSI, Matches
-from fencepost.indexes.bands.contract import BandIndex, PairLists
+from fencepost.indexes.contracts.bands import BandIndex, PairLists
+from fencepost.indexes.ssi.replay import CAME, WENT
+from tests.effort import examples
 from tests.indexes.band_oracle import BandOracle
 
 CATALOGUE = [
@@ -194,15 +196,15 @@ class Churn(RuleBasedStateMachine):
 @pytest.mark.parametrize("subject", subjects())
 def test_churn_answers_like_the_oracle(subject: Subject) -> None:
     machine = type("ChurnOf", (Churn,), {"subject": subject})
-    machine.TestCase.settings = settings(  # type: ignore[attr-defined]
-        max_examples=15, stateful_step_count=20, suppress_health_check=list(HealthCheck), deadline=None
+    machine.TestCase.settings = examples(  # type: ignore[attr-defined]
+        15, stateful_step_count=20, suppress_health_check=list(HealthCheck), deadline=None
     )
     machine.TestCase().runTest()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("subject", subjects())
 @given(data=st.data())
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(10, deadline=None, suppress_health_check=list(HealthCheck))
 def test_bulk_inserts_answer_like_the_oracle(subject: Subject, data: st.DataObject) -> None:
     index, oracle = made(subject), BandOracle()
     for side in SIDES:
@@ -275,10 +277,12 @@ QUERY_FAULTS = [
     (([1, 2], [0, math.inf], [3, math.inf]), "got query 2 with a=inf, b=inf; expected bounds that"),
     (([1, 2, 1], [0, 1, 2], [3, 4, 5]), "got query 1 twice in one call; expected each id once"),
     (([1, 99], [0, 1], [3, 4]), "got query 99, which is in the index already; expected a new id"),
-    (([1, 2], [0], [3, 4]), "got 2 ids and 1 lows; expected columns of the same length"),
+    (([1, 2], [0], [3, 4]), "got 2 ids and 1 lows, none for id 2; expected columns of the same length"),
     (([1, "x"], [0, 1], [3, 4]), "got id 'x' .str.; expected a whole number that fits int64"),
     (([1, 2], [0, 0], [3, 4], "<>"), "got bounds '<>'; expected"),
     (([1, 2], [0, 4], [3, 4], "[)"), "got query 2 with a=4, b=4; expected a < b"),
+    (([1, 2, 3], [0, "x", 0], [3, 4, 5]), "got query 2 with lower bound 'x' .str."),
+    (([1, 2, 3], [0, 0, 0], [3, "x", 5]), "got query 2 with upper bound 'x' .str."),
 ]
 
 ROW_FAULTS = [
@@ -287,8 +291,9 @@ ROW_FAULTS = [
     (("left", [1, 2], [0, None]), "got left row 2 with value None; expected a finite number"),
     (("left", [1, 2, 1], [0, 1, 2]), "got left row 1 twice in one call; expected each id once"),
     (("left", [1, 7], [0, 1]), "got left row 7, which is in the index already; expected a new id"),
-    (("left", [1, 2], [0]), "got 2 ids and 1 values; expected columns of the same length"),
+    (("left", [1, 2], [0]), "got 2 ids and 1 values, none for id 2; expected columns of the same length"),
     (("left", [1, 2.5], [0, 1]), "got id 2.5 .float.; expected a whole number"),
+    (("right", [1, 2, 3], [0, "x", 1]), "got right row 2 with value 'x' .str."),
 ]
 
 
@@ -327,6 +332,77 @@ def test_faulty_rows_are_refused_whole(subject: Subject, call: Any, message: str
 
 
 @pytest.mark.parametrize("subject", subjects())
+def test_a_refusal_names_the_entry_among_many(subject: Subject) -> None:
+    index = furnished(subject)
+    ids = 1000 + 3 * np.arange(5_000)
+    for row in (2, 2_500):
+        lows, values = [0] * len(ids), [3] * len(ids)
+        lows[row], values[row] = math.nan, math.nan  # type: ignore[call-overload]
+        with pytest.raises(FencepostError, match=f"got query {ids[row]} with a=nan, b=5"):
+            index.insert_queries(ids, lows, [5] * len(ids))
+        with pytest.raises(FencepostError, match=f"got left row {ids[row]} with value nan"):
+            index.insert_many("left", ids, values)
+        lows[row] = 9
+        with pytest.raises(FencepostError, match=f"got query {ids[row]} with a=9, b=5; expected a <= b"):
+            index.insert_queries(ids, lows, [5] * len(ids))
+        with pytest.raises(FencepostError, match=f"got query {ids[row]} with a=9, b=5"):
+            index.insert_query(int(ids[row]), 9, 5)
+        given = ids.copy()
+        given[row] = 99
+        with pytest.raises(FencepostError, match="got query 99, which is in the index already"):
+            index.insert_queries(given, [0] * len(ids), [5] * len(ids))
+        given[row] = 7
+        with pytest.raises(FencepostError, match="got left row 7, which is in the index already"):
+            index.insert_many("left", given, [3] * len(ids))
+    assert_unchanged(index)
+
+
+def test_a_refusal_of_a_group_names_the_entry() -> None:
+    index = SSI()
+    with pytest.raises(FencepostError, match="got query 12 with group 'x' "):
+        index.insert_queries([11, 12], [0, 0], [1, 1], groups=[1, "x"])
+    with pytest.raises(FencepostError, match="got right row 12 with group 'x' "):
+        index.insert_many("right", [11, 12], [0, 0], groups=[1, "x"])
+    with pytest.raises(FencepostError, match="got left row 12 with group 'x'"):
+        index.insert("left", 12, 0.5, group="x")  # type: ignore[arg-type]
+    assert len(index) == index.rows("left") == index.rows("right") == 0
+
+
+def test_one_value_with_many_pairs_does_not_size_the_answers_about_many() -> None:
+    index = SSI()
+    index.insert_queries(np.arange(300), np.zeros(300), np.ones(300))
+    index.insert_many("left", np.arange(300), np.zeros(300))
+    assert len(index.pairs("right", -0.5).rows) == 300 * 300
+    assert len(index.affected("right", -0.5)) == 300
+    values = np.full(20_000, 50.0)
+    for answer in (index.pairs_many("right", values).rows, index.affected_many("right", values).ids):
+        assert answer.base is not None
+        assert answer.base.nbytes < 8 * 21 * len(values)
+
+
+def test_rows_are_cleared_after_a_replay_that_ran_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = SSI()
+    index.insert_queries([1, 2], [0.0, 0.0], [1.0, 1.0], groups=[5, None])
+    index.insert_many("left", [1, 2, 3], [0.0, 1.0, 2.0], [5, 6, 7])
+
+    def short(*_: Any) -> int:
+        raise MemoryError
+
+    steps = (np.array([0, 0, 1]), [1, 9, 9], np.array([WENT, CAME, CAME], np.uint8), [0.0, 4.0, 4.0], [5, 8, 9])
+    with monkeypatch.context() as patched:
+        patched.setattr("fencepost.indexes.ssi.index.take_steps", short)
+        with pytest.raises(MemoryError):
+            index.replay(*steps)
+    index.clear_rows()
+    index.check()
+    index.insert_many("left", [1, 2, 3], [0.0, 1.0, 2.0], [5, 6, 7])
+    index.check()
+    index.replay(*steps)
+    index.check()
+    assert [index.has_row("left", row) for row in (1, 2, 3, 9)] == [False, True, True, True]
+
+
+@pytest.mark.parametrize("subject", subjects())
 def test_the_unknown_is_refused_whole(subject: Subject) -> None:
     index = furnished(subject)
     refused: list[tuple[Any, str]] = [
@@ -353,9 +429,11 @@ def test_the_unknown_is_refused_whole(subject: Subject) -> None:
 def test_unknown_types_of_values_are_refused(entry: Any) -> None:
     with pytest.raises(FencepostError, match="got values='text'; expected 'int64' or 'float64'"):
         entry(values="text")
-    with pytest.raises(FencepostError, match=r"got value 1\.5 .float. in an index of int64"):
+    with pytest.raises(FencepostError, match=r"got left row 1 with value 1\.5 .float. in an index of int64"):
         entry(values="int64").insert("left", 1, 1.5)
-    with pytest.raises(FencepostError, match=f"got value {2**53 + 1} .int.; expected a number that float64"):
+    with pytest.raises(
+        FencepostError, match=f"got left row 1 with value {2**53 + 1} .int.; expected a number that float64"
+    ):
         entry().insert("left", 1, 2**53 + 1)
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fencepost import workloads
 from fencepost.errors import FencepostError
 from fencepost.indexes import SSI, BlockBands, QuadraticBands, StabbingBands
+from fencepost.lab import workloads
 from tests.indexes.test_bands_conformance import CATALOGUE, as_list
 
 

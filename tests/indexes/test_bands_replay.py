@@ -8,8 +8,8 @@ import pytest
 
 from fencepost.errors import FencepostError
 from fencepost.indexes import SSI
-from fencepost.indexes.bands.contract import Side
-from fencepost.indexes.bands.ssi import CAME, LISTED, MOVED, WENT
+from fencepost.indexes.contracts.bands import Side
+from fencepost.indexes.ssi.replay import CAME, LISTED, MOVED, WENT
 from tests.indexes.band_oracle import BandOracle
 
 SIDES: tuple[Side, Side] = ("left", "right")

@@ -3,10 +3,11 @@
 import hashlib
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.indexes.blake2b import blake2b_rows
+from fencepost.indexes.kernels.blake2b import blake2b_rows
+from tests.effort import examples
 
 
 @given(
@@ -15,7 +16,7 @@ from fencepost.indexes.blake2b import blake2b_rows
     st.sampled_from([1, 16, 32, 63, 64]),
     st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=80)
+@examples(80)
 def test_every_row_has_the_digest_that_hashlib_gives(count: int, length: int, digest_size: int, seed: int) -> None:
     rows = np.random.default_rng(seed).integers(0, 256, (count, length), np.uint8)
     found = [row.tobytes() for row in blake2b_rows(rows, digest_size)]

@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.errors import FencepostError
 from fencepost.indexes import Borders, Crossings, Matches
 from fencepost.indexes.borders.objects import ObjectTable, object_column
+from tests.effort import examples
 
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 
@@ -40,7 +41,7 @@ def whole_ranges(draw: st.DrawFn) -> tuple[int | None, int | None]:
     ),
     strategy=st.sampled_from(["cheaper", "walk", "compare"]),
 )
-@settings(max_examples=150)
+@examples(150)
 def test_integers_and_groups_like_a_comparison(rules: Any, bounds: Any, moves: Any, strategy: Any) -> None:
     index, held = Borders(values="int64"), {}
     for id, ((low, high), group) in enumerate(rules):
@@ -247,7 +248,9 @@ def test_the_type_of_values_is_settled_once() -> None:
     assert index.inside(1) == ["a"]
     with pytest.raises(FencepostError, match=r"got value 1.5 .float. in an index of int64 values"):
         index.update(["a"], [1.5])
-    with pytest.raises(FencepostError, match=r"got lower bound 0.5 .float. in an index of int64 values"):
+    with pytest.raises(
+        FencepostError, match=r"got interval 2 with lower bound 0.5 .float. in an index of int64 values"
+    ):
         index.insert(2, 0.5, 3)
     with pytest.raises(FencepostError, match="got values='text'; expected 'int64' or 'float64'"):
         Borders(values="text")  # type: ignore[arg-type]
@@ -306,7 +309,7 @@ def test_space_per_rule_and_object() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.lists(st.integers(-3, 12) | st.sampled_from(["a", "b", 2.5, (1, 2)])))))
-@settings(max_examples=60)
+@examples(60)
 def test_objects_keep_their_slots(steps: list[tuple[bool, list[Any]]]) -> None:
     table, known = ObjectTable(1), dict[Any, int]()
     for adding, objects in steps:

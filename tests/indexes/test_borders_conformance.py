@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -26,8 +26,12 @@ from fencepost.indexes import (
     Matches,
     SliceList,
 )
-from fencepost.indexes.borders.contract import BorderIndex
+from fencepost.indexes.arguments import shown
+from fencepost.indexes.borders.moves import find_moves
+from fencepost.indexes.contracts.borders import BorderIndex
+from fencepost.indexes.kernels.vectors import aligned_empty
 from fencepost.indexes.matches import Storage
+from tests.effort import examples
 from tests.oracle import BorderOracle, Point
 from tests.strategies import DOMAIN, coordinates, intervals
 
@@ -44,11 +48,11 @@ class LinearBoxes:
     def insert_many(self, ids: Any, los: Any, his: Any, bounds: Any = None) -> None:
         assert bounds in (None, "[)")
         for position, (id, low, high) in enumerate(zip(ids.tolist(), los, his, strict=True)):
-            shown = f"interval {id} with lo={low[0]:g}, hi={high[0]:g}"
+            entry = f"interval {id} with lo={shown(float(low[0]))}, hi={shown(float(high[0]))}"
             if np.isnan([*low, *high]).any():
-                raise FencepostError(shown, "bounds that are numbers", "Use None.")
+                raise FencepostError(entry, "bounds that are numbers", "Use None.")
             if not (low < high).all():
-                raise FencepostError(shown, "lo < hi", "Swap them.")
+                raise FencepostError(entry, "lo < hi", "Swap them.")
             if id in self.boxes:
                 raise FencepostError(f"id {id}, which is in the index already", "a new id", "Remove it.")
             if id in ids[:position]:
@@ -228,13 +232,13 @@ class Traffic(RuleBasedStateMachine):
 @pytest.mark.parametrize(("d", "make"), subjects())
 def test_traffic_is_reported_as_by_a_replay(d: int, make: Make) -> None:
     machine = type("TrafficOf", (Traffic,), {"d": d, "make": staticmethod(make)})
-    machine.TestCase.settings = settings(max_examples=12, stateful_step_count=20)  # type: ignore[attr-defined]
+    machine.TestCase.settings = examples(12, stateful_step_count=20)  # type: ignore[attr-defined]
     machine.TestCase().runTest()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("d", "make"), subjects())
 @given(data=st.data())
-@settings(max_examples=15)
+@examples(15)
 def test_a_bulk_of_moves_is_reported_as_by_a_replay(d: int, make: Make, data: st.DataObject) -> None:
     index, oracle = make(), BorderOracle()
     drawn = data.draw(st.lists(boxes(d), max_size=40))
@@ -296,6 +300,138 @@ def test_a_faulty_rule_is_refused_with_all_others(d: int, make: Make, call: Any,
     assert index.inside(99) == [5]
 
 
+FAULTY_ENTRIES: list[tuple[Any, Any, str]] = [
+    (math.nan, 5, "with lo=nan, hi=5; expected bounds that are numbers"),
+    (1234567.25, 5, "with lo=1234567.25, hi=5; expected lo <"),
+    ("x", 5, "with lower bound 'x' .str.; expected a number"),
+    (0, 2**53 + 1, f"with upper bound {2**53 + 1} .int.; expected a number that float64"),
+]
+
+
+@pytest.mark.parametrize(("low", "high", "message"), FAULTY_ENTRIES)
+@pytest.mark.parametrize(("d", "make"), subjects())
+def test_a_refusal_names_the_entry_among_many(d: int, make: Make, low: Any, high: Any, message: str) -> None:
+    index = make()
+    index.insert(99, flat((1.5,) * d, d), flat((4,) * d, d))
+    index.update([5], [flat((2,) * d, d)])
+    ids = 1000 + 3 * np.arange(2_000)
+    for row in (2, 1_000):
+        los, his = [flat((1,) * d, d)] * len(ids), [flat((9,) * d, d)] * len(ids)
+        los[row], his[row] = flat((low,) * d, d), flat((high,) * d, d)
+        with pytest.raises(FencepostError, match=f"got interval {ids[row]} {message}"):
+            index.insert_many(ids, los, his)
+        with pytest.raises(FencepostError, match=f"got interval {ids[row]} {message}"):
+            index.insert(int(ids[row]), los[row], his[row])
+        with pytest.raises(FencepostError, match=f"got id {ids[row]} to remove"):
+            index.remove_many([99, ids[row]])
+    index.check()
+    assert len(index) == 1
+    assert index.inside(99) == [5]
+
+
+def test_a_refusal_of_whole_numbers_or_groups_names_the_entry() -> None:
+    index = Borders(values="int64")
+    for low, high, message in (
+        (math.nan, 5, "with lower bound nan .float. in an index of int64 values"),
+        (0, 2.5, "with upper bound 2.5 .float. in an index of int64 values"),
+        (2**60 + 1, 2**60, f"with lo={2**60 + 1}, hi={2**60}; expected lo <"),
+    ):
+        with pytest.raises(FencepostError, match=f"got interval 12 {message}"):
+            index.insert_many([10, 11, 12, 13], [0, 0, low, 0], [5, 5, high, 5])
+    with pytest.raises(FencepostError, match="got interval 12 with group 'x'"):
+        index.insert_many([10, 11, 12], [0, 0, 0], [5, 5, 5], groups=[1, 2, "x"])
+    assert len(index) == 0
+
+
+MODULES = ("borders.axis", "borders.box_rules", "papers.bmq", "papers.diff")
+
+
+def short_of_memory(*_: Any, **__: Any) -> Any:
+    raise MemoryError
+
+
+@pytest.mark.parametrize(("d", "make"), subjects())
+def test_an_update_without_an_answer_moves_nothing(d: int, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    lows = rng.integers(DOMAIN[0] * 4, DOMAIN[1] * 4, (60, d)) / 4
+    highs = lows + rng.integers(1, 30, (60, d)) / 4
+    batches = []
+    for objects in ([1, 2, "van", 3, 1], [2, "bus", 4, "van", 4, 2, 1, "bus", 7], [1, 2, 3, 4, "van", "bus", 7]):
+        places = rng.integers(DOMAIN[0] * 4, DOMAIN[1] * 4, (len(objects), d)) / 4
+        places[-1] = math.nan
+        batches.append((objects, [flat(tuple(row), d) for row in places.tolist()]))
+    index, twin = make(), make()
+    for each in (index, twin):
+        each.insert_many(np.arange(60), lows[:, 0] if d == 1 else lows, highs[:, 0] if d == 1 else highs)
+    for objects, values in batches:
+        with monkeypatch.context() as patched:
+            for module in MODULES:
+                patched.setattr(f"fencepost.indexes.{module}.Crossings", short_of_memory)
+            with pytest.raises(MemoryError):
+                index.update(objects, values)
+        index.check()
+        assert index.objects == twin.objects
+        assert [index.inside(id) for id in range(60)] == [twin.inside(id) for id in range(60)]
+        ours, theirs = index.update(objects, values), twin.update(objects, values)
+        for kind in ("enter", "exit", "cross"):
+            mine, other = getattr(ours, kind), getattr(theirs, kind)
+            assert (mine is None) == (other is None)
+            assert mine is None or mine.sets() == other.sets()
+        index.check()
+        assert index.objects == twin.objects
+
+
+def test_an_update_that_fails_in_a_later_round_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(8)
+    lows = rng.integers(0, 1000, 300)
+    objects, values = rng.integers(0, 50, 40_000), rng.integers(0, 1000, 40_000)
+    groups = rng.integers(0, 3, 40_000)
+    index, twin = Borders(), Borders()
+    for each in (index, twin):
+        each.insert_many(np.arange(300), lows, lows + 20, groups=np.arange(300) % 3)
+        each.update(objects[:100], values[:100], groups=groups[:100])
+    calls: list[None] = []
+
+    def short_in_the_third(*given: Any) -> Any:
+        calls.append(None)
+        return short_of_memory() if len(calls) == 3 else find_moves(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fencepost.indexes.borders.axis.find_moves", short_in_the_third)
+        with pytest.raises(MemoryError):
+            index.update(objects, values, groups=groups)
+    index.check()
+    ours, theirs = (each.update(objects, values, groups=groups) for each in (index, twin))
+    for mine, other in zip(ours, theirs, strict=True):
+        assert np.array_equal(mine.offsets, other.offsets)  # type: ignore[union-attr]
+        assert np.array_equal(mine.ids, other.ids)  # type: ignore[union-attr]
+
+
+def test_a_refused_update_does_not_decide_the_type_of_values() -> None:
+    index = Borders()
+    with pytest.raises(FencepostError, match="got 1 objects and 2 values"):
+        index.update([1], [3, 4])
+    index.insert(1, 0.5, 2.5)
+    assert index.update([1], [1.5]).enter.sets() == [{1}]
+
+
+def test_a_burst_of_jumps_at_the_start_asks_for_no_more_room_than_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    rooms: list[int] = []
+
+    def recorded(size: int, dtype: Any) -> Any:
+        rooms.append(size)
+        return aligned_empty(size, dtype)
+
+    monkeypatch.setattr("fencepost.indexes.matches.aligned_empty", recorded)
+    index = Borders()
+    index.insert_many(np.arange(1000), np.arange(1000), np.arange(1000) + 900)
+    objects, values = np.zeros(100_000, np.int64), np.full(100_000, 5000)
+    values[:100:2] = 950  # in and out, then far away
+    found = index.update(objects, values)
+    assert len(found.enter.ids) == len(found.exit.ids) == 50 * 900
+    assert max(rooms) <= 2 * 50 * 900 + 4096
+
+
 @pytest.mark.parametrize(("d", "make"), subjects())
 def test_faulty_rows_are_refused_and_nothing_moves(d: int, make: Make) -> None:
     index = make()
@@ -332,7 +468,9 @@ def test_faulty_rows_are_refused_and_nothing_moves(d: int, make: Make) -> None:
 @pytest.mark.parametrize(("d", "make"), [each for each in subjects() if each.values[0] > 1])
 def test_another_number_of_axes_is_refused(d: int, make: Make) -> None:
     index = make()
-    with pytest.raises(FencepostError, match=f"got lower bound .* in an index of {d} dimensions; expected {d} numbers"):
+    with pytest.raises(
+        FencepostError, match=f"got interval 1 with lower bound .* in an index of {d} dimensions; expected {d} numbers"
+    ):
         index.insert(1, (0,) * (d + 1), (1,) * d)
     with pytest.raises(FencepostError, match=f"got value .* in an index of {d} dimensions"):
         index.update([1], [(0,) * (d - 1)])

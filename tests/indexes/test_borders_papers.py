@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from fencepost import workloads
 from fencepost.indexes import BMQ, Borders, DiffRMQ, SliceList
 from fencepost.indexes.analysis import bmq_deltas_per_row, bmq_efficiency, diff_efficiency, shorter_than_width
-from fencepost.indexes.borders.contract import BorderIndex
+from fencepost.indexes.contracts.borders import BorderIndex
+from fencepost.lab import workloads
 
 FIGURE_2 = ([1, 2, 3, 4, 5], [10, 10, 10, 30, 70], [20, 50, 40, 60, 80])
 INF = math.inf

@@ -11,12 +11,13 @@ import llvmlite.binding
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fencepost.errors import FencepostError
 from fencepost.indexes import BoxIndex, Matches
+from tests.effort import examples
 
 LEAST, MOST = -(2**63), 2**63 - 1
 
@@ -128,7 +129,7 @@ def test_the_first_insert_decides_the_type_of_the_values() -> None:
     real.insert(1, (0.5, 0), (None, 5))
     assert (whole.values, real.values) == ("int64", "float64")
     real.insert(2, (0, 0), (3, 3))
-    with pytest.raises(FencepostError, match=r"got lower bound 0.5 \(float\) in an index of int64 values"):
+    with pytest.raises(FencepostError, match=r"got box 2 with lower bound 0.5 \(float\) in an index of int64 values"):
         whole.insert(2, (0.5, 0), (3, 3))
     with pytest.raises(FencepostError, match="9007199254740993"):
         real.insert_many([3], [[2**53 + 1, 0.5]], [[None, None]])
@@ -377,6 +378,7 @@ print(all(row.tolist() == np.flatnonzero(((lows <= p) & (p < lows + 0.2)).all(1)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["", "+avx,+avx2,+popcnt", "+avx,+avx2,+avx512f,+popcnt"])
 def test_processors_with_other_vectors_give_the_same_answer(features: str) -> None:
     has = llvmlite.binding.get_host_cpu_features()
@@ -454,14 +456,14 @@ class Churn(RuleBasedStateMachine):
 
 
 TestChurn = Churn.TestCase
-TestChurn.settings = settings(max_examples=15, stateful_step_count=25)
+TestChurn.settings = examples(15, stateful_step_count=25)
 
 
 @given(
     corners=st.lists(st.tuples(*[st.integers(LEAST, MOST)] * 3, *[st.integers(-2, 2)] * 3), min_size=1, max_size=60),
     data=st.data(),
 )
-@settings(max_examples=30)
+@examples(30)
 def test_ordinals_of_any_size_are_answered_exactly(corners: list[tuple[int, ...]], data: st.DataObject) -> None:
     firsts = np.array([[a, b, 0] for a, b, *_ in corners])
     lasts = np.array([[max(a, c), max(b, min(b + e, MOST)), abs(f)] for a, b, c, _, e, f in corners])

@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import fencepost.indexes
 from fencepost.errors import FencepostError
 from fencepost.indexes import Matches
-from fencepost.indexes.boxes.contract import BoxesIndex
+from fencepost.indexes.contracts.boxes import BoxesIndex
+from fencepost.indexes.kernels.vectors import aligned_empty
+from tests.effort import examples
 from tests.oracle import BoxOracle
 from tests.strategies import DOMAIN, boxes, places
 
@@ -94,7 +96,7 @@ def corners_and_beside(oracle: BoxOracle, most: int = 60) -> list[tuple[float, .
 
 @pytest.mark.parametrize("subject", subjects())
 @given(data=st.data())
-@settings(max_examples=12)
+@examples(12)
 def test_bulk_inserts_answer_like_the_oracle(subject: Subject, data: st.DataObject) -> None:
     index, oracle = made(subject), BoxOracle()
     drawn = data.draw(st.lists(boxes(index.dimensions, points=is_closed(subject)), max_size=20))
@@ -115,7 +117,7 @@ def test_bulk_inserts_answer_like_the_oracle(subject: Subject, data: st.DataObje
 @pytest.mark.parametrize("bounds", ["[)", "[]", "(]", "()"])
 @pytest.mark.parametrize("subject", subjects())
 @given(data=st.data())
-@settings(max_examples=3)
+@examples(3)
 def test_every_kind_of_ends_answers_like_the_oracle(subject: Subject, bounds: Any, data: st.DataObject) -> None:
     index, oracle = made(subject), BoxOracle()
     for id, (lows, highs) in enumerate(data.draw(st.lists(boxes(index.dimensions, points=False), max_size=6))):
@@ -190,7 +192,7 @@ class Churn(RuleBasedStateMachine):
 @pytest.mark.parametrize("subject", subjects())
 def test_churn_answers_like_the_oracle(subject: Subject) -> None:
     machine = type("ChurnOf", (Churn,), {"subject": subject})
-    machine.TestCase.settings = settings(max_examples=5, stateful_step_count=15)  # type: ignore[attr-defined]
+    machine.TestCase.settings = examples(5, stateful_step_count=15)  # type: ignore[attr-defined]
     machine.TestCase().runTest()  # type: ignore[attr-defined]
 
 
@@ -241,10 +243,13 @@ FAULTS: list[tuple[Any, str]] = [
     (([1, 2], [0, math.nan], [3, 5]), "got box 2 with lo=nan, hi=5 in dimension 0; expected bounds that are numbers"),
     (([1, 2, 1], [0, 1, 2], [3, 4, 5]), "got id 1 twice in one call; expected each id once"),
     (([1, 99], [0, 1], [3, 4]), "got id 99, which is in the index already; expected a new id"),
-    (([1, 2], [0], [3, 4]), "got 2 ids and 1 los; expected columns of the same length"),
+    (([1, 2], [0], [3, 4]), "got 2 ids and 1 los, none for id 2; expected columns of the same length"),
     (([1, "x"], [0, 1], [3, 4]), "got id 'x' .str.; expected a whole number that fits int64"),
     (([1, 2**63], [0, 1], [3, 4]), f"got id {2**63} .int.; expected a whole number"),
-    (([1, 2], [0, 2**53 + 1], [3, 2**60]), f"got lower bound {2**53 + 1} .int.; expected a number that float64"),
+    (
+        ([1, 2], [0, 2**53 + 1], [3, 2**60]),
+        f"got box 2 with lower bound {2**53 + 1} .int.; expected a number that float64",
+    ),
 ]
 """Calls with the same bound in every dimension, and their refusals."""
 
@@ -263,7 +268,7 @@ def assert_unchanged(index: BoxesIndex) -> None:
     index.check()
     assert len(index) == 1
     assert 1 not in index
-    assert index.stab([everywhere(2.0, index)]).sets() == [{99}]
+    assert index.stab([everywhere(2, index)]).sets() == [{99}]
 
 
 def with_one_box(subject: Subject) -> BoxesIndex:
@@ -304,15 +309,111 @@ def test_a_wrong_number_of_coordinates_says_got_and_expected(subject: Subject) -
         index.insert(1, wrong, right)
     with pytest.raises(FencepostError, match=f"got box 1 with 1 upper bound; {expected}"):
         index.insert(1, right, 5)  # type: ignore[arg-type]
-    with pytest.raises(FencepostError, match=f"got lower bounds with {d + 1} coordinates each; {expected}"):
+    with pytest.raises(FencepostError, match=f"got box 1 with {d + 1} lower bounds; {expected}"):
         index.insert_many([1], [wrong], [right])
-    with pytest.raises(FencepostError, match=f"got upper bounds with {d} and {d + 1} coordinates each; {expected}"):
+    with pytest.raises(FencepostError, match=f"got box 2 with {d + 1} upper bounds; {expected}"):
         index.insert_many([1, 2], [right, right], [right, wrong])
     with pytest.raises(FencepostError, match=f"got upper bounds with 1 dimensions; expected a row each, with {d} col"):
         index.insert_many([1], [right], right)
     with pytest.raises(FencepostError, match=f"got points with {d + 1} coordinates each; {expected}"):
         index.stab([wrong])
     assert_unchanged(index)
+
+
+FAULTY_ENTRIES: list[tuple[Any, Any, str]] = [
+    (math.nan, 5, "with lo=nan, hi=5 in dimension {axis}; expected bounds that are numbers"),
+    (1234567.25, 5, "with lo=1234567.25, hi=5 in dimension {axis}; expected lo <"),
+    ("x", 5, "with lower bound 'x' .str.; expected a number"),
+    (0, 2**53 + 1, f"with upper bound {2**53 + 1} .int.; expected a number that float64"),
+]
+FAULTY_WHOLE_ENTRIES: list[tuple[Any, Any, str]] = [
+    (math.nan, 5, "with lower bound nan .float. in an index of int64 values; expected a whole number"),
+    (0, 2.5, "with upper bound 2.5 .float. in an index of int64 values"),
+    (2**60 + 1, 2**60, f"with lo={2**60 + 1}, hi={2**60} in dimension {{axis}}; expected lo <"),
+]
+
+
+def assert_an_entry_among_many_is_named(index: BoxesIndex, low: Any, high: Any, message: str) -> None:
+    """The faulty bounds are those of the last dimension."""
+    index.insert(99, everywhere(1, index), everywhere(4, index))
+    ids = 1000 + 3 * np.arange(4_000)
+    rest = index.dimensions - 1
+    for row in (2, 2_000):
+        los, his = [everywhere(1, index)] * len(ids), [everywhere(9, index)] * len(ids)
+        los[row], his[row] = (*los[0][:rest], low), (*his[0][:rest], high)
+        named = f"got box {ids[row]} {message.format(axis=rest)}"
+        with pytest.raises(FencepostError, match=named):
+            index.insert_many(ids, los, his)
+        with pytest.raises(FencepostError, match=named):
+            index.insert(int(ids[row]), los[row], his[row])
+    assert_unchanged(index)
+
+
+@pytest.mark.parametrize(("low", "high", "message"), FAULTY_ENTRIES)
+@pytest.mark.parametrize("subject", subjects())
+def test_a_refusal_names_the_entry_among_many(subject: Subject, low: Any, high: Any, message: str) -> None:
+    assert_an_entry_among_many_is_named(made(subject), low, high, message)
+
+
+@pytest.mark.parametrize(("low", "high", "message"), FAULTY_WHOLE_ENTRIES)
+@pytest.mark.parametrize("entry", [each for each in CATALOGUE if "values" in inspect.signature(each).parameters])
+def test_a_refusal_of_whole_numbers_names_the_entry(entry: Any, low: Any, high: Any, message: str) -> None:
+    assert_an_entry_among_many_is_named(entry(2, values="int64"), low, high, message)
+
+
+@pytest.mark.parametrize(
+    "entry", [each for each in CATALOGUE if "groups" in inspect.signature(each.insert_many).parameters]
+)
+def test_a_refusal_of_a_group_names_the_entry(entry: Any) -> None:
+    index = entry(2)
+    with pytest.raises(FencepostError, match="got box 12 with group 'x' "):
+        index.insert_many([10, 11, 12], [(0, 0)] * 3, [(5, 5)] * 3, groups=[1, None, "x"])
+    with pytest.raises(FencepostError, match="got box 12 with group 'x'"):
+        index.insert(12, (0, 0), (5, 5), group="x")
+    with pytest.raises(FencepostError, match="got 3 ids and 2 groups, none for id 12"):
+        index.insert_many([10, 11, 12], [(0, 0)] * 3, [(5, 5)] * 3, groups=[1, 2])
+    assert len(index) == 0
+
+
+@pytest.mark.parametrize("subject", subjects())
+def test_a_refusal_of_an_id_names_it_among_many(subject: Subject) -> None:
+    index = made(subject)
+    lo, hi = everywhere(0, index), everywhere(5, index)
+    index.insert(7, lo, hi)
+    ids = 1000 + np.arange(300)
+    for again, message in ((7, "got id 7, which is in the index already"), (1001, "got id 1001 twice in one call")):
+        given = ids.copy()
+        given[150] = again
+        with pytest.raises(FencepostError, match=message):
+            index.insert_many(given, [lo] * 300, [hi] * 300)
+    index.insert_many(ids, [lo] * 300, [hi] * 300)
+    given = ids.copy()
+    given[150] = 31
+    with pytest.raises(FencepostError, match="got id 31 to remove; expected the id of a box in the index"):
+        index.remove_many(given)
+    index.check()
+    assert len(index) == 301
+
+
+@pytest.mark.parametrize("subject", subjects())
+def test_a_burst_at_the_start_asks_for_no_more_room_than_it_needs(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rooms: list[int] = []
+
+    def recorded(size: int, dtype: Any) -> Any:
+        rooms.append(size)
+        return aligned_empty(size, dtype)
+
+    monkeypatch.setattr("fencepost.indexes.matches.aligned_empty", recorded)
+    index = made(subject)
+    index.insert_many(np.arange(700), [everywhere(0, index)] * 700, [everywhere(1, index)] * 700)
+    asked = np.full((40_000, index.dimensions), 9.0)
+    asked[:100] = 0.5
+    answer = index.stab(asked)
+    assert answer.counts[:100].tolist() == [700] * 100
+    assert len(answer.ids) == 100 * 700
+    assert max(rooms) <= 2 * len(answer.ids) + 4096
 
 
 @pytest.mark.parametrize("subject", subjects())

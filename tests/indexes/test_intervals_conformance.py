@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import fencepost.indexes
 from fencepost.errors import FencepostError
 from fencepost.indexes import Matches
-from fencepost.indexes.intervals.contract import IntervalIndex
+from fencepost.indexes.contracts.intervals import IntervalIndex
+from fencepost.indexes.kernels.vectors import aligned_empty
+from tests.effort import examples
 from tests.oracle import IntervalOracle
 from tests.strategies import DOMAIN, intervals, values
 
@@ -84,7 +86,7 @@ def every_interesting_value(oracle: IntervalOracle) -> list[float]:
 
 @pytest.mark.parametrize("subject", subjects())
 @given(data=st.data())
-@settings(max_examples=25)
+@examples(25)
 def test_bulk_inserts_answer_like_the_oracle(subject: Subject, data: st.DataObject) -> None:
     drawn = data.draw(st.lists(intervals(points=is_closed(subject)), max_size=30))
     index, oracle = made(subject), IntervalOracle()
@@ -104,7 +106,7 @@ def test_bulk_inserts_answer_like_the_oracle(subject: Subject, data: st.DataObje
 @pytest.mark.parametrize("bounds", ["[)", "[]", "(]", "()"])
 @pytest.mark.parametrize("subject", subjects())
 @given(data=st.data())
-@settings(max_examples=6)
+@examples(6)
 def test_every_kind_of_ends_answers_like_the_oracle(subject: Subject, bounds: Any, data: st.DataObject) -> None:
     index, oracle = made(subject), IntervalOracle()
     for id, (low, high) in enumerate(data.draw(st.lists(intervals(points=False), max_size=10))):
@@ -176,7 +178,7 @@ class Churn(RuleBasedStateMachine):
 @pytest.mark.parametrize("subject", subjects())
 def test_churn_answers_like_the_oracle(subject: Subject) -> None:
     machine = type("ChurnOf", (Churn,), {"subject": subject})
-    machine.TestCase.settings = settings(max_examples=12, stateful_step_count=25)  # type: ignore[attr-defined]
+    machine.TestCase.settings = examples(12, stateful_step_count=25)  # type: ignore[attr-defined]
     machine.TestCase().runTest()  # type: ignore[attr-defined]
 
 
@@ -217,13 +219,13 @@ FAULTS = [
     (([1, 2], [0, math.nan], [3, 5]), "got interval 2 with lo=nan, hi=5; expected bounds that are numbers"),
     (([1, 2, 1], [0, 1, 2], [3, 4, 5]), "got id 1 twice in one call; expected each id once"),
     (([1, 99], [0, 1], [3, 4]), "got id 99, which is in the index already; expected a new id"),
-    (([1, 2], [0], [3, 4]), "got 2 ids and 1 los; expected columns of the same length"),
+    (([1, 2], [0], [3, 4]), "got 2 ids and 1 los, none for id 2; expected columns of the same length"),
     (([1, "x"], [0, 1], [3, 4]), "got id 'x' .str.; expected a whole number that fits int64"),
     (([1, 2**63], [0, 1], [3, 4]), f"got id {2**63} .int.; expected a whole number"),
     (([1, 2.5], [0, 1], [3, 4]), "got id 2.5 .float.; expected a whole number"),
     (
         ([1, 2], [0, 2**53 + 1], [3, 2**60]),
-        f"got lower bound {2**53 + 1} .int.; expected a number that float64",
+        f"got interval 2 with lower bound {2**53 + 1} .int.; expected a number that float64",
     ),
 ]
 
@@ -248,6 +250,106 @@ def test_a_faulty_call_is_refused_whole(subject: Subject, call: Any, message: st
     assert len(index) == 1
     assert 1 not in index
     assert index.stab([2.0]).sets() == [{99}]
+
+
+FAULTY_ENTRIES: list[tuple[Any, Any, str]] = [
+    (math.nan, 5, "with lo=nan, hi=5; expected bounds that are numbers"),
+    (1234567.25, 5, "with lo=1234567.25, hi=5; expected lo <"),
+    ("x", 5, "with lower bound 'x' .str.; expected a number"),
+    (0, 2**53 + 1, f"with upper bound {2**53 + 1} .int.; expected a number that float64"),
+]
+FAULTY_WHOLE_ENTRIES: list[tuple[Any, Any, str]] = [
+    (math.nan, 5, "with lower bound nan .float. in an index of int64 values; expected a whole number"),
+    (0, 2.5, "with upper bound 2.5 .float. in an index of int64 values"),
+    (math.inf, None, "with lower bound inf .float. in an index of int64 values"),
+    (2**60 + 1, 2**60, f"with lo={2**60 + 1}, hi={2**60}; expected lo <"),
+    (0, 2**63, f"with upper bound {2**63} .int. in an index of int64 values"),
+]
+
+
+def assert_an_entry_among_many_is_named(index: IntervalIndex, low: Any, high: Any, message: str) -> None:
+    index.insert(99, 1, 4)
+    ids = 1000 + 3 * np.arange(10_000)
+    for row in (2, 5_000):
+        los, his = [1] * len(ids), [9] * len(ids)
+        los[row], his[row] = low, high
+        with pytest.raises(FencepostError, match=f"got interval {ids[row]} {message}"):
+            index.insert_many(ids, los, his)
+        with pytest.raises(FencepostError, match=f"got interval {ids[row]} {message}"):
+            index.insert(int(ids[row]), low, high)
+    index.check()
+    assert len(index) == 1
+    assert index.stab([2]).sets() == [{99}]
+
+
+@pytest.mark.parametrize(("low", "high", "message"), FAULTY_ENTRIES)
+@pytest.mark.parametrize("subject", subjects())
+def test_a_refusal_names_the_entry_among_many(subject: Subject, low: Any, high: Any, message: str) -> None:
+    assert_an_entry_among_many_is_named(made(subject), low, high, message)
+
+
+@pytest.mark.parametrize(("low", "high", "message"), FAULTY_WHOLE_ENTRIES)
+@pytest.mark.parametrize("entry", [each for each in CATALOGUE if "values" in inspect.signature(each).parameters])
+def test_a_refusal_of_whole_numbers_names_the_entry(entry: Any, low: Any, high: Any, message: str) -> None:
+    assert_an_entry_among_many_is_named(entry(values="int64"), low, high, message)
+
+
+@pytest.mark.parametrize(
+    "entry", [each for each in CATALOGUE if "groups" in inspect.signature(each.insert_many).parameters]
+)
+def test_a_refusal_of_a_group_names_the_entry(entry: Any) -> None:
+    index = entry()
+    for groups in ([1, None, "x", 4], [1, None, 2.5, 4]):
+        with pytest.raises(
+            FencepostError, match=f"got interval 12 with group {groups[2]!r} .*; expected a whole number"
+        ):
+            index.insert_many([10, 11, 12, 13], [0] * 4, [5] * 4, groups=groups)
+    with pytest.raises(FencepostError, match="got interval 12 with group 'x'"):
+        index.insert(12, 0, 5, group="x")
+    with pytest.raises(FencepostError, match="got 3 ids and 2 groups, none for id 12"):
+        index.insert_many([10, 11, 12], [0] * 3, [5] * 3, groups=[1, 2])
+    assert len(index) == 0
+
+
+@pytest.mark.parametrize("subject", subjects())
+def test_a_refusal_of_an_id_names_it_among_many(subject: Subject) -> None:
+    index = made(subject)
+    index.insert(7, 0, 5)
+    ids = 1000 + np.arange(500)
+    for again, message in ((7, "got id 7, which is in the index already"), (1001, "got id 1001 twice in one call")):
+        given = ids.copy()
+        given[250] = again
+        with pytest.raises(FencepostError, match=message):
+            index.insert_many(given, [0] * 500, [5] * 500)
+    index.insert_many(ids, [0] * 500, [5] * 500)
+    given = ids.copy()
+    given[250] = 31
+    with pytest.raises(FencepostError, match="got id 31 to remove; expected the id of an interval in the index"):
+        index.remove_many(given)
+    index.check()
+    assert len(index) == 501
+
+
+@pytest.mark.parametrize("subject", subjects())
+def test_a_burst_at_the_start_asks_for_no_more_room_than_it_needs(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rooms: list[int] = []
+
+    def recorded(size: int, dtype: Any) -> Any:
+        rooms.append(size)
+        return aligned_empty(size, dtype)
+
+    monkeypatch.setattr("fencepost.indexes.matches.aligned_empty", recorded)
+    monkeypatch.setattr("fencepost.indexes.slice_list.view.ROUND", 1024)
+    index = made(subject)
+    index.insert_many(np.arange(500), np.zeros(500), np.ones(500))
+    asked = np.full(40_000, DOMAIN[1] - 0.5)
+    asked[:60] = 0.5
+    answer = index.stab(asked)
+    assert len(answer.ids) == 60 * 500
+    assert answer.counts[:60].tolist() == [500] * 60
+    assert max(rooms) <= 2 * len(answer.ids) + 4096
 
 
 @pytest.mark.parametrize("subject", subjects())

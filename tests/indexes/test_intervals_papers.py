@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from fencepost import workloads
 from fencepost.errors import FencepostError
 from fencepost.indexes import ACEI, CEI, LCI, SCI, UI, analysis
-from fencepost.indexes.intervals.constructs import ConstructIndex
+from fencepost.indexes.papers.constructs import ConstructIndex
+from fencepost.lab import workloads
 
 
 def pieces_of(index: ConstructIndex, low: float, high: float) -> list[object]:

@@ -9,17 +9,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fencepost import workloads
 from fencepost.errors import FencepostError
 from fencepost.indexes import Matches, SliceList
-from fencepost.indexes.intervals import slice_search, slice_view, window_kernels, windows
+from fencepost.indexes.kernels.radix import sorted_positions
 from fencepost.indexes.ordinal import ValueType
-from fencepost.indexes.radix import sorted_positions
-from fencepost.workloads import IntervalWorkload
+from fencepost.indexes.slice_list import search as slice_search
+from fencepost.indexes.slice_list import view as slice_view
+from fencepost.indexes.slice_list import window_kernels, windows
+from fencepost.lab import workloads
+from fencepost.lab.workloads import IntervalWorkload
+from tests.effort import examples
 
 LEAST, MOST = -(2**63), 2**63 - 1
 
@@ -137,7 +140,9 @@ def test_the_first_insert_decides_the_type_of_the_values() -> None:
     real.insert(1, 0.5, None)
     assert (whole.values, real.values) == ("int64", "float64")
     real.insert(2, 0, 3)
-    with pytest.raises(FencepostError, match=r"got lower bound 0.5 \(float\) in an index of int64 values"):
+    with pytest.raises(
+        FencepostError, match=r"got interval 2 with lower bound 0.5 \(float\) in an index of int64 values"
+    ):
         whole.insert(2, 0.5, 3)
     with pytest.raises(FencepostError, match=r"got value 1.5 \(float\) in an index of int64 values"):
         whole.stab([1, 1.5])
@@ -222,7 +227,7 @@ class LiveChanges(RuleBasedStateMachine):
 
 def test_live_changes_answer_like_a_dictionary() -> None:
     machine = LiveChanges.TestCase
-    machine.settings = settings(max_examples=40, stateful_step_count=30)
+    machine.settings = examples(40, stateful_step_count=30)
     machine().runTest()
 
 
@@ -475,7 +480,7 @@ def test_wrong_calls_are_refused() -> None:
         index.stab([1, 2], groups=[1, None])
     with pytest.raises(FencepostError, match="got 1 ids and 2 groups; expected columns of the same length"):
         index.insert_many([3], [0], [1], groups=[1, 2])
-    with pytest.raises(FencepostError, match=r"got id 'x' \(str\)"):
+    with pytest.raises(FencepostError, match=r"got interval 3 with group 'x' \(str\)"):
         index.insert_many([3], [0], [1], groups=["x"])
     with pytest.raises(FencepostError, match="got values='int32'; expected 'int64' or 'float64'"):
         SliceList(values="int32")  # type: ignore[arg-type]

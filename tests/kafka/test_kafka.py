@@ -17,9 +17,9 @@ from tools.kafka import Broker
 import fencepost as fp
 from fencepost.errors import FencepostError
 from fencepost.pipeline import check, run
-from fencepost.pipeline.changes import Applied, ChangeFollower
-from fencepost.pipeline.sources import kafka_reader
-from fencepost.snapshot import VersionDirectory
+from fencepost.pipeline.runtime.changes import Applied, ChangeFollower
+from fencepost.pipeline.runtime.sources import kafka_reader
+from fencepost.published import VersionDirectory
 from tests.test_examples import says
 
 pytestmark = pytest.mark.system

@@ -5,15 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.band_replay import ReplayBand
+from tests.effort import examples
 from tests.monitor.band_scripts import Twins, random_band, random_rows, scripts
 from tests.monitor.played import rules_of
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     scripts,
     st.sampled_from(["enter", "silent"]),

@@ -158,5 +158,5 @@ def test_many_objects_that_go_leave_no_trace() -> None:
         events = monitor.update(left=rows, right=rows)
         assert events.num_rows == 1000
         assert monitor.advance(start + 5).num_rows == 1000
-    assert len(monitor._bands.states[0].objects) < 3000
-    assert len(monitor._bands.states[0].strings["k"]) < 3000
+    assert len(monitor._pairs.states[0].objects) < 3000
+    assert len(monitor._pairs.states[0].strings["k"]) < 3000

@@ -4,10 +4,14 @@ from datetime import timedelta
 
 import pytest
 
+from fencepost.emitting.emitter import Emitter
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
-from fencepost.monitor.layers import Layers
 from fencepost.rules import Rules
+from fencepost.snapshot import Table
+from fencepost.watching.clock import Clock
+from fencepost.watching.engine import Watch, WatchColumns
+from fencepost.watching.rules_in_force import RulesInForce
 from tests.monitor.band_examples import CLOSE, told
 from tests.monitor.played import EPOCH
 
@@ -49,10 +53,13 @@ def test_an_operator_for_one_stream_leaves_bands_out() -> None:
     rules = Rules()
     rules.add(1, "left.volume - right.volume > 1")
     rules.add(2, "price > 100", detect="enter,exit")
-    monitor = Monitor.__new__(Monitor)
-    monitor._begin(Layers(rules.compile(), None), "id", None, None, "enter", None, None)
-    names = monitor.update({"id": [1], "price": [101.0]}).schema.names
-    assert monitor._follow(monitor._layers.following(rules.compile())).schema.names == names
+    watch = Watch(RulesInForce(rules.compile(), None), WatchColumns("id", None, ()), Clock(None, None), silent=False)
+    emitter = Emitter()
+    step = watch.update([Table({"id": [1], "price": [101.0]})])
+    names = emitter.emit(step.found, step.about).schema.names
+    step.settle()
+    step = watch.follow(watch.rules.following(rules.compile()))
+    assert emitter.emit(step.found, step.about).schema.names == names
     assert "volume" not in names
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
+from fencepost.published import VersionDirectory
 from fencepost.rules import Rules
-from fencepost.snapshot import VersionDirectory
 from tests.monitor.examples import monitor_of, told
 
 
@@ -21,14 +21,31 @@ def test_a_rule_added_later_knows_keys_that_no_rule_had_mentioned() -> None:
     assert monitor.rules_at(k="v") == [2]
 
 
+def test_single_rows_need_no_table_once_the_last_rule_that_detects_cross_is_gone() -> None:
+    rules = Rules()
+    for id in range(50):
+        rules.add(id, f"x >= {id} AND x < {id + 1}", detect="cross" if id == 7 else "enter,exit")
+    monitor = Monitor(rules, object="vehicle")
+    assert [event[1] for x in (6.5, 8.5) for event in monitor.update_one(1, x=x)] == [6, 6, 7, 8]
+    assert not monitor._watch.is_plain()
+    monitor.remove(7)
+    assert [event[1] for event in monitor.update_one(1, x=6.5)] == [8, 6]
+    assert monitor._watch.is_plain()
+    monitor.add(7, "x >= 7 AND x < 8", detect="cross")
+    assert [event[1] for event in monitor.update_one(1, x=8.5)] == [6, 7, 8]
+    assert not monitor._watch.is_plain()
+
+
 def test_a_rule_may_bring_a_new_column() -> None:
     monitor = monitor_of("x >= 1")
     monitor.update({"vehicle": [7], "ts": [1], "x": [1.0]})
-    monitor.add(2, "day >= DATE '2026-01-01' AND X < 9", detect="enter")
+    with pytest.warns(UserWarning, match="Nothing is known yet about the column day of the objects that are here"):
+        monitor.add(2, "day >= DATE '2026-01-01' AND X < 9", detect="enter")
     assert monitor.inside(2) == []
     later = {"vehicle": [7], "ts": [2], "x": [1.0], "day": [date(2026, 1, 2)]}
-    assert ("enter", 2) in [(kind, id) for _, id, kind, _, _ in told(monitor.update(later))]
-    assert monitor._schema().field("day").type == pa.date32()
+    events = monitor.update(later)
+    assert ("enter", 2) in [(kind, id) for _, id, kind, _, _ in told(events)]
+    assert events.schema.field("day").type == pa.date32()
 
 
 def test_changes_tell_reasons_and_versions() -> None:

@@ -44,8 +44,8 @@ def test_objects_and_strings_that_went_give_back_their_room() -> None:
         names = [f"{step} {i}" for i in range(1000)]
         monitor.update({"vehicle": names, "ts": [step] * 1000, "k": names})
         monitor.advance(step + 1)
-    assert len(monitor._state.objects) < 3000
-    assert len(monitor._state.strings["k"]) < 3000
+    assert len(monitor._watch.state.objects) < 3000
+    assert len(monitor._watch.state.strings["k"]) < 3000
     assert told(monitor.update({"vehicle": ["last"], "ts": [9], "k": ["u"]}))[0] == ("last", 1, "enter", 9, None)
 
 

@@ -1,6 +1,9 @@
 """Why an event happened, of boxes and of bands."""
 
-from fencepost.monitor import BandReason, Reason
+from datetime import UTC, date, datetime
+
+from fencepost.monitor import BandReason, Monitor, Reason
+from fencepost.rules import Rules
 from tests.monitor.band_examples import CLOSE
 from tests.monitor.band_examples import monitor_of as band_monitor_of
 from tests.monitor.examples import monitor_of
@@ -40,3 +43,14 @@ def test_why_tells_the_band() -> None:
         "  left.symbol = right.symbol",
         "  left.side = 'bid'",
     ]
+
+
+def test_why_leaves_open_ends_of_times_open() -> None:
+    rules = Rules()
+    rules.add(1, "seen >= TIMESTAMP '2026-01-01 00:00:00' AND day < DATE '2026-02-01'", detect="enter")
+    monitor = Monitor(rules, object="vehicle")
+    row = {"vehicle": [7], "seen": [datetime(2026, 1, 2, tzinfo=UTC)], "day": [date(2026, 1, 2)]}
+    reason = monitor.why(monitor.update(row))
+    assert isinstance(reason, Reason)
+    assert reason.boxes[0].ranges["seen"] == (datetime(2026, 1, 1, tzinfo=UTC), None)
+    assert reason.boxes[0].ranges["day"] == (None, date(2026, 1, 31))

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from fencepost.emitting.emitter import schema_of
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
+from tests.effort import examples, seeds
 from tests.monitor.played import EPOCH, Row, options
 from tests.monitor.scripts import (
     Pair,
@@ -28,7 +30,7 @@ from tests.monitor.scripts import (
 from tests.replay import Range, Replay, ReplayBox, ReplayRule
 
 
-@settings(max_examples=250)
+@examples(250)
 @given(
     scripts,
     kinds_of_objects,
@@ -46,7 +48,7 @@ def test_every_script_gives_the_events_of_the_replay(
     assert sum(pair.monitor.counters["events"].values()) == len(pair.all)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_long_runs_give_the_events_of_the_replay(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311
     start = [random_rule(rng) for _ in range(4)]
@@ -64,7 +66,7 @@ def test_long_runs_give_the_events_of_the_replay(seed: int) -> None:
 
 
 @pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_long_runs_of_simple_rules_give_the_events_of_the_replay(
     seed: int, several: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,7 +88,7 @@ def test_long_runs_of_simple_rules_give_the_events_of_the_replay(
         changes = [simple() for _ in range(rng.randrange(4))], {rng.randrange(1, 9)}
         rows = [random_row(rng) for _ in range(rng.randrange(1, 12))]
         pair.play(action, {"rows": rows, "put": simple(), "remove": rng.randrange(1, 9), "many": changes}[action])
-    assert pair.monitor._layers.snapshot().has_borders
+    assert pair.monitor._watch.rules.snapshot().has_borders
 
 
 def test_long_runs_meet_every_kind_and_reason() -> None:
@@ -106,7 +108,7 @@ def test_long_runs_meet_every_kind_and_reason() -> None:
     assert {("enter", None), ("enter", "initial"), ("inside", None), ("cross", None)} <= seen
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     st.integers(2, 3).flatmap(lambda d: st.tuples(*[st.tuples(st.integers(0, 3), st.integers(1, 3))] * d)),
     st.lists(st.tuples(*[st.sampled_from([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1 / 3, 1e-310])] * 3), min_size=8),
@@ -127,7 +129,7 @@ def test_a_straight_line_crosses_what_it_meets(box: tuple[tuple[int, int], ...],
     assert [(e["detect"], e["time"], e["event_id"]) for e in events.to_pylist()] == expected
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(st.lists(rows, max_size=12), st.lists(rules(), max_size=4), kinds_of_objects, st.booleans(), st.booleans())
 def test_update_one_gives_the_events_of_the_replay(
     stream: list[Row], start: list[ReplayRule], kind: str, sequenced: bool, plain: bool
@@ -146,11 +148,13 @@ def test_update_one_gives_the_events_of_the_replay(
         at = None if time is None else EPOCH + timedelta(microseconds=time)
         expected = pair.replay.update([{**row, "object": object}])
         got = pair.monitor.update_one(object, at, **values)
-        table = pa.Table.from_pylist([dict(zip(pair.monitor._schema().names, event, strict=True)) for event in got])
+        table = pa.Table.from_pylist(
+            [dict(zip(schema_of(pair.monitor._watch.subjects()).names, event, strict=True)) for event in got]
+        )
         pair.check(table, expected)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     st.lists(rows, max_size=24),
     st.lists(rules(), max_size=4),

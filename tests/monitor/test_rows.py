@@ -211,11 +211,11 @@ def test_lines_far_from_zero_are_decided_exactly() -> None:
 
 
 def test_single_rows_give_back_the_room_of_strings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.monitor.single._TIDY_EVERY", 100)
+    monkeypatch.setattr("fencepost.monitor.one_row._TIDY_EVERY", 100)
     monitor = monitor_of("k = 'u'", time=None)
     for step in range(3000):
         monitor.update_one(7, k=f"{step}")
-    assert len(monitor._state.strings["k"]) < 1200
+    assert len(monitor._watch.state.strings["k"]) < 1200
     assert [event[6] for event in monitor.update_one(7, k="u")] == ["enter", "inside"]
 
 
@@ -227,11 +227,11 @@ def test_a_single_row_observes_its_object_and_its_time() -> None:
     for monitor in (batch, single):
         monitor.update({"vehicle": ["a"], "ts": [1], "seq": [1], "x": [2.0]})
         monitor.add(2, "vehicle = 'a' AND x > 1", detect="enter,exit")
-    for ts, x in ((10, 3.0), (11, 0.0)):
+    for ts, x, rules_of_row in ((10, 3.0, [1]), (11, 0.0, [1, 2])):  # it was inside rule 2 when that came
         expected = batch.update({"vehicle": ["a"], "ts": [ts], "seq": [2], "x": [x]})
         told_singly = [event[0] for event in single.update_one("a", ts, seq=2, x=x)]
         assert told_singly == expected["event_id"].to_pylist()
-        assert expected["rule_id"].to_pylist() == [1, 2]
+        assert expected["rule_id"].to_pylist() == rules_of_row
 
 
 def test_an_object_that_is_no_number_is_none() -> None:
@@ -245,3 +245,11 @@ def test_an_object_that_is_no_number_is_none() -> None:
 def test_objects_may_be_views_of_strings() -> None:
     rows = {"vehicle": pa.array(["a"], pa.string_view()), "ts": [1], "x": [2.0]}
     assert {event[0] for event in told(monitor_of("x > 1").update(rows))} == {"a"}
+
+
+def test_late_rows_may_have_columns_of_any_kind_of_string() -> None:
+    late: list[pa.Table] = []
+    monitor = monitor_of("x > 1", late=late.append)
+    for ts in (2, 1):
+        monitor.update({"vehicle": [7], "ts": [ts], "x": [2.0], "note": pa.array(["n"], pa.string_view())})
+    assert [table["note"].to_pylist() for table in late] == [["n"]]

@@ -5,17 +5,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.rules import Rules
+from tests.effort import examples
 from tests.monitor.examples import monitor_of, refusal
 from tests.monitor.played import options
 from tests.monitor.scripts import Pair, kinds_of_objects, rules, scripts
 from tests.replay import ReplayRule
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(scripts, kinds_of_objects, st.one_of(st.none(), st.integers(1, 12)), st.lists(rules(), max_size=3), st.data())
 def test_saving_and_restoring_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory,

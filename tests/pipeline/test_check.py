@@ -12,11 +12,11 @@ import pytest
 import fencepost as fp
 from fencepost.errors import FencepostError
 from fencepost.pipeline import PipelineFaultsError, check, run
-from fencepost.pipeline.columns import spark_type
-from fencepost.pipeline.durations import parse_duration
-from fencepost.pipeline.file import read_pipeline
-from fencepost.pipeline.identity import claim_checkpoint
-from fencepost.pipeline.keys import SECTIONS
+from fencepost.pipeline.file.columns import spark_type
+from fencepost.pipeline.file.document import read_pipeline
+from fencepost.pipeline.file.durations import parse_duration
+from fencepost.pipeline.file.keys import SECTIONS
+from fencepost.pipeline.runtime.identity import claim_checkpoint
 
 GOOD = """
 [source]
@@ -62,6 +62,10 @@ def changed(*pairs: tuple[str, str], text: str = GOOD) -> str:
 def test_a_good_file_has_no_fault_wherever_it_is_read_from(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
     assert faults(home, GOOD) == []
+    for tick in ('"1 minute"', "false"):
+        assert faults(home, changed(('time = "ts"', f'time = "ts"\ntimeout = "5 minutes"\ntick = {tick}'))) == []
+    numbers = (('ts = "timestamp"', 'ts = "bigint"'), ('time = "ts"', 'time = "ts"\ntimeout = 5\ntick = false'))
+    assert faults(home, changed(*numbers)) == []
 
 
 def test_all_faults_are_found_at_once_each_with_its_line(home: Path) -> None:
@@ -140,6 +144,29 @@ CASES = {
     "time-out": (
         ('time = "ts"', 'time = "ts"\ntimeout = "soon"'),
         "operator.timeout (line 12): got 'soon'; expected a num",
+    ),
+    "a tick that says nothing": (
+        ('time = "ts"', 'time = "ts"\ntick = true'),
+        'operator.tick (line 12): got True; expected a duration such as "1 minute", or false: how often time ends',
+    ),
+    "a tick of no length": (
+        ('time = "ts"', 'time = "ts"\ntick = "often"'),
+        "operator.tick (line 12): got 'often'; expected a number and milliseconds, seconds",
+    ),
+    "ticks of numbers": (
+        ('ts = "timestamp"', 'ts = "bigint"'),
+        ('time = "ts"', 'time = "ts"\ntick = "1 minute"'),
+        "operator.tick (line 12): got tick and ts, which is bigint; expected a time column of timestamps or dates, "
+        "since the wall clock ticks. Remove tick, and tell the time yourself: fencepost tick DIR NUMBER",
+    ),
+    "ticks of a run that ends": (
+        ('time = "ts"', 'time = "ts"\ntick = "1 minute"'),
+        ('every = "1 second"', "once = true"),
+        "operator.tick (line 12): got tick with once = true; expected a pipeline that goes on",
+    ),
+    "ticks of match": (
+        ('"watch"\nobject = "symbol"\ntime = "ts"', '"match"\ntick = "1 minute"'),
+        "got the key tick; expected a key of [operator] with kind = 'match'. Remove it; it is for watch, bands.",
     ),
     "seed": (
         ('time = "ts"', 'time = "ts"\nseed = "none/"'),
@@ -282,6 +309,7 @@ def test_a_pipeline_with_faults_is_refused_with_all_of_them_and_nothing_is_start
     assert not (home / "checkpoint").exists()
 
 
+@pytest.mark.slow
 def test_the_commands_exit_with_1_on_a_refusal(home: Path) -> None:
     (home / "pipeline.toml").write_text(changed(('"events/"', '"else/"')))
     for command in ("check", "run"):

@@ -24,8 +24,8 @@ import pytest
 import fencepost as fp
 from fencepost.errors import FencepostError
 from fencepost.pipeline import run
-from fencepost.pipeline.changes import Applied, ChangeFollower, Message
-from fencepost.snapshot import VersionDirectory
+from fencepost.pipeline.runtime.changes import Applied, ChangeFollower, Message
+from fencepost.published import VersionDirectory
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 TICKS = [("IBM", 39.0), ("IBM", 41.5), ("AAPL", 120.0), ("IBM", 60.0), ("AAPL", None), ("IBM", 45.0)]
@@ -233,6 +233,7 @@ def test_a_query_that_fails_is_a_refusal_with_its_cause(spark: Any, home: Path) 
     assert "it goes on from its checkpoint" in str(refused.value)
 
 
+@pytest.mark.slow
 def test_the_command_ends_in_order_on_a_signal(home: Path) -> None:
     sink = 'format = "parquet"\npath = "out"\ncheckpoint = "checkpoint"'
     write_pipeline(home, JSON, WATCH, sink, 'every = "100 milliseconds"')

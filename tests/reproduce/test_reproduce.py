@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 from fencepost.errors import FencepostError
 from fencepost.indexes import CEI, LCI
 from fencepost.indexes.analysis import cei_constructs
-from fencepost.reproduce import Check, Figure, Finding, Outcome, bands, catalogue, cei, ours_spark, table
-from fencepost.reproduce.catalogue import figures
-from fencepost.reproduce.command import reproduce
-from fencepost.reproduce.drawing import draw
-from fencepost.reproduce.pieces import cei_pieces, lci_pieces
-from fencepost.reproduce.timing import interleaved, telling
+from fencepost.lab.reproduce import Check, Figure, Finding, Outcome, bands, catalogue, cei, ours_spark, table
+from fencepost.lab.reproduce.catalogue import figures
+from fencepost.lab.reproduce.command import reproduce
+from fencepost.lab.reproduce.drawing import draw
+from fencepost.lab.reproduce.pieces import cei_pieces, lci_pieces
+from fencepost.lab.reproduce.timing import interleaved, telling
 
 SEARCHES = {"searches": 40, "rounds": 1}
 BY_LENGTH = {"queries": 600, "widest": 20, "lengths": (2, 8, 64), **SEARCHES}
@@ -118,7 +118,10 @@ def test_the_figures_are_those_of_the_contract() -> None:
         assert set(figure.quick) == set(figure.full) == set(TINY[figure.name]), figure.name
 
 
-@pytest.mark.parametrize("name", TINY)
+WITH_SPARK = pytest.param("ours-spark", marks=[pytest.mark.slow, pytest.mark.xdist_group("spark")])
+
+
+@pytest.mark.parametrize("name", [*(name for name in TINY if name != "ours-spark"), WITH_SPARK])
 def test_a_tiny_figure_agrees_with_its_closed_forms_and_draws_the_same_svg_twice(
     name: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +197,7 @@ def test_the_checks_of_every_paper_can_fail(name: str, monkeypatch: pytest.Monke
     assert figure.measure(**figure.quick).failed
 
 
+@pytest.mark.slow
 def test_an_unknown_name_is_refused_with_all_names_and_nothing_is_written(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fencepost", "reproduce", "cei-15", "cei-99", "--out", str(tmp_path / "figures")]
     result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603

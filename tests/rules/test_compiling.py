@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost import FencepostError
@@ -19,6 +19,7 @@ from fencepost.language import KEY, Binder, Condition, ConditionError, parse
 from fencepost.ordinals import AttributeType
 from fencepost.rules import RuleFaultsError, Rules
 from tests.conditions import TYPES, conditions
+from tests.effort import examples
 from tests.rules.compared import COLUMNS, PRICE, boxes_by_rule, message, through_json
 
 
@@ -282,7 +283,7 @@ def edits(draw: st.DrawFn) -> list[tuple[str, Any]]:
     return draw(st.lists(one, max_size=25))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(edits(), st.booleans())
 def test_compiling_again_and_again_gives_what_compiling_once_gives(script: list[tuple[str, Any]], typed: bool) -> None:
     schema = (

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fencepost.language import KEY, Binder, Condition, ConditionError, parse
 from fencepost.ordinals import AttributeType
 from fencepost.rules import RuleFaultsError, Rules
+from tests.effort import examples
 from tests.rules.compared import PRICE, boxes_by_rule, through_json, through_parquet
 
 DOUBLES = st.one_of(
@@ -86,7 +87,7 @@ def table_rows(draw: st.DrawFn) -> tuple[Any, list[Any], list[Any], list[Any], s
 
 
 @given(table_rows())
-@settings(max_examples=400)
+@examples(400)
 @example((pa.float64(), [0.1, 1.005, -0.29, 1e17], [0.29, 4.35, 1.13, None], [None] * 4, "[]", "decimal(9,2)"))
 @example((pa.float64(), [-math.inf, math.inf], [math.inf, math.inf], [None] * 2, "[]", "double"))
 @example((pa.float64(), [-math.inf, 1.0], [1.0, math.inf], [None] * 2, "()", "bigint"))

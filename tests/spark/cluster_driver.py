@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 import fencepost
 from fencepost.spark import bands, match, tune, watch
-from fencepost.spark.worker import Published, held_sources
+from fencepost.spark.work.caches import Published, held_sources
 from tests.spark import test_bands, test_watch
 
 SETTINGS = {

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 import fencepost as fp
-from fencepost.snapshot import VersionDirectory
+from fencepost.published import VersionDirectory
 from tests.spark.record import recorded_batches
 from tests.spark.test_watch import DETECT, EPOCH, rules_of, traffic
 

@@ -17,8 +17,9 @@ import pytest
 
 import fencepost as fp
 from fencepost.errors import FencepostError
-from fencepost.snapshot import VersionDirectory
-from fencepost.spark import bands, prometheus_text
+from fencepost.published import VersionDirectory
+from fencepost.spark import bands, prometheus_text, read_state
+from fencepost.spark.session import PROVIDER, SETTINGS, STATE_SETTINGS
 from tests.spark.files import put_file
 from tests.spark.record import recorded_batches
 
@@ -165,6 +166,33 @@ def test_batch_stream_and_monitor_tell_the_same(spark: Any, tmp_path: Path) -> N
     assert facts(batch) == facts(pa.concat_tables(expected[:-1]))
 
 
+@pytest.mark.parametrize("store", ["RocksDB", pytest.param("HDFSBacked", marks=pytest.mark.slow)])
+def test_state_can_be_read(spark: Any, tmp_path: Path, store: str) -> None:
+    spark = spark.newSession()
+    provider = STATE_SETTINGS[PROVIDER].replace("RocksDB", store)
+    for key, value in {**SETTINGS, **STATE_SETTINGS, PROVIDER: provider}.items():
+        spark.conf.set(key, value)
+    streams = Streams(spark, tmp_path, rules_of(5))
+    last: dict[tuple[str, str, str], Any] = {}
+    for number in range(3):
+        tables = quotes(60, 2 * number, start=60 * number), quotes(50, 2 * number + 1, start=60 * number)
+        streams.put(*tables)
+        for side, table in zip(("left", "right"), tables, strict=True):
+            for row in sorted(table.to_pylist(), key=lambda row: (row["ts"], row["seq"], row["gone"])):
+                place = (side, row["venue"], row["symbol"])
+                if None in place:
+                    continue
+                if row["gone"]:
+                    last.pop(place, None)
+                else:
+                    last[place] = row["ts"].replace(tzinfo=None)
+    streams.run()
+    rows = read_state(spark, tmp_path / "checkpoint").collect()
+    assert {(row["side"], row["object"], row["symbol"]): row["time"] for row in rows} == last
+    assert any(row["price"] is not None for row in rows)
+    assert len(rows) == len(last) > 10
+
+
 def test_rules_alone(spark: Any, tmp_path: Path) -> None:
     rules = rules_of(4)
     left, right = quotes(150, 1), quotes(150, 2)
@@ -226,6 +254,7 @@ def test_rules_change_while_the_streams_run(spark: Any, tmp_path: Path) -> None:
         rules.publish(published)
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_each_fact_is_told_once(spark: Any, tmp_path: Path) -> None:
     """SIGKILL at random moments, the rest by a query that goes on from the checkpoint."""
     rules = rules_of(8)

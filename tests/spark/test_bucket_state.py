@@ -9,15 +9,17 @@ import pyarrow as pa
 import pytest
 
 import fencepost as fp
+from fencepost._files.recent import RecentlyUsed
 from fencepost.errors import FencepostError
 from fencepost.events import event_schema
 from fencepost.ordinals import AttributeType
-from fencepost.snapshot import VersionDirectory
-from fencepost.spark import bucket_state
-from fencepost.spark.buckets import step
-from fencepost.spark.packing import CLOCK, ROWS, VERSION, packed_bytes, packed_table
-from fencepost.spark.watch_task import OBJECT, TIME, WatchTask
-from fencepost.spark.worker import Published
+from fencepost.published import VersionDirectory
+from fencepost.spark.work import store as bucket_state
+from fencepost.spark.work.bucket import step
+from fencepost.spark.work.caches import Published
+from fencepost.spark.work.packing import CLOCK, ROWS, VERSION, packed_bytes, packed_table
+from fencepost.spark.work.task import OBJECT, TIME
+from fencepost.spark.work.watch_task import WatchTask
 
 DOUBLE = AttributeType.parse("double")
 
@@ -107,7 +109,7 @@ def test_a_bucket_goes_on_as_if_it_had_never_been_put_away(tmp_path: Path, appen
         packed.append((ROWS, 0, packed_bytes(rows)))
         tables.append(never_stops.update(rows))
         if rng.random() < 0.4:
-            bucket_state.warm_monitors.clear()
+            bucket_state.warm_engines.clear()
         if rng.random() < 0.2:
             before = copy.copy(store.parts)
             step(0, packed, store, task)  # a task whose commit is lost
@@ -128,7 +130,7 @@ def test_state_of_another_format_is_refused(tmp_path: Path) -> None:
     task, store = task_of(tmp_path, pa.int64()), Kept(appends=True)
     step(0, [(VERSION, 1, b"")], store, task)
     store.parts["head"] = store.parts["head"].replace('"format": 2', '"format": 99')
-    bucket_state.warm_monitors.clear()
+    bucket_state.warm_engines.clear()
     with pytest.raises(FencepostError, match="got state in format 99; expected format 2"):
         step(0, [(CLOCK, 5, b"")], store, task)
 
@@ -136,14 +138,14 @@ def test_state_of_another_format_is_refused(tmp_path: Path) -> None:
 def test_a_process_keeps_only_so_many_objects(tmp_path: Path) -> None:
     rng = random.Random(2)  # noqa: S311
     rules_of(rng).publish(tmp_path, {"x": "double", "zone": "string"})
-    task, kept = task_of(tmp_path, pa.int64()), bucket_state.WarmMonitors(500)
+    task = task_of(tmp_path, pa.int64())
+    kept: RecentlyUsed[int, Any] = RecentlyUsed(500, weigh=lambda engine: engine.weight)
     for bucket in (0, 1, 2, 0):
         store = Kept(appends=True)
         rows = pa.table({OBJECT: range(200), TIME: [1] * 200, "x": [1.0] * 200, "zone": ["a"] * 200})
         step(bucket, [(VERSION, 1, b""), (ROWS, 0, packed_bytes(rows))], store, task)
-        token, monitor = bucket_state.warm_monitors.take(task, bucket) or ("", None)
-        assert monitor is not None
-        kept.take(task, bucket)
-        kept.put(task, bucket, token, monitor)
-    assert [kept.take(task, bucket) is not None for bucket in (0, 1, 2)] == [True, False, True]
-    assert kept.take(task, 0) is None, "whoever takes it has it alone"
+        held = bucket_state.warm_engines.take((task, bucket))
+        assert held is not None
+        kept.put(bucket, held[1])
+    assert [kept.take(bucket) is not None for bucket in (0, 1, 2)] == [True, False, True]
+    assert kept.take(0) is None, "whoever takes it has it alone"

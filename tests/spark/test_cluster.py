@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fencepost as fp
-from fencepost.snapshot import VersionDirectory
+from fencepost.published import VersionDirectory
 from tests.spark import test_bands, test_watch
 from tests.spark.cluster import Cluster
 from tests.spark.cluster_driver import OPERATORS, SHARDS

@@ -8,13 +8,15 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from fencepost.demo.world import World
+from fencepost.lab.demo.world import World
 from tests.spark.conftest import ENVIRONMENT
 
 COMMAND = [sys.executable, "-m", "fencepost", "demo", "--rules", "20000", "--objects", "400"]
 
 
+@pytest.mark.slow
 def test_once_ends_by_itself_with_a_summary_that_was_checked(tmp_path: Path) -> None:
     done = subprocess.run(  # noqa: S603
         [*COMMAND, "--once", "--seconds", "6"],
@@ -26,6 +28,7 @@ def test_once_ends_by_itself_with_a_summary_that_was_checked(tmp_path: Path) -> 
     assert done.stderr == "", "Spark's own words are not for the user"
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
     running = subprocess.Popen(  # noqa: S603
         COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=tmp_path,

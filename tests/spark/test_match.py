@@ -13,7 +13,7 @@ from pyspark.sql.functions import expr
 
 import fencepost as fp
 from fencepost.errors import FencepostError
-from fencepost.snapshot import VersionDirectory
+from fencepost.published import VersionDirectory
 from fencepost.spark import match, prometheus_text, register
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)

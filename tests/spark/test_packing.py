@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fencepost.spark.packing import METERS, pack, packed_pieces, packed_table, stepped_rows, unpack
-from fencepost.spark.worker import begin_task
+from fencepost.spark.work.caches import begin_task
+from fencepost.spark.work.packing import METERS, pack, packed_pieces, packed_table, stepped_rows, unpack
 
 SMALL_ENOUGH = 450_000
 

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pytest
 
 import fencepost as fp
 from fencepost.spark import bands, watch
@@ -36,6 +37,7 @@ def run(source: Any, path: Path) -> list[Any]:
     return [report for report in query.recentProgress if report["numInputRows"]]
 
 
+@pytest.mark.slow
 def test_a_burst_of_skewed_rows_is_taken_in_parts(spark: Any, tmp_path: Path) -> None:
     tables = {side: [skewed(97 * n + len(side), n) for n in range(1 + BURST)] for side in ("left", "right")}
     pairs, moves = fp.Rules(), fp.Rules()

@@ -10,10 +10,12 @@ import pytest
 
 import fencepost as fp
 from fencepost.pipeline import check, run
-from fencepost.snapshot import VersionDirectory
+from fencepost.published import VersionDirectory
 from fencepost.spark import bands, match
-from fencepost.spark.remote_markers import LISTED_EVERY
+from fencepost.spark.plan.remote_markers import LISTED_EVERY
 from tests.spark.test_watch import SCHEMA, Stream, facts, of_monitor, rules_of, traffic
+
+pytestmark = pytest.mark.slow
 
 
 def test_match_of_a_batch(spark: Any, bucket: str) -> None:

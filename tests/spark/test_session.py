@@ -84,6 +84,7 @@ def check_watched(found: dict[str, Any]) -> None:
     assert found.pop("inside") == [["AAPL", 1]]
 
 
+@pytest.mark.slow
 def test_spark_connect(bucket: str) -> None:
     found = run("connect", f"{bucket}/connect")
     check_watched(found)
@@ -91,6 +92,7 @@ def test_spark_connect(bucket: str) -> None:
     assert found == EXPECTED
 
 
+@pytest.mark.slow
 def test_executors_that_get_the_package_as_a_zip(tmp_path: Path) -> None:
     source = Path(fp.__file__).parent
     package = tmp_path / "source" / "fencepost"
@@ -108,9 +110,10 @@ def test_executors_that_get_the_package_as_a_zip(tmp_path: Path) -> None:
     assert found == EXPECTED
 
 
+@pytest.mark.slow
 def test_a_session_of_ours_starts_without_arrows_own_checks_and_keeps_the_users_options() -> None:
     program = (
-        "from fencepost.pipeline.sessions import start_session\n"
+        "from fencepost.pipeline.runtime.session import start_session\n"
         "given = {'spark.driver.extraJavaOptions': '-Dtheir.own=kept', 'spark.driver.memory': '512m'}\n"
         "spark = start_session('checks', 'local[1]', given)\n"
         "read = spark.sparkContext._jvm.java.lang.System.getProperty\n"

@@ -15,16 +15,18 @@ import fencepost as fp
 from fencepost.errors import FencepostError
 from fencepost.events import event_schema
 from fencepost.ordinals import AttributeType
-from fencepost.snapshot import ShardPlan, VersionDirectory, routing
-from fencepost.snapshot.shards import Lane
-from fencepost.spark import bucket_state, match, read_state, save_state, watch
-from fencepost.spark.buckets import step
-from fencepost.spark.moves import moved_batch, tell_moves
-from fencepost.spark.packing import CLOCK, ROWS, VERSION, packed_bytes, packed_table
-from fencepost.spark.routing import part_column
+from fencepost.published import ShardPlan, VersionDirectory, routing
+from fencepost.published.shards.plan import Lane
+from fencepost.spark import match, read_state, save_state, watch
+from fencepost.spark.plan.routing import part_column
 from fencepost.spark.session import PROVIDER, SETTINGS, STATE_SETTINGS
-from fencepost.spark.watch_task import OBJECT, TIME, WatchTask
-from fencepost.spark.worker import Published, Shards, held_sources
+from fencepost.spark.work import store as bucket_state
+from fencepost.spark.work.bucket import step
+from fencepost.spark.work.caches import Published, Shards, held_sources
+from fencepost.spark.work.packing import CLOCK, ROWS, VERSION, packed_bytes, packed_table
+from fencepost.spark.work.shards import detect_moves, moved_batch
+from fencepost.spark.work.task import OBJECT, TIME
+from fencepost.spark.work.watch_task import WatchTask
 from tests.spark.test_bucket_state import Kept
 from tests.spark.test_match import SCHEMA, conditions_of, pairs, rows_of
 from tests.spark.test_watch import EPOCH, Stream, facts, ids, of_monitor, traffic
@@ -262,9 +264,9 @@ def test_parts_tell_what_one_monitor_tells(
             packed.append((ROWS, 0, packed_bytes(rows)))
             expected.append(monitor.update(rows))
         if rng.random() < 0.3:
-            bucket_state.warm_monitors.clear()
+            bucket_state.warm_engines.clear()
         moved = step(0, packed, store, task)
-        stepped = [row["payload"] for batch in tell_moves([moved_batch(moved)], task) for row in batch.to_pylist()]
+        stepped = [row["payload"] for batch in detect_moves([moved_batch(moved)], task) for row in batch.to_pylist()]
         assert _facts(map(packed_table, filter(None, stepped))) == _facts(expected), second
         whole += expected
     events = pa.concat_tables(table for table in whole if len(table))
@@ -297,6 +299,7 @@ def test_a_batch_frame_in_parts_tells_what_a_monitor_tells(spark: Any) -> None:
     assert ids(silent) == sorted(fp.Monitor(rules, first="silent", **NAMED).update(table)["event_id"].to_pylist())
 
 
+@pytest.mark.slow
 def test_a_stream_in_parts_goes_on_after_a_restart_and_follows_rules(spark: Any, tmp_path: Path) -> None:
     """Every turn is a new query on the same checkpoint; rules change and time comes between them."""
     rules, published, patience = watch_rules(5, count=40), tmp_path / "published", timedelta(seconds=30)

@@ -12,7 +12,7 @@ import pytest
 
 import fencepost as fp
 from fencepost.errors import FencepostError
-from fencepost.snapshot import VersionDirectory
+from fencepost.published import VersionDirectory
 from fencepost.spark import match, prometheus_text, read_state, save_state, watch
 from fencepost.spark.session import PROVIDER, SETTINGS, STATE_SETTINGS
 from tests.spark.files import put_file
@@ -142,7 +142,7 @@ class Stream:
         return self.spark.read.parquet(f"{self.path}/out")
 
 
-@pytest.mark.parametrize("store", ["RocksDB", "HDFSBacked"])
+@pytest.mark.parametrize("store", ["RocksDB", pytest.param("HDFSBacked", marks=pytest.mark.slow)])
 def test_a_stream_tells_what_a_batch_tells_also_after_a_restart(spark: Any, tmp_path: Path, store: str) -> None:
     spark = spark.newSession()
     for key, value in {
@@ -217,6 +217,7 @@ def test_rules_change_while_the_stream_runs(spark: Any, tmp_path: Path) -> None:
     assert 4 in directory.leased(), "the version in force is kept"
 
 
+@pytest.mark.slow
 def test_clock_markers_end_what_is_silent_or_expired(spark: Any, tmp_path: Path) -> None:
     rules = fp.Rules()
     rules.add(1, "x >= 0", detect="enter,exit")
@@ -245,6 +246,7 @@ def test_clock_markers_end_what_is_silent_or_expired(spark: Any, tmp_path: Path)
     assert {"y", "y_before"} <= set(stream.told().columns), "every attribute of the schema, used or not"
 
 
+@pytest.mark.slow
 def test_another_number_of_buckets_stops_the_query_and_names_the_right_one(spark: Any, tmp_path: Path) -> None:
     rules = rules_of(1)
     stream = Stream(spark, tmp_path, rules, buckets=4)

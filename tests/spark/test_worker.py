@@ -14,10 +14,10 @@ import pytest
 
 import fencepost as fp
 from fencepost.errors import FencepostError
-from fencepost.snapshot import VersionDirectory
-from fencepost.spark import versions as claiming
-from fencepost.spark.versions import Claim, Claims, MicroBatch, current_micro_batch
-from fencepost.spark.worker import Published, snapshot_at, version_of_task
+from fencepost.published import VersionDirectory
+from fencepost.spark.work import claims as claiming
+from fencepost.spark.work.caches import Published, snapshot_at, version_of_task
+from fencepost.spark.work.claims import Claim, Claims, MicroBatch, current_micro_batch
 
 
 def published(path: Path, count: int) -> VersionDirectory:
@@ -145,7 +145,7 @@ def test_a_version_that_was_collected_is_an_error_for_a_replay(tmp_path: Path) -
 
 
 def test_mapped_snapshots_run_the_code_that_compiled_ones_ran(tmp_path: Path) -> None:
-    from fencepost.indexes import answers
+    from fencepost.indexes.kernels import answers
 
     rules = fp.Rules()
     rules.add(1, "price > 4")

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from fencepost.book.tables import REMOVED
 from fencepost.errors import FencepostError
+from fencepost.rules.options import FIELDS, fields_of
 from fencepost.rules.rule import Rule, instant_of, labels_of, labels_text, microseconds_of
-
-__all__ = ["Change", "Stamp", "change_row", "checked_texts", "rule_of", "stamped_now", "storable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,6 @@ class Change:
         at: when, in UTC.
         before: the rule until then; None where there was none.
         after: the rule from then on; None where there is none.
-
     """
 
     revision: int
@@ -45,31 +43,19 @@ class Stamp(NamedTuple):
     at: int
 
 
-def stamped_now(revision: int, action: str, author: str) -> Stamp:
+def stamp_now(revision: int, action: str, author: str) -> Stamp:
     """The stamp of a change that is made now."""
     return Stamp(revision, action, author, microseconds_of(datetime.now(UTC)))
 
 
 def change_row(rule: Rule, stamp: Stamp, previous: int | None) -> dict[str, Any]:
-    """The row of a rule that was changed.
-
-    Args:
-        rule: as it is after the change; as it was before, where it is removed.
-        stamp: of the change.
-        previous: the revision of the rule's change before this one.
-
-    """
+    """The row of a rule as it is after a change, or was before its removal, with the revision of its change before."""
     return {
-        "id": rule.id,
-        "previous": previous,
-        **stamp._asdict(),
-        "version": rule.version,
-        "condition": rule.condition,
-        "detect": rule.detect,
-        "initial": rule.initial,
+        **fields_of(rule),
         "labels": labels_text(rule.labels),
         "expires": None if rule.expires is None else microseconds_of(rule.expires),
-        "enabled": rule.enabled,
+        "previous": previous,
+        **stamp._asdict(),
     }
 
 
@@ -77,26 +63,20 @@ def rule_of(row: Mapping[Any, Any]) -> Rule | None:
     """The rule that a change left; None where it was removed."""
     if row["action"] in REMOVED:
         return None
-    return Rule(
-        row["id"],
-        row["condition"],
-        row["detect"],
-        row["initial"],
-        labels_of(row["labels"]),
-        None if row["expires"] is None else instant_of(row["expires"]),
-        row["enabled"],
-        row["version"],
-    )
+    fields = {name: row[name] for name in FIELDS}
+    fields["labels"] = labels_of(row["labels"])
+    fields["expires"] = None if row["expires"] is None else instant_of(row["expires"])
+    return Rule(**fields)
 
 
-def storable(rule: Rule) -> Rule:
+def check_storable(rule: Rule) -> Rule:
     """Refuses text that not every database keeps as it is."""
     texts = [str(rule.condition), *(text for pair in (rule.labels or {}).items() for text in pair)]
-    checked_texts(f"rule {rule.id}", texts)
+    check_texts(f"rule {rule.id}", texts)
     return rule
 
 
-def checked_texts(owner: str, texts: list[str]) -> None:
+def check_texts(owner: str, texts: list[str]) -> None:
     """Refuses the character zero and halves of surrogate pairs."""
     for text in texts:
         try:

@@ -12,8 +12,6 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from fencepost.book.tables import BOOK, FORMAT, TABLES
 from fencepost.errors import FencepostError
 
-__all__ = ["Database", "Writing"]
-
 _WRITES = "fencepost_writes"
 _MAKING = 7_305_809_123
 """The advisory lock of those who make the tables in PostgreSQL."""
@@ -28,17 +26,10 @@ class Writing(NamedTuple):
 
 
 class Database:
-    """Where a rule book is kept.
-
-    Args:
-        url: `sqlite:///FILE` or `postgresql://USER@HOST/DATABASE`.
-        create: whether to make a book where there is none.
-        wait: how many seconds to wait for other writers.
-
-    """
+    """Where a rule book is kept."""
 
     def __init__(self, url: str, create: bool, wait: float) -> None:
-        self._url = _checked_url(url)
+        self._url = _read_url(url)
         self._wait = wait
         self.name = self._url.render_as_string(hide_password=True)
         self._is_sqlite = self._url.get_backend_name() == "sqlite"
@@ -161,7 +152,7 @@ class Database:
             raise _refusal(error, self.name) from None
 
 
-def _checked_url(url: str) -> URL:
+def _read_url(url: str) -> URL:
     try:
         made = make_url(url)
     except (ArgumentError, ValueError, TypeError):

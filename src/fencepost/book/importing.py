@@ -7,42 +7,31 @@ from typing import get_args
 
 from sqlalchemy import Connection
 
-from fencepost.book.changes import Stamp, change_row, rule_of, stamped_now, storable
+from fencepost.book.changes import Stamp, change_row, check_storable, rule_of, stamp_now
 from fencepost.book.database import Database
-from fencepost.book.files import RuleFile, read_rules
 from fencepost.book.storing import Existing, Imported, Progress, chunks, put, stored_rows
 from fencepost.errors import FencepostError
 from fencepost.rules import Rule
 from fencepost.rules.checked import rule_of_mapping
 from fencepost.rules.faults import Faults, one_line
-
-__all__ = ["import_file"]
+from fencepost.rules.files import RuleFile, read_rules
 
 _ROWS_AT_ONCE = 10_000
 
 
 def import_file(database: Database, path: Path, existing: Existing, author: str, progress: Progress) -> Imported:
-    """See RuleBook.import_file.
-
-    Args:
-        database: of the book.
-        path: the file.
-        existing: what to do with ids that the book has.
-        author: who imports.
-        progress: told how far it is.
-
-    """
+    """See RuleBook.import_file."""
     if existing not in get_args(Existing):
         raise FencepostError(
             f"existing={existing!r}", f"one of {', '.join(get_args(Existing))}", "Write for example 'replace'."
         )
     file = read_rules(path)
-    rules, places = _checked_rows(file, str(path), progress)
+    rules, places = _check_rows(file, str(path), progress)
     faults = Faults(file.unit)
     with database.writing() as writing:
         imported = _take_in(
             writing.connection,
-            stamped_now(writing.revision, "added", author),
+            stamp_now(writing.revision, "added", author),
             rules,
             existing,
             lambda number, rule: faults.add(places[number], f"got rule {rule.id}, which the book has"),
@@ -54,14 +43,14 @@ def import_file(database: Database, path: Path, existing: Existing, author: str,
     return imported
 
 
-def _checked_rows(file: RuleFile, name: str, progress: Progress) -> tuple[list[Rule], list[int]]:
+def _check_rows(file: RuleFile, name: str, progress: Progress) -> tuple[list[Rule], list[int]]:
     """The rules of a file with their places, all checked; every fault is reported at once."""
     rules: list[Rule] = []
     places: list[int] = []
     faults, first, count = Faults(file.unit), dict[int, int](), 0
     for count, (place, read) in enumerate(file.rows, start=1):
         try:
-            rule = storable(rule_of_mapping(read()).rule)
+            rule = check_storable(rule_of_mapping(read()).rule)
             if first.setdefault(rule.id, place) != place:
                 raise FencepostError(
                     f"rule {rule.id}, which {file.unit} {first[rule.id]} has", "every id once", "Leave one of them out."
@@ -85,17 +74,7 @@ def _take_in(
     refuse: Callable[[int, Rule], None],
     progress: Progress,
 ) -> Imported:
-    """Writes many rules.
-
-    Args:
-        connection: that writes.
-        stamp: of the change.
-        rules: checked, every id once.
-        existing: what to do with those that the book has.
-        refuse: called with the number of each rule that is refused.
-        progress: told of every chunk.
-
-    """
+    """Writes many checked rules; `refuse` is called with the number of each that may not replace one."""
     counts = {"added": 0, "replaced": 0, "unchanged": 0, "skipped": 0}
     stamps = {action: stamp._replace(action=action) for action in ("added", "replaced")}
     done = 0

@@ -15,18 +15,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from sqlalchemy import Connection, delete, insert, select
 
+from fencepost._files.storage import Place, modified, touch
 from fencepost.book.changes import rule_of
 from fencepost.book.database import Database
 from fencepost.book.tables import BOOK, PUBLISHED, RULES
 from fencepost.errors import FencepostError
+from fencepost.ordinals.schema import read_schema
+from fencepost.published import VersionDirectory
 from fencepost.rules import Rule, Rules
-from fencepost.rules.checked import FIELDS
+from fencepost.rules.options import fields_of
 from fencepost.rules.rule import microseconds_of
-from fencepost.rules.schemas import read_schema
-from fencepost.snapshot import Snapshot, VersionDirectory
-from fencepost.snapshot.places import Place, modified, touch
-
-__all__ = ["Publisher", "rules_from"]
+from fencepost.snapshot import Snapshot
 
 _LOOKED_AT = 100
 """How many versions of a directory are looked at for one of this book."""
@@ -52,12 +51,7 @@ class _Kept(NamedTuple):
 
 
 class Publisher:
-    """Publishes a book.
-
-    Args:
-        database: of the book.
-
-    """
+    """Publishes a book."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -71,16 +65,7 @@ class Publisher:
         all_rules: Callable[[Connection], Rules],
         shards: int | None = None,
     ) -> int:
-        """See RuleBook.publish.
-
-        Args:
-            directory: where versions are: a path or a URL.
-            schema: of the columns, or None.
-            keep: how long old versions stay.
-            all_rules: reads and parses the whole book.
-            shards: into how many parts versions are written, too.
-
-        """
+        """See RuleBook.publish."""
         versions = VersionDirectory(directory)
         made: list[tuple[Snapshot, int]] = []
 
@@ -157,4 +142,4 @@ def _collect(versions: VersionDirectory, keep: timedelta) -> None:
 
 def rules_from(rules: Iterable[Rule]) -> Rules:
     """Stored rules, parsed."""
-    return Rules.from_dicts({name: getattr(rule, name) for name in FIELDS} for rule in rules)
+    return Rules.from_dicts(map(fields_of, rules))

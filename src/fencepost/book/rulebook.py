@@ -1,20 +1,21 @@
 """RuleBook: the durable, versioned store of rules."""
 
 import getpass
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, Unpack
 
 from sqlalchemy import Connection, RowMapping, and_, func, select, union_all
 
-from fencepost.book.changes import Change, change_row, checked_texts, rule_of, stamped_now, storable
+from fencepost.book.changes import Change, change_row, check_storable, check_texts, rule_of, stamp_now
 from fencepost.book.database import Database, Writing
 from fencepost.book.storing import Existing, Imported, Progress, chunks, put, stored_rows
 from fencepost.book.tables import BOOK, PAST, RULES, UNREMOVED
 from fencepost.errors import FencepostError
+from fencepost.rules.options import RuleOptions, takes_options
 from fencepost.rules.rule import Rule, checked_expires, checked_id, instant_of, microseconds_of
 
 if TYPE_CHECKING:
@@ -23,17 +24,14 @@ if TYPE_CHECKING:
 
 # What parses or compiles is imported where it is used: looking at a book needs none of it.
 
-__all__ = ["DEFAULT_URL", "RuleBook"]
-
 DEFAULT_URL = "sqlite:///fencepost.db"
 
 _KEPT = timedelta(days=7)
 _ROWS_AT_ONCE = 10_000
 _STREAMED = {"yield_per": _ROWS_AT_ONCE}
-_Detect = str | Iterable[str]
 
 
-def _untold(*_: Any) -> None:
+def _ignore_progress(*_: Any) -> None:
     """Nobody asked how far it is."""
 
 
@@ -58,7 +56,6 @@ class RuleBook:
     >>> [(change.action, change.author) for change in book.history(1)]
     [('added', 'ann'), ('replaced', 'ann')]
     >>> book.close()
-
     """
 
     def __init__(
@@ -70,32 +67,19 @@ class RuleBook:
 
     # -- changing ------------------------------------------------------------------------------------------
 
+    @takes_options
     def add(
-        self,
-        id: SupportsIndex,
-        condition: str,
-        *,
-        detect: _Detect = "inside",
-        initial: bool = False,
-        labels: Mapping[str, str] | None = None,
-        expires: datetime | None = None,
-        enabled: bool = True,
-        author: str | None = None,
+        self, id: SupportsIndex, condition: str, *, author: str | None = None, **options: Unpack[RuleOptions]
     ) -> Rule:
         """Adds a rule and returns it; the arguments are those of Rules.add.
 
         Args:
             id: an integer that no other rule has; one that was removed before goes on with its versions.
             condition: what would stand after WHERE, or a band over `left.` and `right.`.
-            detect: any of inside, enter, exit and cross, separated by commas.
-            initial: whether objects already inside when the rule is added are reported.
-            labels: free text by name, carried along.
-            expires: when the rule ends; without a zone it is read as UTC.
-            enabled: whether it takes part at all.
             author: who adds it, if not the author of the book.
-
+            **options: as in Rules.add.
         """
-        rule = _checked(id, condition, detect=detect, initial=initial, labels=labels, expires=expires, enabled=enabled)
+        rule = _check(id, condition, options)
         with self._database.writing() as writing:
             last = stored_rows(writing.connection, [rule.id]).get(rule.id)
             if last is not None:
@@ -107,34 +91,26 @@ class RuleBook:
             self._put(writing, [(rule, last)], "added", author)
         return rule
 
+    @takes_options
     def replace(
         self,
         id: SupportsIndex,
         condition: str,
         *,
-        detect: _Detect = "inside",
-        initial: bool = False,
-        labels: Mapping[str, str] | None = None,
-        expires: datetime | None = None,
-        enabled: bool = True,
         expect: int | None = None,
         author: str | None = None,
+        **options: Unpack[RuleOptions],
     ) -> Rule:
         """Puts another rule under a known id, with the next version, and returns it.
 
         Args:
             id: of the rule to replace.
-            condition: as in add, and likewise everything else: nothing is taken over from the old rule.
-            detect: as in add.
-            initial: as in add.
-            labels: as in add.
-            expires: as in add.
-            enabled: as in add.
+            condition: as in add.
             expect: the version that is to be replaced; refused if another writer has changed the rule since.
             author: as in add.
-
+            **options: as in add; nothing is taken over from the old rule.
         """
-        rule = _checked(id, condition, detect=detect, initial=initial, labels=labels, expires=expires, enabled=enabled)
+        rule = _check(id, condition, options)
         return self._edit(rule.id, "replaced", lambda _: rule, expect, author)
 
     def remove(self, id: SupportsIndex, *, expect: int | None = None, author: str | None = None) -> None:
@@ -144,7 +120,6 @@ class RuleBook:
             id: of a known rule.
             expect: as in replace.
             author: as in add.
-
         """
         with self._database.writing() as writing:
             rule, last = self._known(writing.connection, checked_id(id), expect)
@@ -157,7 +132,6 @@ class RuleBook:
             id: of a known rule.
             expect: as in replace.
             author: as in add.
-
         """
         return self._edit(checked_id(id), "paused", lambda rule: replace(rule, enabled=False), expect, author)
 
@@ -168,7 +142,6 @@ class RuleBook:
             id: of a known rule.
             expect: as in replace.
             author: as in add.
-
         """
         return self._edit(checked_id(id), "resumed", lambda rule: replace(rule, enabled=True), expect, author)
 
@@ -181,7 +154,6 @@ class RuleBook:
         Args:
             at: the time; without one, now.
             author: as in add.
-
         """
         instant = microseconds_of(checked_expires(at) or datetime.now(UTC))
         passed = select(RULES).where(UNREMOVED, RULES.c.expires <= instant).order_by(RULES.c.id)
@@ -197,7 +169,7 @@ class RuleBook:
         *,
         existing: Existing = "refuse",
         author: str | None = None,
-        progress: Progress = _untold,
+        progress: Progress = _ignore_progress,
     ) -> Imported:
         """Takes in all rules of a file, or none; every fault is reported with its line or row.
 
@@ -207,7 +179,6 @@ class RuleBook:
                 for the version stays as it is.
             author: as in add.
             progress: called with what is being done, how many rules are done, and how many there are.
-
         """
         from fencepost.book.importing import import_file
 
@@ -215,22 +186,21 @@ class RuleBook:
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def export_file(self, path: str | PathLike[str], *, progress: Progress = _untold) -> int:
+    def export_file(self, path: str | PathLike[str], *, progress: Progress = _ignore_progress) -> int:
         """Writes all rules to a file that import_file takes, and returns how many.
 
         Args:
             path: JSON lines, CSV or Parquet, by its extension; what was there is replaced, once all is written.
             progress: as in import_file.
-
         """
-        from fencepost.book.files import write_rules
+        from fencepost.rules.files import write_rules
 
         total, done = len(self), 0
 
-        def counted() -> Iterator[Rule]:
+        def counted() -> Iterator[tuple[Rule, str]]:
             nonlocal done
             for rule in self:
-                yield rule
+                yield rule, str(rule.condition)
                 done += 1
                 if done % _ROWS_AT_ONCE == 0:
                     progress("writing", done, total)
@@ -245,7 +215,6 @@ class RuleBook:
         Args:
             id: of a rule, which may have been removed.
             last: only so many of the last changes.
-
         """
         changes = union_all(select(RULES), select(PAST)).subquery()
         before = PAST.alias()
@@ -262,12 +231,11 @@ class RuleBook:
             rows = answer.mappings()
             yield from map(_change_of, rows if last is None else reversed(list(rows)))
 
-    def rules(self, *, progress: Progress = _untold) -> "Rules":
+    def rules(self, *, progress: Progress = _ignore_progress) -> "Rules":
         """All rules, parsed, with their versions.
 
         Args:
             progress: as in import_file.
-
         """
         with self._database.reading() as connection:
             return self._all_rules(connection, progress)
@@ -278,7 +246,7 @@ class RuleBook:
         schema: Any = None,
         *,
         keep: timedelta = _KEPT,
-        progress: Progress = _untold,
+        progress: Progress = _ignore_progress,
         shards: int | None = None,
     ) -> int:
         """Writes the next snapshot version into a directory that others follow, and returns its number.
@@ -291,7 +259,6 @@ class RuleBook:
             keep: how long versions stay that nobody uses and that are not the newest.
             progress: as in import_file; called where everything is parsed.
             shards: as in Rules.publish.
-
         """
         from fencepost.book.publishing import Publisher
 
@@ -353,7 +320,7 @@ class RuleBook:
         name = self.author if author is None else author
         if not isinstance(name, str):
             raise FencepostError(f"author={author!r}", "a name", "Pass it as a string.")
-        checked_texts("an author", [name])
+        check_texts("an author", [name])
         return name
 
     def _known(self, connection: Connection, id: int, expect: int | None) -> tuple[Rule, RowMapping]:
@@ -385,7 +352,7 @@ class RuleBook:
     def _put(
         self, writing: Writing, changed: Iterable[tuple[Rule, RowMapping | None]], action: str, author: str | None
     ) -> None:
-        stamp = stamped_now(writing.revision, action, self._author(author))
+        stamp = stamp_now(writing.revision, action, self._author(author))
         rows = (change_row(rule, stamp, None if last is None else last["revision"]) for rule, last in changed)
         for some in chunks(rows):
             put(writing.connection, some)
@@ -404,11 +371,11 @@ class RuleBook:
         return rules_from(counted())
 
 
-def _checked(id: SupportsIndex, condition: str, **options: Any) -> Rule:
+def _check(id: SupportsIndex, condition: str, options: RuleOptions) -> Rule:
     """A rule that parses and can be stored."""
-    from fencepost.rules.checked import checked_rule
+    from fencepost.rules.checked import check_rule
 
-    return storable(checked_rule(id, condition, **options).rule)
+    return check_storable(check_rule(id, condition, options).rule)
 
 
 def _user() -> str:

@@ -9,8 +9,6 @@ from sqlalchemy import Connection, RowMapping, bindparam, insert, select, update
 
 from fencepost.book.tables import PAST, RULES
 
-__all__ = ["Existing", "Imported", "Progress", "chunks", "put", "stored_rows"]
-
 Progress = Callable[[str, int, int | None], None]
 """Called with what is being done, how many rules are done, and how many there are, if that is known."""
 Existing = Literal["refuse", "replace", "skip"]
@@ -49,13 +47,7 @@ def stored_rows(connection: Connection, ids: Sequence[int]) -> dict[int, RowMapp
 
 
 def put(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
-    """Writes changes; what they take the place of goes to the past.
-
-    Args:
-        connection: that writes.
-        rows: as change_row makes them.
-
-    """
+    """Writes changes; what they take the place of goes to the past."""
     new = [row for row in rows if row["previous"] is None]
     known = [row for row in rows if row["previous"] is not None]
     if new:

@@ -13,8 +13,6 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, String, Table, Text
 
-__all__ = ["BOOK", "FORMAT", "PAST", "PUBLISHED", "REMOVED", "RULES", "TABLES", "UNREMOVED"]
-
 FORMAT = 1
 """Of these tables; a book of another one is refused."""
 

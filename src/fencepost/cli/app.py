@@ -6,13 +6,11 @@ from typing import Annotated
 
 import typer
 
-from fencepost.cli import backtest, catalogue, explain, match, publish, rules, verify, version, why
-from fencepost.demo import command as demo
+from fencepost.cli.commands import backtest, catalogue, explain, match, publish, rules, tick, verify, version, why
 from fencepost.errors import FencepostError
+from fencepost.lab.demo import command as demo
+from fencepost.lab.reproduce import command as reproduce
 from fencepost.pipeline import commands as pipeline
-from fencepost.reproduce import command as reproduce
-
-__all__ = ["app", "main"]
 
 app = typer.Typer(
     name="fencepost",
@@ -39,6 +37,7 @@ app.command("explain")(explain.explain)
 app.command("why")(why.why)
 app.command("verify")(verify.verify)
 app.command("publish")(publish.publish)
+app.command("tick")(tick.tick)
 app.command("check")(pipeline.check_command)
 app.command("run")(pipeline.run_command)
 app.command("connector")(pipeline.connector_command)

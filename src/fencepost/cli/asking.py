@@ -11,21 +11,16 @@ from fencepost.cli.data import DataFile
 from fencepost.cli.options import named_values, opened
 from fencepost.errors import FencepostError
 from fencepost.ordinals import AttributeType
+from fencepost.ordinals.spellings import TYPES
+from fencepost.published import VersionDirectory
 from fencepost.rules import Rules
-from fencepost.snapshot import Snapshot, VersionDirectory
+from fencepost.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from fencepost.book import Progress
 
-__all__ = ["Asked", "arrow_type", "ask", "published", "rules_of_book"]
-
-_KINDS = {
-    "key": pa.string(),
-    "number": pa.float64(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us"),
-    "boolean": pa.bool_(),
-}
+_TYPE_NAMES = {"key": "string", "number": "double", "timestamp": "timestamp_ntz"}
+"""In which types a text is read, by what rules compare its columns with."""
 
 
 class Asked(NamedTuple):
@@ -82,16 +77,7 @@ def ask(
 ) -> Asked:
     """The rules of a book or a directory, ready for the rows of a file.
 
-    Args:
-        url: of the book.
-        directory: of published versions, in place of the book.
-        data: the file.
-        given: types of columns that the caller named.
-        report: told how far it is.
-        only: ids of the rules that are asked; all of them without any.
-        tried: rules that are in no book, in place of it.
-        time: the column of event time, where there is one.
-
+    `only` the rules with these ids are asked; rules that are `tried` take the place of the book.
     """
     named = {}
     for name, text in named_values(given, "--type", "price=double").items():
@@ -102,7 +88,7 @@ def ask(
             )
         named[own] = arrow_type(text)
     if directory is not None:
-        snapshot = _chosen(published(directory), only)
+        snapshot = _choose(published(directory), only)
         wanted = {name: type_.arrow for name, type_ in snapshot.types.items()} | dict.fromkeys(
             snapshot.keys, pa.string()
         )
@@ -115,7 +101,7 @@ def ask(
     return Asked(rules.compile(schema), rules, schema, data, types)
 
 
-def _chosen(snapshot: Snapshot, only: Sequence[int]) -> Snapshot:
+def _choose(snapshot: Snapshot, only: Sequence[int]) -> Snapshot:
     if not only:
         return snapshot
     rows = snapshot.rows_of(np.array(sorted(set(only)), np.int64))
@@ -153,13 +139,13 @@ def _read_as(data: DataFile, rules: Rules) -> dict[str, Any]:
         if own is None or (kind in ("date", "timestamp") and pa.types.is_temporal(looks)):
             continue
         if kind != "number" or pa.types.is_null(looks):
-            found[own] = _KINDS[kind]
+            found[own] = TYPES[_TYPE_NAMES.get(kind, kind)].arrow
     return found
 
 
 def arrow_type(text: str) -> Any:
     """The Arrow type of a name such as double, decimal(9,2) or string."""
-    from fencepost.rules.schemas import read_schema
+    from fencepost.ordinals.schema import read_schema
 
     schema = read_schema({"column": text})
     if schema.unusable:

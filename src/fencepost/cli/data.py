@@ -2,9 +2,9 @@
 
 import csv
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -15,11 +15,10 @@ import pyarrow.csv as pc_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
+from fencepost._files.whole import replace_file
 from fencepost.cli.output import as_json
 from fencepost.errors import FencepostError
 from fencepost.snapshot import Table
-
-__all__ = ["DataFile", "RowsOut", "open_data"]
 
 _BYTES_AT_ONCE = 16 << 20
 _ROWS_AT_ONCE = 100_000
@@ -47,9 +46,7 @@ class DataFile(NamedTuple):
     def batches(self, types: Types) -> Iterator[tuple[pa.Table, int]]:
         """Some rows at a time, with how many bytes of the file are done.
 
-        Args:
-            types: of columns of a text, by the file's own names; one that does not fit is refused.
-
+        `types` are those of columns of a text, by the file's own names; one that does not fit is refused.
         """
         try:
             yield from self.read(types)
@@ -180,29 +177,25 @@ def _unreadable(path: Path, error: Exception) -> FencepostError:
 
 
 class RowsOut:
-    """Where rows go: a file by its extension, which appears whole, or JSON lines on standard output.
-
-    Args:
-        path: None for standard output.
-
-    """
+    """Where rows go: a file by its extension, which appears whole, or JSON lines on standard output."""
 
     def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._draft: Path | None = None
         self._file: Any = sys.stdout
-        self._parquet: Any = None
-        self._csv: Any = None
-        self._schema: pa.Schema | None = None
-        self._kind = "json"
-        if path is not None:
-            if path.suffix.lower() not in _EXTENSIONS:
+        self._writer: Any = None
+        self._schema: Any = None
+        self._kind = "json" if path is None else _EXTENSIONS.get(path.suffix.lower())
+        with ExitStack() as opened:
+            if path is None:
+                opened.callback(sys.stdout.flush)
+            elif self._kind is None:
                 raise FencepostError(
                     f"{path} with the extension {path.suffix!r}", f"one of {', '.join(_EXTENSIONS)}", "Rename the file."
                 )
-            self._kind = _EXTENSIONS[path.suffix.lower()]
-            self._draft = path.with_name(f".{path.name}.{os.getpid()}")
-            self._file = None if self._kind == "parquet" else self._draft.open("w", encoding="utf-8", newline="")
+            else:
+                self._file = opened.enter_context(replace_file(path, durable=False))
+                if self._kind != "parquet":
+                    self._file = opened.enter_context(self._file.open("w", encoding="utf-8", newline=""))
+            self._opened = opened.pop_all()
 
     def write(self, table: pa.Table) -> None:
         """Writes some rows."""
@@ -210,7 +203,6 @@ class RowsOut:
             self._file.writelines(as_json(row) + "\n" for row in table.to_pylist())
             return
         if self._schema is None:
-            self._schema = table.schema
             self._begin(table.schema)
         if table.schema.names != self._schema.names:
             new = [name for name in table.schema.names if name not in self._schema.names]
@@ -220,33 +212,27 @@ class RowsOut:
                 "Write JSON lines, which may differ.",
             )
         if self._kind == "parquet":
-            self._parquet.write_table(table.cast(self._schema))
+            self._writer.write_table(table.cast(self._schema))
         else:
-            self._csv.writerows([_cell(value) for value in row.values()] for row in table.to_pylist())
+            self._writer.writerows([_cell(value) for value in row.values()] for row in table.to_pylist())
 
     def _begin(self, schema: pa.Schema) -> None:
+        self._schema = schema
         if self._kind == "parquet":
-            self._parquet = pq.ParquetWriter(self._draft, schema)
+            self._writer = self._opened.enter_context(pq.ParquetWriter(self._file, schema))
         else:
-            self._csv = csv.writer(self._file)
-            self._csv.writerow(schema.names)
+            self._writer = csv.writer(self._file)
+            self._writer.writerow(schema.names)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
-        if self._path is None or self._draft is None:
-            sys.stdout.flush()
-            return
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> None:
         if kind is None and self._schema is None and self._kind == "parquet":
             self._begin(pa.schema([]))
-        for opened in (self._file, self._parquet):
-            if opened is not None:
-                opened.close()
-        if kind is None:
-            self._draft.replace(self._path)
-        else:
-            self._draft.unlink(missing_ok=True)
+        self._opened.__exit__(kind, error, place)
 
 
 def _cell(value: Any) -> Any:

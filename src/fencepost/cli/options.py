@@ -9,17 +9,6 @@ from fencepost.errors import FencepostError
 if TYPE_CHECKING:
     from fencepost.book import RuleBook
 
-__all__ = [
-    "Author",
-    "Book",
-    "Directory",
-    "Expect",
-    "Json",
-    "Types",
-    "named_values",
-    "opened",
-]
-
 Book = Annotated[
     str,
     typer.Option("--book", envvar="FENCEPOST_BOOK", metavar="URL", help="sqlite:///FILE or postgresql://USER@HOST/DB."),

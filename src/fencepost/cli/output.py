@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fencepost.book import Progress
 
-__all__ = ["as_json", "note", "print_json", "print_json_array", "print_table", "progress"]
-
 
 def as_json(value: Any) -> str:
     """One line of JSON; NaN is null, as everywhere."""

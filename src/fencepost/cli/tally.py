@@ -12,8 +12,6 @@ import pyarrow.compute as pc
 from fencepost.errors import FencepostError
 from fencepost.snapshot import DETECTS
 
-__all__ = ["Fired", "Tally", "draw", "sparkline"]
-
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _OBJECTS = 3
 _BINS = 60
@@ -115,14 +113,7 @@ def sparkline(counts: Sequence[int]) -> str:
 
 
 def draw(tally: Tally, fired: Sequence[Fired], path: Path) -> None:
-    """A picture: events over time, and the rules that told most.
-
-    Args:
-        tally: of the run.
-        fired: the rules to show.
-        path: *.svg, *.png or *.pdf.
-
-    """
+    """A picture: events over time, and the rules that told most."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -11,8 +11,6 @@ from fencepost.monitor import Monitor
 if TYPE_CHECKING:
     from fencepost.book import Progress
 
-__all__ = ["tell_counters", "watch_file", "watcher"]
-
 
 def watcher(asked: Asked, object: str, time: str | None, sequence: list[str] | None) -> Monitor:
     """A monitor whose columns the file has."""

@@ -1,35 +1,35 @@
 """The catalogue: every index structure, one class each.
 
 Intervals answer "which intervals contain this value?" (`stab`). All of them share one contract, in
-`fencepost.indexes.intervals.contract`, and one conformance suite, which tests every class listed here.
-Boxes answer "which boxes contain this point?", likewise, with `fencepost.indexes.boxes.contract`.
+`fencepost.indexes.contracts.intervals`, and one conformance suite, which tests every class listed here.
+Boxes answer "which boxes contain this point?", likewise, with `fencepost.indexes.contracts.boxes`.
 Borders answer "what did this move enter, leave or jump over?" (`update`, `crossings`); their contract is in
-`fencepost.indexes.borders.contract`.
+`fencepost.indexes.contracts.borders`.
 Bands keep two changing sets of numbers and answer "which pairs, which standing queries a <= left - right <= b, does a
-value on one side concern?" (`pairs`, `affected`); their contract is in `fencepost.indexes.bands.contract`.
+value on one side concern?" (`pairs`, `affected`); their contract is in `fencepost.indexes.contracts.bands`.
 """
 
-from fencepost.indexes.bands.blocks import BlockBands
-from fencepost.indexes.bands.quadratic import QuadraticBands
-from fencepost.indexes.bands.ssi import SSI
-from fencepost.indexes.bands.stabbing import StabbingBands
-from fencepost.indexes.borders.bmq import BMQ
-from fencepost.indexes.borders.borders import Borders
-from fencepost.indexes.borders.contract import Crossings
-from fencepost.indexes.borders.diff import DiffRMQ
-from fencepost.indexes.boxes.box_index import BoxIndex
-from fencepost.indexes.boxes.linear import LinearBoxes
-from fencepost.indexes.boxes.rtree import RTree
-from fencepost.indexes.boxes.vcr import VCR
-from fencepost.indexes.intervals.acei import ACEI
-from fencepost.indexes.intervals.cei import CEI
-from fencepost.indexes.intervals.islist import ISList
-from fencepost.indexes.intervals.lci import LCI
-from fencepost.indexes.intervals.linear import Linear
-from fencepost.indexes.intervals.sci import SCI
-from fencepost.indexes.intervals.slices import SliceList
-from fencepost.indexes.intervals.ui import UI
+from fencepost.indexes.borders.index import Borders
+from fencepost.indexes.box_index.index import BoxIndex
+from fencepost.indexes.contracts.borders import Crossings
 from fencepost.indexes.matches import Matches, Storage
+from fencepost.indexes.papers.acei import ACEI
+from fencepost.indexes.papers.blocks import BlockBands
+from fencepost.indexes.papers.bmq import BMQ
+from fencepost.indexes.papers.cei import CEI
+from fencepost.indexes.papers.diff import DiffRMQ
+from fencepost.indexes.papers.islist import ISList
+from fencepost.indexes.papers.lci import LCI
+from fencepost.indexes.papers.linear_boxes import LinearBoxes
+from fencepost.indexes.papers.linear_intervals import Linear
+from fencepost.indexes.papers.quadratic import QuadraticBands
+from fencepost.indexes.papers.rtree import RTree
+from fencepost.indexes.papers.sci import SCI
+from fencepost.indexes.papers.stabbing import StabbingBands
+from fencepost.indexes.papers.ui import UI
+from fencepost.indexes.papers.vcr import VCR
+from fencepost.indexes.slice_list.index import SliceList
+from fencepost.indexes.ssi.index import SSI
 
 __all__ = [
     "ACEI",

@@ -23,48 +23,6 @@ from typing import Literal, NamedTuple
 
 from fencepost.errors import FencepostError
 
-__all__ = [
-    "AceiOptimum",
-    "AceiParameters",
-    "Gamma",
-    "StepLaw",
-    "acei_cost",
-    "acei_cost_bound",
-    "acei_lists_per_search",
-    "acei_parameters",
-    "acei_single_block_optimum",
-    "acei_unconstrained_optimum",
-    "bmq_deltas_per_row",
-    "bmq_efficiency",
-    "cei_constructs",
-    "cei_gamma",
-    "cei_lists_per_search",
-    "cei_pieces_between_halvings",
-    "cei_pieces_between_multiples",
-    "cei_pieces_up_to",
-    "cei_pieces_up_to_multiple",
-    "diff_efficiency",
-    "lci_constructs",
-    "lci_gamma",
-    "lci_lists_per_search",
-    "lci_pieces_up_to",
-    "lci_pieces_up_to_multiple",
-    "lci_smaller_than_cei_beyond",
-    "model_bytes",
-    "popcount_total",
-    "sci_constructs",
-    "sci_gamma",
-    "sci_lists_per_search",
-    "sci_pieces_up_to",
-    "shorter_than_width",
-    "ui_constructs",
-    "ui_gamma",
-    "ui_lists_per_search",
-    "vcr_constructs",
-    "vcr_gamma",
-    "vcr_lists_per_search",
-]
-
 
 class Gamma(NamedTuple):
     """Mean pieces per query, between the bounds of the CEI paper's Table 2."""

@@ -1,8 +1,8 @@
 """What callers pass in, checked and turned into flat arrays."""
 
 import operator
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,27 +10,8 @@ import numpy.typing as npt
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Float64s, Int64s
 
-__all__ = [
-    "Column",
-    "asked_groups",
-    "bound_column",
-    "bound_rows",
-    "coordinates",
-    "corner_items",
-    "exact_float",
-    "group_column",
-    "id_column",
-    "kernel_ready",
-    "point_rows",
-    "repeated_rows",
-    "same_length",
-    "shown_bound",
-    "table_rows",
-    "value_column",
-    "whole_id",
-]
-
 Column = npt.ArrayLike | Sequence[Any]
+Item = TypeVar("Item")
 
 _EXACT = 2**53
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
@@ -53,6 +34,20 @@ def kernel_ready(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if not (array.flags.c_contiguous and array.flags.aligned):
         return array.copy(order="C")
     return array if array.flags.writeable else np.asarray(_Memory(array))
+
+
+class Owners(NamedTuple):
+    """Whose items a column has: so that the refusal of one item can name the id that it belongs to."""
+
+    noun: str
+    ids: Int64s
+    each: int = 1
+    """Items of one id, side by side."""
+
+    def of(self, item: int) -> str:
+        """Who has this item, to be followed by what it is."""
+        row = item // self.each
+        return f"{self.noun} {self.ids[row]} with " if row < len(self.ids) else f"row {row} with "
 
 
 def whole_id(value: Any) -> int:
@@ -84,6 +79,20 @@ def id_column(ids: Any) -> Int64s:
     return np.array([whole_id(value) for value in _items(ids)], np.int64)
 
 
+def convert_items(
+    items: Iterable[Any], convert: Callable[[Any, str], Item], what: str, owners: Owners | None
+) -> list[Item]:
+    """The items converted one by one; the refusal of one names its owner, if those are known."""
+    given = list(items)
+    try:
+        return [convert(item, what) for item in given]
+    except FencepostError:
+        if owners is not None:
+            for number, item in enumerate(given):
+                convert(item, f"{owners.of(number)}{what}")
+        raise
+
+
 def exact_float(value: Any, what: str) -> float:
     """`value` as a float64, refused unless that is exactly the same number."""
     if type(value) is float:
@@ -103,7 +112,7 @@ def exact_float(value: Any, what: str) -> float:
     return number
 
 
-def _float_column(values: Any, what: str) -> Float64s:
+def _float_column(values: Any, what: str, missing: float = np.nan, owners: Owners | None = None) -> Float64s:
     column = np.asarray(values)
     if column.dtype == np.float64 and column.ndim == 1:
         return kernel_ready(column)
@@ -114,7 +123,11 @@ def _float_column(values: Any, what: str) -> Float64s:
         column.dtype.kind in "iu" and (not column.size or max(-int(column.min()), int(column.max())) <= _EXACT)
     ):
         return column.astype(np.float64)
-    return np.array([np.nan if value is None else exact_float(value, what) for value in _items(values)], np.float64)
+
+    def converted(value: Any, what: str) -> float:
+        return missing if value is None else exact_float(value, what)
+
+    return np.array(convert_items(_items(values), converted, what, owners), np.float64)
 
 
 def _items(values: Any) -> Any:
@@ -122,23 +135,20 @@ def _items(values: Any) -> Any:
     return values if isinstance(values, list | tuple | range) else np.asarray(values).tolist()
 
 
-def value_column(values: Any) -> Float64s:
+def value_column(values: Any, owners: Owners | None = None) -> Float64s:
     """Data values as float64; a missing one (None) becomes NaN, which lies in no range."""
-    return _float_column([values] if np.ndim(values) == 0 else values, "value")
+    return _float_column([values] if np.ndim(values) == 0 else values, "value", owners=owners)
 
 
-def bound_column(bounds: Any, unbounded: float, what: str) -> Float64s:
+def bound_column(bounds: Any, unbounded: float, what: str, owners: Owners | None = None) -> Float64s:
     """Range bounds as float64; a missing one (None) means unbounded on that side."""
-    column = np.asarray(bounds)
-    if column.dtype != object:
-        return _float_column(column, what)
-    return np.array([unbounded if value is None else exact_float(value, what) for value in _items(bounds)], np.float64)
+    return _float_column(bounds, what, unbounded, owners)
 
 
 def coordinates(corner: Any, dimensions: int, unbounded: float, whose: str, what: str) -> list[float]:
     """The bounds of one box as float64, one per dimension; None means unbounded on that side."""
     bounds = corner_items(corner, dimensions, whose, what)
-    return [unbounded if bound is None else exact_float(bound, what) for bound in bounds]
+    return [unbounded if bound is None else exact_float(bound, f"{whose} {what}") for bound in bounds]
 
 
 def corner_items(corner: Any, dimensions: int, whose: str, what: str) -> list[Any]:
@@ -153,10 +163,18 @@ def corner_items(corner: Any, dimensions: int, whose: str, what: str) -> list[An
     return bounds
 
 
-def bound_rows(bounds: Any, dimensions: int, unbounded: float, what: str) -> Float64s:
+def bound_rows(bounds: Any, dimensions: int, unbounded: float, what: str, owners: Owners) -> Float64s:
     """Bounds of boxes as float64, a row per box; a missing one (None) means unbounded on that side."""
-    table = table_rows(bounds, dimensions, f"{what}s")
-    return bound_column(table.reshape(-1), unbounded, what).reshape(table.shape)
+    table = table_rows(bounds, dimensions, f"{what}s", owners=owners)
+    items = owners._replace(each=dimensions)
+    return bound_column(flat_items(bounds, table), unbounded, what, items).reshape(table.shape)
+
+
+def flat_items(rows: Any, table: npt.NDArray[Any]) -> Any:
+    """The items of rows one after another, as the caller wrote them; `table` is what `table_rows` made of the rows."""
+    if isinstance(rows, np.ndarray) or table.dtype.kind in "iu" or not table.size:
+        return table.reshape(-1)
+    return np.asarray(rows, object).reshape(-1)
 
 
 def point_rows(points: Any, dimensions: int) -> Float64s:
@@ -165,17 +183,15 @@ def point_rows(points: Any, dimensions: int) -> Float64s:
     return value_column(table.reshape(-1)).reshape(table.shape)
 
 
-def table_rows(rows: Any, dimensions: int, what: str, one_row: bool = False) -> npt.NDArray[Any]:
+def table_rows(
+    rows: Any, dimensions: int, what: str, one_row: bool = False, owners: Owners | None = None
+) -> npt.NDArray[Any]:
     """Rows with one column per dimension; a flat sequence is one row where that is allowed."""
     try:
         table = np.asarray(rows)
     except ValueError:
-        lengths = sorted({np.size(row) for row in rows})
-        raise FencepostError(
-            f"{what} with {' and '.join(map(str, lengths))} coordinates each",
-            f"{dimensions}, one per dimension",
-            "Give every row one number per dimension.",
-        ) from None
+        sizes = [np.size(row) for row in rows]
+        raise _wrong_sizes(sizes, dimensions, what, owners) from None
     if table.size == 0 and table.ndim == 1:
         return np.zeros((0, dimensions))
     if table.ndim == 1 and one_row:
@@ -187,34 +203,51 @@ def table_rows(rows: Any, dimensions: int, what: str, one_row: bool = False) -> 
             "Pass a two-dimensional array or a list of rows.",
         )
     if table.shape[1] != dimensions:
-        raise FencepostError(
-            f"{what} with {table.shape[1]} coordinates each",
-            f"{dimensions}, one per dimension",
-            "Give every row one number per dimension.",
-        )
+        raise _wrong_sizes([table.shape[1]] * len(table), dimensions, what, owners)
     return table
+
+
+def _wrong_sizes(sizes: list[int], dimensions: int, what: str, owners: Owners | None) -> FencepostError:
+    """The refusal of rows some of which have another number of coordinates; `what` they are is a plural."""
+    got = f"{what} with {' and '.join(map(str, sorted(set(sizes))))} coordinates each"
+    if owners is not None:
+        row = next((row for row, size in enumerate(sizes) if size != dimensions), 0)
+        got = f"{owners.of(row)}{sizes[row]} {what if sizes[row] != 1 else what[:-1]}"
+    return FencepostError(got, f"{dimensions}, one per dimension", "Give every row one number per dimension.")
 
 
 def same_length(ids: npt.NDArray[Any], **columns: npt.NDArray[Any] | None) -> None:
     """Refuse columns that do not have one item per id."""
     for name, column in columns.items():
         if column is not None and len(column) != len(ids):
+            without = f", none for id {ids[len(column)]}" if len(column) < len(ids) else ""
             raise FencepostError(
-                f"{len(ids)} ids and {len(column)} {name}",
+                f"{len(ids)} ids and {len(column)} {name}{without}",
                 "columns of the same length",
                 "Pass one of each per row.",
             )
 
 
-def group_column(groups: Column | None, rows: int) -> tuple[Int64s, Bools]:
+def group_column(groups: Column | None, rows: int, owners: Owners | None = None) -> tuple[Int64s, Bools]:
     """Group keys as int64, and which rows have none."""
     if groups is None:
         return np.zeros(0, np.int64), np.ones(rows, np.bool_)
     column = np.asarray(groups)
-    if column.dtype != object:
-        return id_column(groups), np.zeros(len(column), np.bool_)
-    none = np.array([key is None for key in column.tolist()], np.bool_)
-    return np.array([0 if key is None else whole_id(key) for key in column.tolist()], np.int64), none
+    if column.ndim != 1:
+        raise FencepostError(f"groups with {column.ndim} dimensions", "a flat sequence", "Pass one group per row.")
+    if column.dtype.kind in "iu" and column.dtype != np.uint64:
+        return id_column(column), np.zeros(len(column), np.bool_)
+    items = _items(groups)
+    none = np.array([key is None for key in items], np.bool_)
+    return np.array(convert_items(items, _whole_group, "group", owners), np.int64), none
+
+
+def _whole_group(key: Any, what: str) -> int:
+    try:
+        return 0 if key is None else whole_id(key)
+    except FencepostError as error:
+        remedy = "Number the groups, and keep their names in a table of your own."
+        raise FencepostError(f"{what} {key!r} ({type(key).__name__})", error.expected, remedy) from None
 
 
 def asked_groups(groups: Column | None, rows: int, what: str, held: str) -> Int64s:
@@ -246,6 +279,14 @@ def repeated_rows(ids: Int64s) -> Int64s:
 
 
 def shown_bound(column: Any, row: int, unbounded: float) -> float:
-    """One bound as its refusal shows it."""
+    """One bound, for its refusal: a whole number as it is, everything else as a float."""
     bound = column[row]
-    return unbounded if bound is None else float(bound)
+    if bound is None:
+        return unbounded
+    return int(bound) if isinstance(bound, int | np.integer) else float(bound)
+
+
+def shown(number: float) -> str:
+    """A number with all its digits, and no more."""
+    short = f"{number:g}"
+    return short if isinstance(number, float) and (number != number or float(short) == number) else repr(number)

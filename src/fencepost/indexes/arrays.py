@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Bools", "Float64s", "Int16s", "Int64s", "UInt8s", "UInt16s", "UInt32s", "UInt64s", "i64", "u64"]
-
 Bools = npt.NDArray[Any]
 Float64s = npt.NDArray[Any]
 Int16s = npt.NDArray[Any]

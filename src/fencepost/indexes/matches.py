@@ -8,9 +8,7 @@ import numpy.typing as npt
 
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Int64s
-from fencepost.indexes.vectors import PADDING, aligned_empty
-
-__all__ = ["Ids", "Matches", "Storage", "answer_buffers", "joined", "widened"]
+from fencepost.indexes.kernels.vectors import PADDING, aligned_empty
 
 Ids = Int64s
 
@@ -110,13 +108,17 @@ def answer_buffers(rows: int, expected: int, dtype: npt.DTypeLike, out: Matches 
 
 
 def widened(ids: npt.NDArray[Any], filled: int, needed: int, out: Matches | None) -> npt.NDArray[Any]:
-    """A larger ids buffer with the first `filled` items kept; the caller's own buffers are never replaced."""
+    """A buffer with room for `needed` ids that keeps the first `filled`; the caller's own is never replaced.
+
+    It is at least twice as large as before. So copies cost no more than the answer, and room is never asked for by
+    what some rows found: a burst at the start of a batch says nothing about the rest of it.
+    """
     if out is not None:
         raise FencepostError(
             f"an `out` with room for {len(out.ids)} ids",
             f"room for at least {needed + PADDING} (the answer and {PADDING} items of slack)",
             "Pass a larger buffer, or ask in smaller batches.",
         )
-    larger: npt.NDArray[Any] = aligned_empty(needed, ids.dtype)
+    larger: npt.NDArray[Any] = aligned_empty(max(needed, 2 * len(ids)), ids.dtype)
     larger[:filled] = ids[:filled]
     return larger

@@ -11,10 +11,8 @@ import numpy as np
 
 from fencepost.compiled import kernel
 from fencepost.errors import FencepostError
-from fencepost.indexes.arguments import bound_column, kernel_ready, value_column
+from fencepost.indexes.arguments import Owners, bound_column, convert_items, kernel_ready, value_column
 from fencepost.indexes.arrays import Bools, Float64s, Int64s
-
-__all__ = ["LARGEST", "SMALLEST", "Ranges", "ValueType", "from_ordinal", "infer_type", "ranges", "values_to_ordinals"]
 
 ValueType = Literal["int64", "float64"]
 
@@ -46,32 +44,38 @@ def _unbounded(bound: Any) -> bool:
     return bound is None or (isinstance(bound, float) and np.isinf(bound))
 
 
-def ranges(los: Any, his: Any, bounds: str, values: ValueType) -> Ranges:
-    """Ordinal ranges of intervals with these ends."""
+def ranges(los: Any, his: Any, bounds: str, values: ValueType, owners: Owners | None = None) -> Ranges:
+    """Ordinal ranges of intervals with these ends; the refusal of a bound names its owner, if those are given."""
     if bounds not in ("[)", "[]", "(]", "()"):
         raise FencepostError(f"bounds {bounds!r}", "'[)', '[]', '(]' or '()'", "Use one of those.")
     if values == "float64":
-        lows, highs = bound_column(los, -np.inf, "lower bound"), bound_column(his, np.inf, "upper bound")
+        lows = bound_column(los, -np.inf, "lower bound", owners)
+        highs = bound_column(his, np.inf, "upper bound", owners)
         firsts, lasts = floats_to_ordinals(lows), floats_to_ordinals(highs)
         open_below, open_above = lows == -np.inf, highs == np.inf
         not_a_number = np.isnan(lows[: len(highs)]) | np.isnan(highs[: len(lows)])
     else:
-        firsts, open_below = _whole_column(los, SMALLEST, -np.inf, "lower bound")
-        lasts, open_above = _whole_column(his, LARGEST, np.inf, "upper bound")
+        firsts, open_below = _whole_column(los, SMALLEST, -np.inf, "lower bound", owners)
+        lasts, open_above = _whole_column(his, LARGEST, np.inf, "upper bound", owners)
         not_a_number = np.zeros(min(len(firsts), len(lasts)), np.bool_)
     empty = np.zeros(len(not_a_number), np.bool_)
     include_ends(firsts, lasts, open_below, open_above, bounds[0] == "(", bounds[1] == ")", empty)
     return Ranges(firsts, lasts, not_a_number, empty)
 
 
-def _whole_column(bounds: Any, unbounded: int, infinity: float, what: str) -> tuple[Int64s, Bools]:
+def _whole_column(
+    bounds: Any, unbounded: int, infinity: float, what: str, owners: Owners | None
+) -> tuple[Int64s, Bools]:
     column = np.asarray(bounds)
     if column.ndim == 1 and column.dtype.kind in "iu" and column.dtype != np.uint64:
         return column.astype(np.int64), np.zeros(len(column), np.bool_)
     items = bounds if isinstance(bounds, list | tuple) else column.tolist()
     missing = [item is None or item == infinity for item in items]
-    whole = [unbounded if no else _whole(item, what) for item, no in zip(items, missing, strict=True)]
-    return np.array(whole, np.int64), np.array(missing, np.bool_)
+
+    def converted(item: Any, what: str) -> int:
+        return unbounded if item is None or item == infinity else _whole(item, what)
+
+    return np.array(convert_items(items, converted, what, owners), np.int64), np.array(missing, np.bool_)
 
 
 def _whole(value: Any, what: str) -> int:
@@ -84,10 +88,12 @@ def _whole(value: Any, what: str) -> int:
     return int(value)
 
 
-def values_to_ordinals(values: Any, kind: ValueType) -> tuple[Int64s, Bools]:
+def values_to_ordinals(
+    values: Any, kind: ValueType, owners: Owners | None = None, what: str = "value"
+) -> tuple[Int64s, Bools]:
     """Ordinals of data values, and which are missing (an empty mask if none is)."""
     if kind == "float64":
-        floats = value_column(values)
+        floats = value_column(values, owners)
         ordinals = np.empty(len(floats), np.int64)
         return ordinals, np.isnan(floats) if mirror(floats, ordinals) else np.zeros(0, np.bool_)
     column = np.asarray(values)
@@ -100,7 +106,8 @@ def values_to_ordinals(values: Any, kind: ValueType) -> tuple[Int64s, Bools]:
         else items,
         0,
         np.nan,
-        "value",
+        what,
+        owners,
     )
     return ordinals, missing if missing.any() else np.zeros(0, np.bool_)
 

@@ -4,12 +4,13 @@ The text is parsed without its constants, once per shape; constants are filled i
 ordinals of the columns' types (`bind`). Every refusal is a `ConditionError` that marks the place.
 """
 
-from fencepost.language.band_binding import BoundBand, bind_band
-from fencepost.language.bands import Band
-from fencepost.language.binding import KEY, Binder, BoundBox, BoundCondition, ColumnType, bind, infer_types
-from fencepost.language.boxes import LARGEST_BOX_COUNT, Box, ColumnKind, Condition, Part
+from fencepost.language.band import Band
+from fencepost.language.bind import Binder, BoundBox, BoundCondition, bind, infer_types
+from fencepost.language.bind_band import BoundBand, bind_band
+from fencepost.language.condition import LARGEST_BOX_COUNT, Box, ColumnKind, Condition, Part
+from fencepost.language.parse import parse
 from fencepost.language.source import ConditionError
-from fencepost.language.templates import parse
+from fencepost.ordinals import KEY, ColumnType
 
 __all__ = [
     "KEY",

@@ -8,26 +8,6 @@ from sqlglot.errors import ParseError
 
 from fencepost.language.source import Place, RefusalError, Source
 
-__all__ = [
-    "cast_type",
-    "column_arithmetic",
-    "different_kinds",
-    "interval_form",
-    "mixed_kinds",
-    "negated_key",
-    "no_list",
-    "no_predicate",
-    "null_constant",
-    "operand",
-    "ordered_key",
-    "predicate",
-    "qualified",
-    "reserved",
-    "symmetric",
-    "syntax",
-    "two_columns",
-]
-
 _KIND_NAMES = {
     "number": "a number",
     "key": "a string",
@@ -103,10 +83,7 @@ def operand(node: exp.Expression, place: Place) -> RefusalError:
         isinstance(node, exp.Anonymous) and node.name.lower() == "now"
     ):
         return RefusalError(
-            [place],
-            "which changes while the rule stands",
-            "a fixed constant",
-            "Write TIMESTAMP '2024-12-31 23:59:59'.",
+            [place], "which changes while the rule stands", "a fixed constant", "Write TIMESTAMP '2024-12-31 23:59:59'."
         )
     if isinstance(node, exp.Cast):
         return RefusalError([place], "a cast of a column", _COMPARISON, "Cast the constant instead.")
@@ -114,10 +91,7 @@ def operand(node: exp.Expression, place: Place) -> RefusalError:
         return RefusalError([place], "a function", _COMPARISON, "Write x BETWEEN -5 AND 5 for ABS(x) <= 5.")
     if (isinstance(node, exp.Predicate) and not isinstance(node, exp.Func)) or isinstance(node, exp.Connector):
         return RefusalError(
-            [place],
-            "a comparison inside another",
-            _COMPARISON,
-            "Join comparisons with AND: 1 < x AND x < 5.",
+            [place], "a comparison inside another", _COMPARISON, "Join comparisons with AND: 1 < x AND x < 5."
         )
     return RefusalError(
         [place],
@@ -164,10 +138,7 @@ def ordered_key(source: Source, place: Place, constant: Place) -> RefusalError:
     elif _LIKE_A_NUMBER.fullmatch(text):
         remedy = f"Write {text[1:-1]} without quotes."
     return RefusalError(
-        [place],
-        "an order of strings",
-        "numbers, dates or timestamps in order; strings with = or IN",
-        remedy,
+        [place], "an order of strings", "numbers, dates or timestamps in order; strings with = or IN", remedy
     )
 
 
@@ -187,10 +158,7 @@ def different_kinds(place: Place, left: str, right: str) -> RefusalError:
     if "interval" in (left, right):
         remedy = "Add the interval to a date or timestamp: TIMESTAMP '2024-12-31' + INTERVAL '1' DAY."
     return RefusalError(
-        [place],
-        f"which compares {_KIND_NAMES[left]} with {_KIND_NAMES[right]}",
-        "both sides of one kind",
-        remedy,
+        [place], f"which compares {_KIND_NAMES[left]} with {_KIND_NAMES[right]}", "both sides of one kind", remedy
     )
 
 

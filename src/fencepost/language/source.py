@@ -6,8 +6,6 @@ from typing import Literal, NamedTuple
 
 from fencepost.errors import FencepostError
 
-__all__ = ["COMMENT", "NUMBER", "QUOTED", "STRING", "ConditionError", "Place", "RefusalError", "Source", "Token"]
-
 # First and last token. A place counts tokens, not characters, so that conditions of one shape share it.
 Place = tuple[int, int]
 
@@ -46,7 +44,6 @@ class ConditionError(FencepostError):
         remedy: the next step, a full sentence.
         text: the condition.
         spans: start and end of every place to mark.
-
     """
 
     def __init__(
@@ -63,12 +60,7 @@ class ConditionError(FencepostError):
 class RefusalError(FencepostError):
     """A condition is refused; becomes a ConditionError where the text is at hand.
 
-    Args:
-        places: the places to mark and quote; none where there is nothing to point at.
-        problem: what is wrong with the text at these places.
-        expected: what would have been accepted.
-        remedy: the next step, a full sentence.
-
+    `places` are marked and quoted; there are none where there is nothing to point at.
     """
 
     def __init__(self, places: Sequence[Place], problem: str, expected: str, remedy: str) -> None:

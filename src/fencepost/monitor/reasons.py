@@ -8,10 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from fencepost.errors import FencepostError
-from fencepost.monitor.layers import Box, LiveRule
 from fencepost.ordinals import AttributeType
-
-__all__ = ["Reason", "ReasonBox", "as_mapping", "check_version", "explained"]
+from fencepost.watching.rules_in_force import Box, LiveRule
 
 
 @dataclass(frozen=True)
@@ -115,6 +113,8 @@ def _against(
     shown = {}
     for name, (first, last) in ranges.items():
         smallest, largest = types[name].limits
-        ends = types[name].decode(np.array([first, last])).to_pylist()
-        shown[name] = (None if first == smallest else ends[0], None if last == largest else ends[1])
+        shown[name] = (
+            None if first == smallest else types[name].decode(np.array([first]))[0].as_py(),
+            None if last == largest else types[name].decode(np.array([last]))[0].as_py(),
+        )
     return ReasonBox(keys, shown, within(before), within(after))

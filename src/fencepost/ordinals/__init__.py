@@ -1,14 +1,16 @@
 """Attribute values as int64 codes that keep their order exactly, so that every range is one `[first, last]`."""
 
+from fencepost.ordinals.spellings import Kind
 from fencepost.ordinals.types import (
     BIGINT,
     BOOLEAN,
     DATE,
     DOUBLE,
+    KEY,
     TIMESTAMP,
     TIMESTAMP_NTZ,
     AttributeType,
-    Kind,
+    ColumnType,
     Mask,
     Ordinals,
 )
@@ -18,9 +20,11 @@ __all__ = [
     "BOOLEAN",
     "DATE",
     "DOUBLE",
+    "KEY",
     "TIMESTAMP",
     "TIMESTAMP_NTZ",
     "AttributeType",
+    "ColumnType",
     "Kind",
     "Mask",
     "Ordinals",

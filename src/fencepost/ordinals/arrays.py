@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from fencepost.ordinals.scalars import Dimension
     from fencepost.ordinals.types import AttributeType, Mask, Ordinals
 
-__all__ = ["decode", "encode"]
-
 _SMALLEST, _LARGEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 _EXACT_IN_DOUBLE = 2**53
 _MICROSECONDS = {

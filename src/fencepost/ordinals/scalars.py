@@ -14,8 +14,6 @@ from fencepost.errors import FencepostError
 if TYPE_CHECKING:
     from fencepost.ordinals.types import AttributeType
 
-__all__ = ["Dimension", "Value", "encode_one", "float_ordinal", "nearest_double", "position"]
-
 Dimension = Literal["number", "time", "truth"]
 Value = int | float | Fraction | Decimal | date | datetime | bool
 

@@ -4,7 +4,6 @@ All types but double count whole units (of a number, of a microsecond, of truth)
 converts between any two of the same dimension. Double counts its own bit patterns.
 """
 
-import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,23 +15,10 @@ from numpy.typing import NDArray
 
 from fencepost.errors import FencepostError
 from fencepost.ordinals import arrays, scalars
-
-__all__ = [
-    "BIGINT",
-    "BOOLEAN",
-    "DATE",
-    "DOUBLE",
-    "TIMESTAMP",
-    "TIMESTAMP_NTZ",
-    "AttributeType",
-    "Kind",
-    "Mask",
-    "Ordinals",
-]
+from fencepost.ordinals.spellings import TYPES, Kind, decimal_digits, spark_name
 
 Ordinals = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-Kind = Literal["double", "bigint", "decimal", "timestamp", "timestamp_ntz", "date", "boolean"]
 
 LARGEST_PRECISION = 18  # the largest whose unscaled integers all fit int64
 EXPECTED = "double, bigint, decimal(p,s) with p <= 18, timestamp, timestamp_ntz, date or boolean"
@@ -41,21 +27,6 @@ _INT64 = np.iinfo(np.int64)
 _INT32 = np.iinfo(np.int32)
 _INFINITY = scalars.float_ordinal(float("inf"))
 _DAY = 86_400_000_000
-
-# The spellings of SQL, Spark, Arrow and numpy. A name without a zone is Spark's: an instant.
-_NAMES: dict[str, Kind] = {
-    **dict.fromkeys(["double", "double precision", "real", "float", "float4", "float8"], "double"),
-    **dict.fromkeys(["float16", "halffloat", "float32", "float64"], "double"),
-    **dict.fromkeys(["bigint", "long", "int", "integer", "smallint", "short", "tinyint", "byte"], "bigint"),
-    **dict.fromkeys(["int8", "int16", "int32", "int64", "int2", "int4"], "bigint"),
-    **dict.fromkeys(["uint8", "uint16", "uint32", "uint64"], "bigint"),
-    **dict.fromkeys(["timestamp", "timestamptz", "timestamp_ltz", "timestamp with time zone"], "timestamp"),
-    **dict.fromkeys(["timestamp_ntz", "timestamp without time zone", "datetime"], "timestamp_ntz"),
-    **dict.fromkeys(["date", "date32", "date32[day]", "date64", "date64[ms]"], "date"),
-    **dict.fromkeys(["boolean", "bool"], "boolean"),
-}
-_DECIMAL_NAME = re.compile(r"(?:decimal(?:32|64|128|256)?|numeric|dec) ?\( ?(\d+) ?(?:, ?(-?\d+) ?)?\)")
-_TIMESTAMP_NAME = re.compile(r"timestamp\[(?:s|ms|us|ns)(, ?tz=.+)?\]")
 
 
 @dataclass(frozen=True)
@@ -72,7 +43,6 @@ class AttributeType:
 
     >>> AttributeType.parse("decimal(12, 4)").range(lower=1, upper=2, upper_closed=False)
     (10000, 19999)
-
     """
 
     kind: Kind
@@ -116,14 +86,13 @@ class AttributeType:
 
     @classmethod
     def _from_name(cls, written: str) -> Self:
-        name = " ".join(written.lower().split())
-        if name in _NAMES:
-            return cls(_NAMES[name])
-        if match := _DECIMAL_NAME.fullmatch(name):
-            return cls("decimal", int(match[1]), int(match[2] or 0))
-        if match := _TIMESTAMP_NAME.fullmatch(name):
-            return cls("timestamp" if match[1] else "timestamp_ntz")
-        raise _unknown_type(written)
+        name = spark_name(written)
+        if name is not None and (digits := decimal_digits(name)):
+            return cls("decimal", *digits)
+        kind = TYPES[name].kind if name in TYPES else None
+        if kind is None or kind == "key":
+            raise _unknown_type(written)
+        return cls(kind)
 
     def __str__(self) -> str:
         """The name to store; parse reads it back."""
@@ -163,14 +132,7 @@ class AttributeType:
         """The Arrow type that decode produces."""
         if self.kind == "decimal":
             return pa.decimal128(self.precision, self.scale)
-        return {
-            "double": pa.float64(),
-            "bigint": pa.int64(),
-            "timestamp": pa.timestamp("us", tz="UTC"),
-            "timestamp_ntz": pa.timestamp("us"),
-            "date": pa.date32(),
-            "boolean": pa.bool_(),
-        }[self.kind]
+        return TYPES[self.kind].arrow
 
     def encode(self, values: Any, column: str = "values") -> tuple[Ordinals, Mask | None]:
         """The ordinals of a column, and which rows have one (None where all do); the arrays are the caller's own.
@@ -182,7 +144,6 @@ class AttributeType:
         >>> ordinals, valid = BIGINT.encode([3.0, None, -1.0])
         >>> ordinals.tolist(), valid.tolist()
         ([3, 0, -1], [True, False, True])
-
         """
         return arrays.encode(self, values, column)
 
@@ -227,7 +188,6 @@ class AttributeType:
         (3, 6)
         >>> BIGINT.range(lower=2.1, upper=2.9) is None
         True
-
         """
         first, last = self.limits
         if lower is not None:
@@ -253,3 +213,7 @@ TIMESTAMP = AttributeType("timestamp")
 TIMESTAMP_NTZ = AttributeType("timestamp_ntz")
 DATE = AttributeType("date")
 BOOLEAN = AttributeType("boolean")
+
+KEY: Literal["key"] = "key"
+"""In place of a type: a column of strings, which rules compare for equality."""
+ColumnType = AttributeType | Literal["key"]

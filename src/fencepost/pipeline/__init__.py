@@ -6,11 +6,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fencepost.pipeline.faults import Fault, PipelineFaultsError
+from fencepost.pipeline.file.faults import Fault, PipelineFaultsError
 
 if TYPE_CHECKING:
-    from fencepost.pipeline.file import PipelineFile
-    from fencepost.pipeline.progress import Summary
+    from fencepost.pipeline.file.document import PipelineFile
+    from fencepost.pipeline.runtime.progress import Summary
 
 __all__ = ["Fault", "PipelineFaultsError", "check", "run"]
 
@@ -21,15 +21,11 @@ def check(path: str | PathLike[str]) -> list[Fault]:
     Args:
         path: of the TOML file.
     """
-    return _checked(path)[1]
+    return _check_file(path)[1]
 
 
 def run(
-    path: str | PathLike[str],
-    spark: Any = None,
-    *,
-    out: TextIO | None = None,
-    stop: threading.Event | None = None,
+    path: str | PathLike[str], spark: Any = None, *, out: TextIO | None = None, stop: threading.Event | None = None
 ) -> "Summary":
     """Run a pipeline until SIGINT, SIGTERM or `stop`, or with ``once = true`` until it has taken what is there.
 
@@ -41,17 +37,17 @@ def run(
         out: where a line of progress goes every second; standard error by default.
         stop: an event that ends the pipeline when it is set.
     """
-    file, faults = _checked(path)
+    file, faults = _check_file(path)
     if faults:
         raise PipelineFaultsError(file.path.name, faults)
-    from fencepost.pipeline.running import run_file
+    from fencepost.pipeline.runtime.running import run_file
 
     return run_file(file, spark, sys.stderr if out is None else out, stop)
 
 
-def _checked(path: str | PathLike[str]) -> "tuple[PipelineFile, list[Fault]]":
-    from fencepost.pipeline.checks import pipeline_faults  # brings the indexes with it
-    from fencepost.pipeline.file import read_pipeline
+def _check_file(path: str | PathLike[str]) -> "tuple[PipelineFile, list[Fault]]":
+    from fencepost.pipeline.file.checks import pipeline_faults  # brings the indexes with it
+    from fencepost.pipeline.file.document import read_pipeline
 
     file, faults = read_pipeline(Path(path))
     if file.sections:

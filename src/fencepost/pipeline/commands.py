@@ -7,9 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from fencepost.pipeline.faults import PipelineFaultsError
-
-__all__ = ["check_command", "connector_command", "run_command"]
+from fencepost.pipeline.file.faults import PipelineFaultsError
 
 _File = Annotated[Path, typer.Argument(help="The pipeline, a TOML file.", show_default=False)]
 _Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from fencepost.errors import FencepostError
 
-__all__ = ["connector_jars", "copy_jars", "fetch_connector", "jar_cache", "session_has_connector"]
-
 _CONNECTOR = "spark-sql-kafka-0-10_2.13"
 _TOKENS = "spark-token-provider-kafka-0-10_2.13"
 _EARLIER = ("4.2.0", "4.1.0", "4.0.0")
@@ -61,12 +59,7 @@ def fetch_connector() -> list[Path]:
 
 
 def copy_first(artifacts: Sequence[str], target: Path) -> None:
-    """Copy the first of several artifacts that can be had.
-
-    Args:
-        artifacts: as ``group:name:version``.
-        target: a directory.
-    """
+    """Copy the first of several artifacts that can be had."""
     for artifact in artifacts[:-1]:
         try:
             return copy_jars([artifact], target)
@@ -76,12 +69,7 @@ def copy_first(artifacts: Sequence[str], target: Path) -> None:
 
 
 def copy_jars(artifacts: Sequence[str], target: Path) -> None:
-    """Copy single artifacts, without what they depend on, out of Maven's repositories.
-
-    Args:
-        artifacts: as ``group:name:version``.
-        target: a directory.
-    """
+    """Copy single artifacts, without what they depend on, out of Maven's repositories."""
     for artifact in artifacts:
         run_maven([_COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={target}"], artifact)
 

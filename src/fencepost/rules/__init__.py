@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from fencepost.lazily import lazily
+from fencepost._lazy import lazily
 
 if TYPE_CHECKING:
     from fencepost.rules.faults import RuleFaultsError
     from fencepost.rules.rule import Rule
-    from fencepost.rules.ruleset import Rules
+    from fencepost.rules.rules import Rules
     from fencepost.snapshot import CompiledColumns
 
 __all__ = ["CompiledColumns", "Rule", "RuleFaultsError", "Rules"]
@@ -18,6 +18,6 @@ __getattr__ = lazily(
         "CompiledColumns": "fencepost.snapshot",
         "Rule": "fencepost.rules.rule",
         "RuleFaultsError": "fencepost.rules.faults",
-        "Rules": "fencepost.rules.ruleset",
+        "Rules": "fencepost.rules.rules",
     },
 )

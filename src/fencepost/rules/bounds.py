@@ -18,8 +18,6 @@ from fencepost.language import ColumnKind
 from fencepost.ordinals import DOUBLE, AttributeType
 from fencepost.rules.faults import Faults
 
-__all__ = ["Edges", "edges_of", "kind_of", "plain_bounds", "same_type"]
-
 _MICROSECONDS_PER_DAY = 86_400_000_000
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -33,13 +31,8 @@ _SPLIT = 2.0**27 + 1
 def plain_bounds(array: Any, name: str, faults: Faults, *, round_up: bool) -> Any | None:
     """The bounds as float64, int64, decimal, timestamp[us], date32 or bool; None where all are null.
 
-    Args:
-        array: one Arrow array.
-        name: the table's column, for errors.
-        faults: collects the rows with NaN, or with a time that has no date.
-        round_up: how nanoseconds become the microseconds that all times here are counted in. No value lies
-            between, so that rounding the right way changes no range.
-
+    Rows with NaN, or with a time that has no date, are faults. `round_up` says how nanoseconds become the microseconds
+    that all times here are counted in: no value lies between, so rounding the right way changes no range.
     """
     type_ = array.type
     if pa.types.is_null(type_):
@@ -150,14 +143,7 @@ def edges_of(
 ) -> Edges:
     """The first ordinal at or above each lower bound, or the last at or below each upper one.
 
-    Args:
-        attribute: the type to bind to.
-        bounds: as plain_bounds made them; None is unbounded, and so is null.
-        count: how many rows there are.
-        is_lower: whether these are lower bounds.
-        is_closed: whether the bound itself is inside.
-        column: the name of the attribute, for errors.
-
+    Bounds that are None or null are unbounded.
     """
     smallest, largest = attribute.limits
     unbounded = smallest if is_lower else largest

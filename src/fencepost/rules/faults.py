@@ -7,8 +7,6 @@ import numpy as np
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 
-__all__ = ["Faults", "RuleFaultsError", "one_line"]
-
 _MOST_SHOWN = 20
 
 
@@ -21,7 +19,6 @@ class RuleFaultsError(FencepostError):
         remedy: the next step, a full sentence.
         total: how many faults there are.
         shown: the first of them, each one line that begins with its place.
-
     """
 
     def __init__(self, got: str, expected: str, remedy: str, total: int, shown: Sequence[str]) -> None:
@@ -39,9 +36,6 @@ class RuleFaultsError(FencepostError):
 class Faults:
     """Collects faults by the number of the row, line or rule they are in.
 
-    Args:
-        unit: what the numbers count: row, line or rule.
-
     >>> faults = Faults("row")
     >>> faults.add(3, "a null id")
     >>> faults.raise_if_any(10, "Correct it.")
@@ -49,7 +43,6 @@ class Faults:
     ...
     fencepost.rules.faults.RuleFaultsError: got 1 fault in 10 rows; expected none. Correct it.
       row 3: a null id
-
     """
 
     def __init__(self, unit: str) -> None:
@@ -65,11 +58,7 @@ class Faults:
     def add_rows(self, wrong: Bools, fault: Callable[[int], str], numbers: Int64s | None = None) -> None:
         """Notes a fault for every marked row; the text is only made for those that may be shown.
 
-        Args:
-            wrong: marks the rows.
-            fault: the text for a row.
-            numbers: what the rows are called, where not by their position.
-
+        `numbers` are what the rows are called, where not by their position.
         """
         rows = np.flatnonzero(wrong)
         self.total += len(rows)
@@ -77,13 +66,7 @@ class Faults:
             self._found.append((row if numbers is None else int(numbers[row]), fault(row)))
 
     def raise_if_any(self, count: int, remedy: str) -> None:
-        """Raises all faults at once.
-
-        Args:
-            count: how many rows, lines or rules were looked at.
-            remedy: the next step, a full sentence.
-
-        """
+        """Raises all faults at once."""
         if not self.total:
             return
         first = sorted(self._found, key=lambda found: found[0])[:_MOST_SHOWN]

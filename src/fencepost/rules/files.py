@@ -1,94 +1,126 @@
-"""Rules in files: JSON lines for people and other programs, Parquet for many.
+"""Rules in files: JSON lines for people and other programs, CSV for spreadsheets, Parquet for many.
 
-A JSON line has the arguments of `Rules.add`, those with their default left out, and the version beyond 1.
+All have the fields that `Rules.add` takes, and `version`. A JSON line leaves out those with their default, and the
+version 1. In CSV an empty field is one that is left out, and labels are a JSON object.
 
 A Parquet file has a row per rule: id, version, detect, initial, enabled, expires, labels (JSON), condition, table.
 Rules of the n-th table have no condition but the number n in `table`, and their keys and bounds in columns of
-their own, in the types that the table had. The schema's metadata `fencepost.rules` tells which these are.
+their own, in the types that the table had. The schema's metadata `fencepost.rules` tells which these are. A file that
+others wrote may have any of the fields as columns.
 """
 
+import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fencepost._files.whole import replace_file
 from fencepost.errors import FencepostError
-from fencepost.rules.blocks import RuleFields, TableBlock
-from fencepost.rules.compiling import text_fields
-from fencepost.rules.rule import Rule
-from fencepost.rules.tables import Constants, OptionColumns, TableShape
-from fencepost.snapshot.columns import DETECTS, NEVER, detect_names
+from fencepost.rules.compile import text_fields
+from fencepost.rules.options import FIELDS, Options, fields_of, options_of
+from fencepost.rules.rule import Rule, labels_of, labels_text
+from fencepost.rules.table_blocks import RuleFields, TableBlock
+from fencepost.rules.table_rules import TableShape
+from fencepost.snapshot.columns import NEVER, detect_names
 
-__all__ = [
-    "NO_CONSTANTS",
-    "OPTIONS",
-    "StoredRules",
-    "StoredTable",
-    "has_tables",
-    "json_lines",
-    "json_object",
-    "read_parquet",
-    "write_jsonl",
-    "write_parquet",
-    "write_text_parquet",
-]
+F = TypeVar("F")
 
 _FORMAT = 1
 _METADATA = b"fencepost.rules"
 _INSTANT = pa.timestamp("us", tz="UTC")
-_FIELDS = ("id", "version", "detect", "initial", "enabled", "expires", "labels", "condition", "table")
 _LINES_AT_ONCE = 10_000
 _ROWS_AT_ONCE = 100_000
+_FLAGS = {"true": True, "false": False, "1": True, "0": False}
 _OWN = "a Parquet file that Rules.to_parquet wrote"
 
-NO_CONSTANTS = Constants(DETECTS["inside"], False, None, NEVER, True)
-OPTIONS = OptionColumns("detect", "initial", "labels", "expires", "enabled", "version")
+OPTION_COLUMNS = {name: name for name in (*Options._fields, "version")}
+"""Where the options of a table's rules are, in a file."""
+
+Texts = Iterable[tuple[Rule, str]]
+"""Rules, each with its condition."""
+Rows = Iterator[tuple[int, Callable[[], Any]]]
+"""The place of each rule, and what reads it as a mapping or refuses it."""
 
 
-def write_jsonl(path: str | PathLike[str], rules: Iterable[tuple[Rule, str]]) -> None:
-    """Writes rules, each with its condition, as JSON lines."""
-    lines: list[str] = []
-    with Path(path).open("w", encoding="utf-8") as file:
-        for rule, condition in rules:
-            lines.append(_json_line(rule, condition))
-            if len(lines) == _LINES_AT_ONCE:
-                file.writelines(lines)
-                lines.clear()
-        file.writelines(lines)
+class RuleFile(NamedTuple):
+    """The rules of a file, not yet checked."""
+
+    unit: str
+    """What its places are: line or row."""
+    about: int
+    """How many rules there are, roughly."""
+    rows: Rows
+
+
+def read_rules(path: Path) -> RuleFile:
+    """The rules of a file by its extension; what is wrong with the file as a whole is refused at once."""
+    if not path.is_file():
+        raise FencepostError(f"{path}, which is no file", "a file of rules", "Correct the path.")
+    return _by_extension(path, {".jsonl": _read_jsonl, ".csv": _read_csv, ".parquet": _read_parquet})(path)
+
+
+def write_rules(path: Path, texts: Texts) -> None:
+    """Write a file of rules by its extension."""
+    write = _by_extension(path, {".jsonl": write_jsonl, ".csv": _write_csv, ".parquet": _write_text_parquet})
+    try:
+        write(path, texts)
+    except FileNotFoundError:
+        raise FencepostError(f"{path} in no directory", "a directory that exists", "Make it first.") from None
+    except OSError as error:
+        raise FencepostError(
+            f"{path}, which cannot be written ({error.strerror})", "a file that can", "Name another."
+        ) from None
+
+
+def _by_extension(path: Path, known: Mapping[str, F]) -> F:
+    extension = {".json": ".jsonl", ".ndjson": ".jsonl"}.get(path.suffix.lower(), path.suffix.lower())
+    if extension not in known:
+        raise FencepostError(
+            f"{path} with the extension {path.suffix!r}", f"one of {', '.join(known)}", "Rename the file."
+        )
+    return known[extension]
+
+
+# -- JSON lines --------------------------------------------------------------------------------------------
+
+
+def write_jsonl(path: str | PathLike[str], texts: Texts) -> None:
+    """Write rules as JSON lines, some at a time."""
+    lines = (_json_line(rule, condition) for rule, condition in texts)
+    with replace_file(Path(path)) as draft, draft.open("w", encoding="utf-8") as file:
+        while some := list(islice(lines, _LINES_AT_ONCE)):
+            file.writelines(some)
 
 
 def _json_line(rule: Rule, condition: str) -> str:
     fields: dict[str, Any] = {"id": rule.id, "condition": condition, "detect": rule.detect}
-    if rule.initial:
-        fields["initial"] = True
-    if rule.labels:
-        fields["labels"] = rule.labels
-    if rule.expires:
-        fields["expires"] = rule.expires.isoformat()
-    if not rule.enabled:
-        fields["enabled"] = False
+    for name, value, default in zip(Options._fields, options_of(rule), Options(), strict=True):
+        if value != default:
+            fields[name] = value
     if rule.version > 1:
         fields["version"] = rule.version
-    return json.dumps(fields, ensure_ascii=False) + "\n"
+    return json.dumps(fields, ensure_ascii=False, default=datetime.isoformat) + "\n"
 
 
-def json_lines(path: str | PathLike[str]) -> Iterator[tuple[int, bytes]]:
+def json_lines(path: str | PathLike[str]) -> Rows:
     """The lines that are not empty, numbered from 1."""
     with Path(path).open("rb") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
-                yield number, line
+                yield number, partial(_json_object, line)
 
 
-def json_object(line: bytes) -> Any:
-    """The object of a line."""
+def _json_object(line: bytes) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -96,6 +128,146 @@ def json_object(line: bytes) -> Any:
         raise FencepostError(
             f"`{shown}`, which is no JSON ({error})", "one object", "Write one rule per line."
         ) from None
+
+
+def _read_jsonl(path: Path) -> RuleFile:
+    return RuleFile("line", _line_count(path), json_lines(path))
+
+
+def _line_count(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b"")) + 1
+
+
+# -- CSV ---------------------------------------------------------------------------------------------------
+
+
+def _read_csv(path: Path) -> RuleFile:
+    file = path.open(encoding="utf-8-sig", newline="")
+    reader = csv.reader(file, strict=True)
+    try:
+        header = next(reader, [])
+        _check_columns(path, header)
+    except BaseException as error:
+        file.close()
+        if isinstance(error, (UnicodeDecodeError, csv.Error)):
+            raise _no_csv(path, error) from None
+        raise
+
+    def rows() -> Rows:
+        with file:
+            try:
+                for cells in reader:
+                    if cells:
+                        yield reader.line_num, partial(_csv_mapping, header, cells)
+            except (UnicodeDecodeError, csv.Error) as error:
+                raise _no_csv(path, error) from None
+
+    return RuleFile("line", _line_count(path), rows())
+
+
+def _no_csv(path: Path, error: Exception) -> FencepostError:
+    return FencepostError(f"{path}, which is no CSV in UTF-8 ({error})", "rows of text", "Write the file again.")
+
+
+def _csv_mapping(header: list[str], cells: list[str]) -> dict[str, Any]:
+    if len(cells) != len(header):
+        raise FencepostError(
+            f"{len(cells)} fields", f"{len(header)}, as in the first line", "Quote fields with commas."
+        )
+    return {name: _csv_value(name, cell) for name, cell in zip(header, cells, strict=True)}
+
+
+def _csv_value(name: str, cell: str) -> Any:
+    if cell == "":
+        return None
+    if name == "labels":
+        return labels_of(cell)
+    if name in ("id", "version"):
+        try:
+            return int(cell)
+        except ValueError:
+            raise FencepostError(f"{name} {cell!r}", "a whole number", "Number the rules.") from None
+    if isinstance(getattr(Options(), name, None), bool):
+        if cell.lower() not in _FLAGS:
+            raise FencepostError(f"{name} {cell!r}", "true or false", "Correct the field, or leave it empty.")
+        return _FLAGS[cell.lower()]
+    return cell
+
+
+def _write_csv(path: Path, texts: Texts) -> None:
+    with replace_file(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(FIELDS)
+        for rule, condition in texts:
+            writer.writerow(map(_csv_text, {**fields_of(rule), "condition": condition}.values()))
+
+
+def _csv_text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return labels_text(value)
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _check_columns(path: Path, names: list[str]) -> None:
+    """A file with other columns is another kind of file: told once, not for every row."""
+    unknown = [name for name in names if name not in FIELDS]
+    missing = [name for name in ("id", "condition") if name not in names]
+    if unknown or missing:
+        got = f"the column {unknown[0]!r}" if unknown else f"no column {missing[0]}"
+        raise FencepostError(f"{path} with {got}", f"the columns {', '.join(FIELDS)}", "Id and condition are needed.")
+
+
+# -- Parquet -----------------------------------------------------------------------------------------------
+
+
+def _read_parquet(path: Path) -> RuleFile:
+    try:
+        file = pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise _no_parquet(path, error) from None
+    if (_header(path, file.schema_arrow) or {}).get("tables"):  # which have no conditions of their own
+        from fencepost.rules.rules import Rules  # it reads them, by this module
+
+        file.close()
+        texts = Rules.from_parquet(path).with_text()
+        mappings = ({**fields_of(rule), "condition": condition} for rule, condition in texts)
+        return RuleFile("row", 0, ((row, partial(dict, mapping)) for row, mapping in enumerate(mappings)))
+    names = [name for name in file.schema_arrow.names if name != "table"]
+    _check_columns(path, names)
+
+    def rows() -> Rows:
+        number = 0
+        with file:
+            try:
+                for batch in file.iter_batches(_LINES_AT_ONCE, columns=names):
+                    for row in batch.to_pylist():
+                        yield number, partial(_parquet_mapping, row)
+                        number += 1
+            # A damaged page, or a time beyond the year 9999.
+            except (pa.ArrowException, OSError, OverflowError, ValueError) as error:
+                raise _no_parquet(path, error) from None
+
+    return RuleFile("row", file.metadata.num_rows, rows())
+
+
+def _no_parquet(path: Path, error: Exception) -> FencepostError:
+    told = str(error).splitlines()[0]
+    return FencepostError(f"{path}, which Parquet cannot read ({told})", "a Parquet file", "Write it again.")
+
+
+def _parquet_mapping(row: dict[str, Any]) -> dict[str, Any]:
+    labels = row.get("labels")
+    if isinstance(labels, str):
+        labels = labels_of(labels)
+    elif labels is not None:  # a map comes as pairs, a struct with every name there is
+        try:
+            labels = {name: text for name, text in dict(labels).items() if text is not None}
+        except (TypeError, ValueError):
+            return row  # neither: refused with its row, like other labels that are none
+    return row if "labels" not in row else {**row, "labels": labels}
 
 
 class StoredTable(NamedTuple):
@@ -114,7 +286,7 @@ class StoredRules(NamedTuple):
 
 
 def write_parquet(path: str | PathLike[str], blocks: Sequence[TableBlock], rules: Sequence[Rule]) -> None:
-    """Writes rules of tables and rules written as text to one file."""
+    """Write rules of tables and rules written as text to one file."""
     parts: list[Any] = []
     described: list[dict[str, Any]] = []
     for block in blocks:
@@ -122,33 +294,29 @@ def write_parquet(path: str | PathLike[str], blocks: Sequence[TableBlock], rules
             table, description = _block_table(block, len(described))
             parts.append(table)
             described.append(description)
-    whole = pa.concat_tables([*parts, _text_table(rules)], promote_options="default")
-    pq.write_table(whole.replace_schema_metadata(_metadata(described)), str(path))
+    texts = [(rule, str(rule.condition)) for rule in rules]
+    whole = pa.concat_tables([*parts, _text_table(texts)], promote_options="default")
+    with replace_file(Path(path)) as draft:
+        pq.write_table(whole.replace_schema_metadata(_metadata(described)), str(draft))
 
 
-def write_text_parquet(path: str | PathLike[str], rules: Iterable[Rule]) -> None:
-    """Writes rules that all have a condition, some at a time, to a file as write_parquet writes it."""
-    remaining = iter(rules)
+def _write_text_parquet(path: Path, texts: Texts) -> None:
+    """Write rules that all have a condition, some at a time, to a file as write_parquet writes it."""
+    remaining = iter(texts)
     schema = _text_table([]).schema.with_metadata(_metadata([]))
-    with pq.ParquetWriter(str(path), schema) as writer:
+    with replace_file(path) as draft, pq.ParquetWriter(str(draft), schema) as writer:
         while some := list(islice(remaining, _ROWS_AT_ONCE)):
             writer.write_table(_text_table(some).cast(schema))
 
 
-def _text_table(rules: Sequence[Rule]) -> Any:
-    columns = _field_columns(text_fields(rules))
-    columns["condition"] = pa.array([rule.condition for rule in rules], pa.large_string())
+def _text_table(texts: Sequence[tuple[Rule, str]]) -> Any:
+    columns = _field_columns(text_fields([rule for rule, _ in texts]))
+    columns["condition"] = pa.array([condition for _, condition in texts], pa.large_string())
     return pa.table(columns)
 
 
 def _metadata(described: Sequence[Mapping[str, Any]]) -> dict[bytes, str]:
     return {_METADATA: json.dumps({"format": _FORMAT, "tables": described})}
-
-
-def has_tables(path: str | PathLike[str], schema: Any) -> bool:
-    """Whether a Parquet file has rules of tables, which have no condition of their own."""
-    header = _header(path, schema)
-    return header is not None and bool(header["tables"])
 
 
 def _header(path: str | PathLike[str], schema: Any) -> Any:
@@ -213,7 +381,7 @@ def read_parquet(path: str | PathLike[str]) -> StoredRules:
         raise FencepostError(
             f"{path} without rules of fencepost", _OWN, "Read it as a table, and use Rules.from_table."
         )
-    missing = [name for name in _FIELDS if name not in table.column_names]
+    missing = [name for name in (*FIELDS, "table") if name not in table.column_names]
     if missing:
         raise FencepostError(f"{path} without the column {missing[0]}", _OWN, "Write it again.")
     tables = []
@@ -233,5 +401,5 @@ def read_parquet(path: str | PathLike[str]) -> StoredRules:
 def _text_rows(table: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
     is_text = pc.is_null(table["table"])
     rows = np.flatnonzero(np.asarray(is_text)).tolist()
-    texts = table.select([name for name in _FIELDS if name != "table"]).filter(is_text)
+    texts = table.select(FIELDS).filter(is_text)
     yield from zip(rows, texts.to_pylist(), strict=True)

@@ -10,19 +10,6 @@ from typing import Any
 from fencepost.errors import FencepostError
 from fencepost.snapshot.columns import NEVER, detect_flags, detect_names
 
-__all__ = [
-    "Rule",
-    "checked_detect",
-    "checked_expires",
-    "checked_flag",
-    "checked_id",
-    "checked_labels",
-    "instant_of",
-    "labels_of",
-    "labels_text",
-    "microseconds_of",
-]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -40,7 +27,6 @@ class Rule:
         expires: when it ends, in UTC.
         enabled: whether it takes part at all.
         version: 1, then one more for every edit.
-
     """
 
     id: int

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from fencepost.lazily import lazily
+from fencepost._lazy import lazily
 
 if TYPE_CHECKING:
     from fencepost.snapshot.brute_force import BruteForce
@@ -16,10 +16,7 @@ if TYPE_CHECKING:
         detect_flags,
         detect_names,
     )
-    from fencepost.snapshot.directory import Lease, VersionDirectory
-    from fencepost.snapshot.groups import Batch
-    from fencepost.snapshot.parts import Head, parts_of
-    from fencepost.snapshot.shards import ShardPlan, checked_shards, plan_shards, routing, rule_masks
+    from fencepost.snapshot.group import Batch
     from fencepost.snapshot.snapshot import Explanation, GroupExplanation, Snapshot
     from fencepost.snapshot.tables import Table
 
@@ -33,47 +30,33 @@ __all__ = [
     "CompiledColumns",
     "Explanation",
     "GroupExplanation",
-    "Head",
-    "Lease",
     "RuleColumns",
-    "ShardPlan",
     "Snapshot",
     "Table",
-    "VersionDirectory",
-    "checked_shards",
     "detect_flags",
     "detect_names",
-    "parts_of",
-    "plan_shards",
-    "routing",
-    "rule_masks",
 ]
+
+_PUBLISHED = ("Head", "Lease", "ShardPlan", "VersionDirectory", "check_shards", "parts_of", "plan_shards", "routing")
+"""Names that lie in `fencepost.published` now, for imports from before."""
 
 __getattr__ = lazily(
     __name__,
     {
+        **dict.fromkeys(_PUBLISHED, "fencepost.published"),
         "BandColumns": "fencepost.snapshot.columns",
-        "Batch": "fencepost.snapshot.groups",
+        "Batch": "fencepost.snapshot.group",
         "BoxSet": "fencepost.snapshot.columns",
         "BruteForce": "fencepost.snapshot.brute_force",
         "CompiledColumns": "fencepost.snapshot.columns",
         "DETECTS": "fencepost.snapshot.columns",
         "Explanation": "fencepost.snapshot.snapshot",
         "GroupExplanation": "fencepost.snapshot.snapshot",
-        "Head": "fencepost.snapshot.parts",
-        "Lease": "fencepost.snapshot.directory",
         "NEVER": "fencepost.snapshot.columns",
         "RuleColumns": "fencepost.snapshot.columns",
-        "ShardPlan": "fencepost.snapshot.shards",
         "Snapshot": "fencepost.snapshot.snapshot",
         "Table": "fencepost.snapshot.tables",
-        "VersionDirectory": "fencepost.snapshot.directory",
-        "checked_shards": "fencepost.snapshot.shards",
         "detect_flags": "fencepost.snapshot.columns",
         "detect_names": "fencepost.snapshot.columns",
-        "parts_of": "fencepost.snapshot.parts",
-        "plan_shards": "fencepost.snapshot.shards",
-        "routing": "fencepost.snapshot.shards",
-        "rule_masks": "fencepost.snapshot.shards",
     },
 )

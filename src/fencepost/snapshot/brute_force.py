@@ -8,8 +8,6 @@ from fencepost.indexes.arrays import Bools
 from fencepost.snapshot.columns import BoxSet, CompiledColumns
 from fencepost.snapshot.tables import Table
 
-__all__ = ["BruteForce"]
-
 
 class BruteForce:
     """Bound rules, asked one row at a time.
@@ -23,7 +21,6 @@ class BruteForce:
     >>> rules.add(2, "price >= 45")
     >>> BruteForce(rules.columns()).holding({"symbol": ["IBM", None], "price": [47.0, 47.0]})
     [{1, 2}, {2}]
-
     """
 
     def __init__(self, columns: CompiledColumns) -> None:
@@ -35,7 +32,6 @@ class BruteForce:
 
         Args:
             table: as for Snapshot.match.
-
         """
         given = Table(table)
         encoded = {name: type_.encode(given.column(name), name) for name, type_ in self._attributes().items()}

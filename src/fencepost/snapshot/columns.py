@@ -13,19 +13,6 @@ if TYPE_CHECKING:  # whoever only stores rules needs no compiled code
     from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt8s
     from fencepost.ordinals import AttributeType
 
-__all__ = [
-    "DETECTS",
-    "NEVER",
-    "BandColumns",
-    "BoxSet",
-    "CompiledColumns",
-    "RuleColumns",
-    "detect_flags",
-    "detect_names",
-    "key_columns",
-    "key_pairs",
-]
-
 DETECTS = {"inside": 1, "enter": 2, "exit": 4, "cross": 8}
 """What a rule can ask to be told, as bits."""
 

@@ -11,9 +11,8 @@ import pyarrow.compute as pc
 from fencepost.errors import FencepostError
 from fencepost.indexes.arguments import kernel_ready
 from fencepost.indexes.arrays import Int64s
-from fencepost.indexes.strings import UNKNOWN_STRING, StringTable, find_strings, string_table
-
-__all__ = ["KeyColumn", "KeyCombination"]
+from fencepost.indexes.kernels.strings import UNKNOWN_STRING, StringTable, find_strings, string_table
+from fencepost.ordinals.spellings import is_string
 
 _SAFE = 2**62
 
@@ -91,9 +90,7 @@ def _as_strings(name: str, values: Any) -> Any:
         array = array.cast(array.type.value_type)
     if pa.types.is_null(array.type):
         return array.cast(pa.large_string())
-    if not (
-        pa.types.is_string(array.type) or pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type)
-    ):
+    if not is_string(array.type):
         raise FencepostError(
             f"column {name} of type {array.type}",
             "strings, since rules compare it with quoted strings",

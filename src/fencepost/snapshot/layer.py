@@ -8,19 +8,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fencepost.indexes.arrays import Int64s
+from fencepost._files.storage import Place
+from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import store
 from fencepost.snapshot.columns import BandColumns, BoxSet, CompiledColumns, RuleColumns
-from fencepost.snapshot.groups import Group
+from fencepost.snapshot.group import Group
 from fencepost.snapshot.keys import KeyColumn
-from fencepost.snapshot.places import Place
 
-__all__ = ["Home", "Layer", "joined_bands", "joined_columns", "joined_rules", "taken_bands"]
-
-
-_REPAID = 4
-"""Finding the border of a box costs about as much as this many moves save."""
+_BORDERS_PER_MOVE = 4
+"""Borders are made once moves number a quarter of the rules: a move saves about what the borders of four boxes cost."""
 
 
 class Home(NamedTuple):
@@ -39,13 +36,8 @@ class Layer:
 
     Key columns continue those of the layers below, so that one encoded row serves all layers.
 
-    Args:
-        rules: a row per rule.
-        groups: their boxes.
-        columns: every key column of this layer and of those below it.
-        own_keys: the columns whose last table of strings this layer brought.
-        bands: band rules.
-        dropped: by rule id, branches that can never hold.
+    `columns` are the key columns of this layer and of those below it; `own_keys` those whose last table of strings this
+    layer brought.
     """
 
     def __init__(
@@ -88,7 +80,7 @@ class Layer:
     def repays_borders(self, moves: int) -> bool:
         """Whether so many moves, with those asked about before, are worth finding the borders of all boxes."""
         self._moves += moves
-        return self._moves * _REPAID >= len(self)
+        return self._moves * _BORDERS_PER_MOVE >= len(self)
 
     @property
     def identity(self) -> Hashable:
@@ -96,10 +88,16 @@ class Layer:
         return id(self) if self.home is None else self.home
 
     @cached_property
+    def have_several_boxes(self) -> Bools:
+        """Which rules may come up twice in one answer."""
+        rules = np.concatenate([np.zeros(0, np.int64), *(group.rules for group in self.groups)])
+        several: Bools = np.bincount(rules, minlength=len(self)) > 1
+        return several
+
+    @cached_property
     def has_rules_of_several_boxes(self) -> bool:
-        """Whether some rule may come up twice in one answer."""
-        counts = np.bincount(np.concatenate([np.zeros(0, np.int64), *(group.rules for group in self.groups)]))
-        return bool((counts > 1).any())
+        """Whether there are such rules."""
+        return bool(self.have_several_boxes.any())
 
     @cached_property
     def _by_id(self) -> tuple[Int64s, Int64s]:
@@ -116,12 +114,7 @@ class Layer:
         return np.where(ordered[places] == ids, order[places], -1)
 
     def taken(self, rows: Int64s, types: Mapping[str, AttributeType]) -> CompiledColumns:
-        """The rules in these ascending rows as they were before they were indexed.
-
-        Args:
-            rows: of the rules; they are numbered 0, 1, ... in the answer.
-            types: of all attributes.
-        """
+        """The rules in these ascending rows, numbered anew from 0, as they were before they were indexed."""
         chosen = pa.array(rows)
         rules = RuleColumns(*(each[rows] if isinstance(each, np.ndarray) else each.take(chosen) for each in self.rules))
         numbers = np.full(len(self), -1, np.int64)
@@ -134,7 +127,7 @@ class Layer:
                 sets.append(taken._replace(rules=numbers[taken.rules]))
         bands = None
         if self.bands is not None:
-            bands = taken_bands(self.bands, np.flatnonzero(numbers[self.bands.rules] >= 0))
+            bands = take_bands(self.bands, np.flatnonzero(numbers[self.bands.rules] >= 0))
             bands = None if bands is None else bands._replace(rules=numbers[bands.rules])
         here = set(self.dropped).intersection(rules.ids.tolist()) if self.dropped else ()
         return CompiledColumns(rules, sets, dict(types), bands, {id: self.dropped[id] for id in here})
@@ -200,7 +193,7 @@ class Layer:
         return cls(rules, groups, columns, described["keys"], bands, dropped)
 
 
-def joined_rules(parts: Sequence[RuleColumns]) -> RuleColumns:
+def join_rules(parts: Sequence[RuleColumns]) -> RuleColumns:
     """The rules of all parts; texts stay in chunks, nothing of them is copied."""
     if len(parts) == 1:
         return parts[0]
@@ -212,19 +205,19 @@ def joined_rules(parts: Sequence[RuleColumns]) -> RuleColumns:
     )
 
 
-def joined_columns(parts: Sequence[CompiledColumns], types: Mapping[str, AttributeType]) -> CompiledColumns:
+def join_columns(parts: Sequence[CompiledColumns], types: Mapping[str, AttributeType]) -> CompiledColumns:
     """The rules of all parts, in their order."""
     starts = np.cumsum([0, *(len(part.rules.ids) for part in parts)]).tolist()
-    rules = joined_rules([part.rules for part in parts])
+    rules = join_rules([part.rules for part in parts])
     if len(parts) > 1:
         rules = rules._replace(conditions=rules.conditions.combine_chunks(), labels=rules.labels.combine_chunks())
-    boxes = _joined_boxes([(start, part.boxes) for start, part in zip(starts, parts, strict=False)])
-    bands = joined_bands([(start, part.bands) for start, part in zip(starts, parts, strict=False)])
+    boxes = _join_boxes([(start, part.boxes) for start, part in zip(starts, parts, strict=False)])
+    bands = join_bands([(start, part.bands) for start, part in zip(starts, parts, strict=False)])
     dropped = {id: reasons for part in parts for id, reasons in part.dropped.items()}
     return CompiledColumns(rules, boxes, dict(types), bands, dropped)
 
 
-def _joined_boxes(parts: Sequence[tuple[int, Sequence[BoxSet]]]) -> list[BoxSet]:
+def _join_boxes(parts: Sequence[tuple[int, Sequence[BoxSet]]]) -> list[BoxSet]:
     """The boxes of several sets of rules, each with the row that its own rows are counted from."""
     together: dict[tuple[tuple[str, ...], tuple[str, ...]], list[BoxSet]] = {}
     for start, sets in parts:
@@ -247,7 +240,7 @@ def _joined_boxes(parts: Sequence[tuple[int, Sequence[BoxSet]]]) -> list[BoxSet]
     ]
 
 
-def taken_bands(bands: BandColumns, chosen: Int64s) -> BandColumns | None:
+def take_bands(bands: BandColumns, chosen: Int64s) -> BandColumns | None:
     """The chosen bands; None if none are."""
     if not len(chosen):
         return None
@@ -255,7 +248,7 @@ def taken_bands(bands: BandColumns, chosen: Int64s) -> BandColumns | None:
     return BandColumns(*(each.take(texts) if isinstance(each, pa.Array) else each[chosen] for each in bands))
 
 
-def joined_bands(parts: Sequence[tuple[int, BandColumns | None]]) -> BandColumns | None:
+def join_bands(parts: Sequence[tuple[int, BandColumns | None]]) -> BandColumns | None:
     """The bands of several sets of rules, likewise."""
     there = [bands._replace(rules=bands.rules + start) for start, bands in parts if bands is not None]
     if len(there) < 2:

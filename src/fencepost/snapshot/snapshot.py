@@ -8,23 +8,22 @@ from typing import Any
 
 import numpy as np
 
+from fencepost._files.storage import Place, place_of
 from fencepost.errors import FencepostError
-from fencepost.indexes.answers import SHORT_ROW, drop_hidden, join_rows, rules_of, unique_rows
 from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.indexes.kernels.answers import SHORT_ROW, drop_hidden, join_rows, rules_of, unique_rows
 from fencepost.indexes.matches import Matches
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import store
 from fencepost.snapshot.columns import BandColumns, CompiledColumns, RuleColumns
-from fencepost.snapshot.groups import Batch
+from fencepost.snapshot.group import Batch
 from fencepost.snapshot.keys import KeyColumn
-from fencepost.snapshot.layer import Home, Layer, joined_bands, joined_columns, joined_rules, taken_bands
-from fencepost.snapshot.places import Place, place_of
+from fencepost.snapshot.layer import Home, Layer, join_bands, join_columns, join_rules, take_bands
 from fencepost.snapshot.tables import Table
 
-__all__ = ["Explanation", "GroupExplanation", "Snapshot", "in_force_among"]
-
-_LARGER = 4
-"""A layer stays as it is while it is this many times larger than all that lies above it."""
+_LAYER_RATIO = 4
+"""A layer is compiled again once what lies above it is a quarter as large: a rule is then compiled at most so often per
+layer, and there are few layers to ask, about as many as the rules have digits in base 4."""
 
 
 @dataclass(frozen=True)
@@ -126,11 +125,7 @@ class Snapshot:
         return cls([Layer.build(columns, {})], [None], columns.types, paused or {}, version)
 
     def changed(
-        self,
-        gone: Int64s,
-        columns: CompiledColumns,
-        paused: Mapping[int, int] | None = None,
-        version: int = 0,
+        self, gone: Int64s, columns: CompiledColumns, paused: Mapping[int, int] | None = None, version: int = 0
     ) -> "Snapshot":
         """The snapshot after a change, which shares every layer that the change leaves alone.
 
@@ -140,24 +135,24 @@ class Snapshot:
             paused: as for `compile`.
             version: of the new snapshot.
         """
-        hidden = self._hiding(np.concatenate([gone, columns.rules.ids]))
+        hidden = self._hide(np.concatenate([gone, columns.rules.ids]))
         layers, types = list(self.layers), {**self.types, **columns.types}
         parts, size = [columns], len(columns.rules.ids)
         kept = [len(layer) - _count(mask) for layer, mask in zip(layers, hidden, strict=True)]
         while layers and (
-            kept[-1] < _LARGER * size or 2 * kept[-1] < len(layers[-1]) or (len(layers) == 1 and not kept[0])
+            kept[-1] < _LAYER_RATIO * size or 2 * kept[-1] < len(layers[-1]) or (len(layers) == 1 and not kept[0])
         ):
             layer, mask = layers.pop(), hidden.pop()
             rows = np.arange(len(layer)) if mask is None else np.flatnonzero(~mask)
             parts.append(layer.taken(rows, types))
             size += kept.pop()
         if size or not layers:
-            together = joined_columns(parts[::-1], types)
+            together = join_columns(parts[::-1], types)
             layers.append(Layer.build(together, layers[-1].columns if layers else {}))
             hidden.append(None)
         return Snapshot(layers, hidden, types, paused or {}, version)
 
-    def _hiding(self, ids: Int64s) -> list[Bools | None]:
+    def _hide(self, ids: Int64s) -> list[Bools | None]:
         """Which rules of each layer are hidden once those with these ids are, too."""
         masks = list(self.hidden)
         for place, layer in enumerate(self.layers):
@@ -179,7 +174,7 @@ class Snapshot:
         for layer, start in zip(self.layers, self._starts, strict=False):
             own = rows[(rows >= start) & (rows < start + len(layer))] - start
             parts.append(layer.taken(own, self.types))
-        return joined_columns(parts, self.types)
+        return join_columns(parts, self.types)
 
     def with_version(self, version: int) -> "Snapshot":
         """The same rules under another number."""
@@ -245,6 +240,51 @@ class Snapshot:
             pairs.append((moves, rules))
         return pairs
 
+    def jumps(self, batch: Batch, before: Int64s, after: Int64s) -> tuple[Int64s, Int64s]:
+        """Which rules that detect cross moves between rows of the batch jump over: pairs of move and row of `rules`.
+
+        The straight line of a move meets a box of the rule, while neither end is in any of its boxes.
+
+        Args:
+            batch: where moves start and end.
+            before: the row each starts at, or -1 if it has no start.
+            after: the row each ends at.
+        """
+        detects, nothing = self.rules.detects, np.zeros(0, np.int64)
+        found = [(nothing, nothing)]
+        for start, group in self._live:
+            moves, boxes = group.jumps(batch, before, after, detects[start:], self.types)
+            if len(boxes):
+                found.append((moves, start + group.rules[boxes]))
+        moves, rules = (np.concatenate(column) for column in zip(*found, strict=True))
+        if self._any_hidden is not None:
+            shown = ~self._any_hidden[rules]
+            moves, rules = moves[shown], rules[shown]
+        return self._outside_all_boxes(batch, before, after, moves, rules) if self._several else (moves, rules)
+
+    def _outside_all_boxes(
+        self, batch: Batch, before: Int64s, after: Int64s, moves: Int64s, rules: Int64s
+    ) -> tuple[Int64s, Int64s]:
+        """Of pairs of move and rule, each once: those of rules with one box, and where no other box holds an end."""
+        is_open = np.concatenate([layer.have_several_boxes for layer in self.layers])
+        asked = is_open[rules]
+        if not asked.any():
+            return moves, rules
+        count = len(is_open)
+        open_moves, open_rules = np.divmod(np.unique(moves[asked] * count + rules[asked]), count)
+        ends = np.unique(np.concatenate([before[open_moves], after[open_moves]]))
+        held = self.match_rows(batch.take(ends))
+        inside = np.repeat(ends, held.counts) * count + held.ids
+        inside = inside[is_open[held.ids]]
+        outside = ~(
+            np.isin(before[open_moves] * count + open_rules, inside)
+            | np.isin(after[open_moves] * count + open_rules, inside)
+        )
+        return (
+            np.concatenate([moves[~asked], open_moves[outside]]),
+            np.concatenate([rules[~asked], open_rules[outside]]),
+        )
+
     def _found(self, batch: Batch, numbers: Sequence[Int64s]) -> tuple[Int64s, Int64s]:
         """What all groups find, row by row: for each box its number, which is given per group."""
         answers = [group.match(batch) for _, group in self._live]
@@ -295,8 +335,7 @@ class Snapshot:
         """
         given = table if isinstance(table, Table) else Table(table)
         for name in (*self.types, *self.keys):
-            user = self.user_of(name)
-            if user is not None and given.find(name) is None:
+            if given.find(name) is None and (user := self.user_of(name)) is not None:
                 raise FencepostError(
                     f"a table without the column {name}",
                     f"that column, since rule {user} needs it",
@@ -334,7 +373,7 @@ class Snapshot:
     @cached_property
     def rules(self) -> RuleColumns:
         """A row per rule, layer by layer, hidden ones included."""
-        return joined_rules([layer.rules for layer in self.layers])
+        return join_rules([layer.rules for layer in self.layers])
 
     @cached_property
     def in_force(self) -> Int64s:
@@ -348,9 +387,9 @@ class Snapshot:
         for layer, mask, start in zip(self.layers, self.hidden, self._starts, strict=False):
             bands = layer.bands
             if bands is not None and mask is not None:
-                bands = taken_bands(bands, np.flatnonzero(~mask[bands.rules]))
+                bands = take_bands(bands, np.flatnonzero(~mask[bands.rules]))
             parts.append((start, bands))
-        return joined_bands(parts)
+        return join_bands(parts)
 
     @property
     def dropped(self) -> dict[int, tuple[str, ...]]:

@@ -16,23 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fencepost._files.local_copies import keep_copy, make_draft, map_copy, mapped
+from fencepost._files.storage import Place, create, exists, read_text, upload
 from fencepost.errors import FencepostError
-from fencepost.indexes.checksum import checksum
-from fencepost.indexes.strings import StringTable
-from fencepost.snapshot.copies import drafted, keep_copy, mapped, mapped_copy
-from fencepost.snapshot.places import Place, create, exists, read_text, upload
-
-__all__ = [
-    "ARRAYS",
-    "HEADER",
-    "Stored",
-    "read",
-    "read_header",
-    "string_table_from",
-    "with_prefix",
-    "write",
-    "write_header",
-]
+from fencepost.indexes.kernels.checksum import checksum
+from fencepost.indexes.kernels.strings import StringTable
 
 FORMAT = 2
 MAGIC = "fencepost snapshot"
@@ -62,7 +50,7 @@ def _write_remote(path: Place, described: Mapping[str, Any], parts: Mapping[str,
     """Write by way of a local file, which this host then need not copy to read it."""
     if exists(path / HEADER):
         raise FileExistsError(str(path))
-    with drafted() as draft:
+    with make_draft() as draft:
         header = {**described, **_write_arrays(draft, parts)}
         upload(draft, path / ARRAYS)
         digest = write_header(path / HEADER, header)
@@ -115,7 +103,7 @@ def read(path: Place, verify: bool) -> Stored:
             memory = mapped(path / ARRAYS)
             check(memory, verify)
         else:
-            memory = mapped_copy(path / ARRAYS, digest, verify, check)
+            memory = map_copy(path / ARRAYS, digest, verify, check)
     except FileNotFoundError:
         raise _refused(path, f"no {ARRAYS}", f"{header['bytes']:,} bytes") from None
     arrays = {}

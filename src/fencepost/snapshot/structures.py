@@ -1,17 +1,15 @@
 """What answers for a group of boxes: one attribute indexed and the rest compared, or all of them indexed together."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import Protocol
 
 from fencepost.indexes import BoxIndex, Crossings, SliceList
-from fencepost.indexes.answers import drop_outside
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s
-
-__all__ = ["Boxed", "Ranges", "Sliced", "Structure", "chosen", "from_arrays"]
+from fencepost.indexes.kernels.answers import drop_outside
 
 _SAMPLED = 4096
 _FEW = 64
@@ -30,37 +28,51 @@ class Ranges(NamedTuple):
     groups: Int64s | None
 
 
-class Structure(Protocol):
+class Structure(ABC):
     """What a group of a snapshot asks; boxes are numbered 0, 1, ..."""
 
+    index: Any
+    """A SliceList or BoxIndex."""
+    expected: float
+    """Boxes that one value of the most selective attribute is expected to find, under one combination of keys."""
+
+    @abstractmethod
     def match(self, rows: int, ordinals: Sequence[Int64s], valid: Sequence[Bools | None], groups: Int64s | None) -> Any:
         """For each row the boxes that hold: offsets and box numbers."""
 
+    @abstractmethod
     def ranges(self, box: int) -> list[tuple[int, int]]:
         """The ordinal range of one box on each attribute."""
 
-    def group_of(self, box: int) -> int | None:
-        """The combined code of the keys of one box."""
-
+    @abstractmethod
     def contents(self) -> Ranges:
         """All boxes, in the order of their numbers."""
 
+    @abstractmethod
     def explained(self, attributes: Sequence[str]) -> str:
         """What it is, and why it was chosen."""
+
+    @abstractmethod
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything it is, as flat arrays."""
+
+    def group_of(self, box: int) -> int | None:
+        """The combined code of the keys of one box."""
+        group: int | None = self.index.group_of(box)
+        return group
 
     @property
     def is_float(self) -> bool:
         """Whether what is indexed are doubles."""
+        return bool(self.index.values == "float64")
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Everything it is, as flat arrays."""
+        return int(self.index.storage().nbytes)
 
 
-class Sliced:
+class Sliced(Structure):
     """A SliceList over the most selective attribute; the others are compared for the boxes it finds.
 
     Boxes without any attribute are indexed at one constant.
@@ -72,7 +84,6 @@ class Sliced:
         self.firsts, self.lasts = firsts, lasts
         """Ranges of the further attributes, a column each."""
         self.expected = expected
-        """Boxes that one value of the indexed attribute is expected to find, under one combination of keys."""
 
     @classmethod
     def build(cls, boxes: Ranges, axis: int, expected: float, is_float: bool) -> "Sliced":
@@ -109,10 +120,6 @@ class Sliced:
             found.insert(self.axis, self.index.ordinals(box))
         return found
 
-    def group_of(self, box: int) -> int | None:
-        """See `Structure`."""
-        return self.index.group_of(box)
-
     def contents(self) -> Ranges:
         """See `Structure`."""
         held = self.index.contents()  # ids are 0, 1, ..., so that places are boxes
@@ -132,14 +139,9 @@ class Sliced:
         )
 
     @property
-    def is_float(self) -> bool:
-        """See `Structure`."""
-        return self.index.values == "float64"
-
-    @property
     def nbytes(self) -> int:
         """See `Structure`."""
-        return self.index.storage().nbytes + self.firsts.nbytes + self.lasts.nbytes
+        return super().nbytes + self.firsts.nbytes + self.lasts.nbytes
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """See `Structure`."""
@@ -148,13 +150,11 @@ class Sliced:
         return arrays | chosen | {"firsts": self.firsts, "lasts": self.lasts}
 
 
-class Boxed:
+class Boxed(Structure):
     """A BoxIndex over all attributes."""
 
     def __init__(self, index: BoxIndex, expected: float) -> None:
-        self.index = index
-        self.expected = expected
-        """Boxes that one value of the most selective attribute would find, under one combination of keys."""
+        self.index, self.expected = index, expected
 
     @classmethod
     def build(cls, boxes: Ranges, expected: float, is_float: bool) -> "Boxed":
@@ -180,12 +180,7 @@ class Boxed:
     ) -> Crossings:
         """The boxes that each move between rows enters and leaves.
 
-        Args:
-            ordinals: of each row, per attribute.
-            valid: which rows have a value, per attribute; None where all do.
-            groups: the combined code of the keys of each row.
-            before: the row each move starts at, or -1 if it has no start.
-            after: the row it ends at.
+        `before` is -1 where a move has no start; `valid` is None where all rows have a value.
         """
         points, missing = np.stack(ordinals, axis=1), _missing(valid, len(ordinals[0]))
         nowhere = np.repeat((before < 0)[:, np.newaxis], points.shape[1], axis=1)
@@ -203,10 +198,6 @@ class Boxed:
         """See `Structure`."""
         return list(zip(*self.index.ordinals(box), strict=True))
 
-    def group_of(self, box: int) -> int | None:
-        """See `Structure`."""
-        return self.index.group_of(box)
-
     def contents(self) -> Ranges:
         """See `Structure`."""
         held = self.index.contents()
@@ -220,29 +211,14 @@ class Boxed:
             f"{self.expected:,.1f} boxes per value"
         )
 
-    @property
-    def is_float(self) -> bool:
-        """See `Structure`."""
-        return self.index.values == "float64"
-
-    @property
-    def nbytes(self) -> int:
-        """See `Structure`."""
-        return self.index.storage().nbytes
-
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """See `Structure`."""
         arrays = {f"boxes.{name}": array for name, array in self.index.to_arrays().items()}
         return arrays | {"expected": np.array([self.expected])}
 
 
-def chosen(boxes: Ranges, are_floats: Sequence[bool]) -> Structure:
-    """The structure that answers soonest, by what the attributes' ranges look like.
-
-    Args:
-        boxes: in the order of their numbers.
-        are_floats: which attributes are doubles.
-    """
+def choose(boxes: Ranges, are_floats: Sequence[bool]) -> Structure:
+    """The structure that answers soonest, by what the attributes' ranges look like."""
     keys = 1 if boxes.groups is None else max(1, len(np.unique(boxes.groups)))
     attributes = boxes.firsts.shape[1]
     hits = [_expected_hits(boxes.firsts[:, a], boxes.lasts[:, a]) / keys for a in range(attributes)]

@@ -7,8 +7,6 @@ import pyarrow as pa
 
 from fencepost.errors import FencepostError
 
-__all__ = ["Table"]
-
 
 class Table:
     """A table's columns, by the names that rules use.

@@ -5,7 +5,8 @@ from fencepost.spark.match import match
 from fencepost.spark.metrics import prometheus_text
 from fencepost.spark.session import tune
 from fencepost.spark.sql import match_function, register
-from fencepost.spark.watch import read_state, save_state, watch
+from fencepost.spark.state import read_state
+from fencepost.spark.watch import save_state, watch
 
 __all__ = [
     "bands",

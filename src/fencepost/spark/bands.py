@@ -1,7 +1,7 @@
 """bands: which pairs of rows of two DataFrames come within a band and leave it, in batch and in streams."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -12,35 +12,25 @@ from pyspark.sql.types import StructField, StructType
 
 from fencepost.buckets import checked_buckets
 from fencepost.errors import FencepostError
-from fencepost.monitor.band_rules import SIDES, band_rules
-from fencepost.monitor.bands import Pairing
-from fencepost.monitor.clock import Clock
-from fencepost.monitor.core import checked_first, checked_report
+from fencepost.monitor.monitor import check_first, check_report
 from fencepost.ordinals import AttributeType
+from fencepost.ordinals.schema import read_schema
+from fencepost.pairing.rules import SIDES, band_rules
+from fencepost.pairing.sides import Pairing
 from fencepost.rules import Rules
-from fencepost.rules.schemas import read_schema
 from fencepost.snapshot import NEVER, Snapshot, Table
-from fencepost.spark.band_buckets import (
-    BAND_STATE,
-    DELETED,
-    SIDE_KINDS,
-    BandTask,
-    SideTask,
-    band_batch,
-    band_step,
-    needed_by_bands,
-)
-from fencepost.spark.binding import KEY, arrow_type, own_name, quoted
 from fencepost.spark.metrics import observed_watch
-from fencepost.spark.packing import PACKED, STEPPED, pack, unpack
-from fencepost.spark.sending import Sent, attributes_of, event_fields, sent_columns
+from fencepost.spark.plan.columns import KEY, arrow_type, own_name, quoted
+from fencepost.spark.plan.rules import Plan, plan_rules
+from fencepost.spark.plan.sent import Sent, attributes_of, event_fields, sent_columns
+from fencepost.spark.plan.steps import step_buckets
 from fencepost.spark.session import warn_untuned
-from fencepost.spark.sources import Plan, plan_rules
-from fencepost.spark.streams import version_markers
-from fencepost.spark.watch_task import OBJECT, TIME
-from fencepost.spark.worker import Published
-
-__all__ = ["bands"]
+from fencepost.spark.work.band_task import BandTask, SideTask, needed_by_bands
+from fencepost.spark.work.bucket import join_bucket
+from fencepost.spark.work.caches import Published
+from fencepost.spark.work.packing import PACKED, ROW_KINDS, pack, unpack
+from fencepost.spark.work.task import DELETED, OBJECT, TIME
+from fencepost.watching.clock import Clock
 
 _BUCKET = "fencepost bucket"
 _HASHED = {"bigint": "bigint", "boolean": "boolean", "date": "date", "timestamp": "timestamp"}
@@ -62,6 +52,7 @@ def bands(
     first: Literal["enter", "silent"] = "enter",
     timeout: timedelta | int | None = None,
     late: str | os.PathLike[str] | None = None,
+    clock: str | os.PathLike[str] | None = None,
     observe: str | None = None,
 ) -> Any:
     """The pairs of rows that come within a band and leave it: what a `Monitor` with the same arguments tells.
@@ -84,11 +75,12 @@ def bands(
         first: "enter" reports bands that a row is in when it is first seen, "silent" does not.
         timeout: how long a row may be silent before it is gone: a timedelta, or a number in the unit of time.
         late: a directory for late rows, as Parquet files in `left` and `right`; they are counted in any case.
+        clock: a directory of clock markers that this stream alone hears, beside those of the rules; pipelines have one.
         observe: a name under which Spark's query progress reports what was joined; see `prometheus_text`.
     """
-    warn_untuned(left.sparkSession)
-    checked_first(first)
-    checked_report(report)
+    warn_untuned(left.sparkSession, stateful=left.isStreaming)
+    check_first(first)
+    check_report(report)
     checked_buckets(buckets)
     if left.isStreaming != right.isStreaming:
         raise FencepostError(
@@ -124,27 +116,20 @@ def bands(
             .applyInPandas(_batch_function(task), "payload binary")
             .mapInArrow(unpack, declared)
         )
-    stepped = stepped_bands(given, task)
+    stepped = stepped_bands(given, task, clock)
     if observe is not None:
         stepped = observed_watch(stepped, observe)
     return stepped.where("payload IS NOT NULL").select("payload").mapInArrow(unpack, declared)
 
 
-def stepped_bands(given: "_Given", task: BandTask) -> Any:
+def stepped_bands(given: "_Given", task: BandTask, clock: str | os.PathLike[str] | None) -> Any:
     """The packed events of two streams and their meters, a row per bucket."""
-    packed = _packed(given, task)
-    if task.follow:
-        packed = packed.unionByName(version_markers(packed.sparkSession, task.source, task.buckets))
-
-    def fencepost_bands(key: tuple[Any, ...], frames: Iterable[Any], state: Any) -> Iterator[Any]:
-        return band_step(key, frames, state, task)
-
-    return packed.groupBy("bucket").applyInPandasWithState(fencepost_bands, STEPPED, BAND_STATE, "append", "NoTimeout")
+    return step_buckets(_packed(given, task), task, clock)
 
 
 def _batch_function(task: BandTask) -> Any:
     def fencepost_bands(frame: Any) -> Any:
-        return band_batch(frame, task)
+        return join_bucket(frame, task)
 
     return fencepost_bands
 
@@ -152,11 +137,11 @@ def _batch_function(task: BandTask) -> Any:
 def _packed(given: "_Given", task: BandTask) -> Any:
     """The rows of both sides, packed by bucket."""
     sides = []
-    for name, side in zip(SIDES, given.sides, strict=True):
-        hashed = [quoted(column).cast(kind) if kind else quoted(column) for column, kind in side.hashed]
+    for kind, side in zip(ROW_KINDS, given.sides, strict=True):
+        hashed = [quoted(column).cast(type_) if type_ else quoted(column) for column, type_ in side.hashed]
         bucket = F.pmod(F.xxhash64(*hashed), F.lit(task.buckets)).cast("int") if hashed else F.lit(0)
         packed = side.rows.withColumn(_BUCKET, bucket).mapInArrow(pack, PACKED)
-        sides.append(packed.withColumn("kind", F.lit(SIDE_KINDS[name])))
+        sides.append(packed.withColumn("kind", F.lit(kind)))
     return sides[0].unionByName(sides[1])
 
 
@@ -253,6 +238,7 @@ def _side(
         tuple(sorted(attributes_of(bound))),
         tuple(sorted(column for column, kind in bound.items() if kind == KEY)),
         frozenset((*bound, *others)),
+        sent.field(frame, OBJECT).dataType.simpleString(),
     )
     hashed = []
     for column in key:

@@ -9,23 +9,17 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 from pyspark.sql.types import StructField, StructType
 
 from fencepost.errors import FencepostError
-from fencepost.spark.binding import Column, bound_columns, quoted
-from fencepost.spark.matching import METER, METER_TYPE, MatchTask, match_arrays, match_batches
+from fencepost.ordinals.spellings import TYPES
 from fencepost.spark.metrics import observed
-from fencepost.spark.routing import PART, part_column, to_parts
+from fencepost.spark.plan.columns import Column, bound_columns, quoted
+from fencepost.spark.plan.routing import PART, part_column, to_parts
+from fencepost.spark.plan.rules import Plan, plan_rules
 from fencepost.spark.session import warn_untuned
-from fencepost.spark.sources import Plan, plan_rules
-from fencepost.spark.worker import Shards
-
-__all__ = ["arrow_function", "match"]
+from fencepost.spark.work.caches import Shards
+from fencepost.spark.work.match import METER, METER_TYPE, MatchTask, match_arrays, match_batches
 
 _NARROW = 4
 """Up to so many columns it is cheaper to send whole rows through Python than to join the answer to them."""
-
-_PLAIN = {
-    *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double"),
-    *("date", "timestamp", "timestamp_ntz", "string", "binary"),
-}
 
 
 def match(
@@ -128,4 +122,4 @@ def _survives(field: Any) -> bool:
 
 def _is_plain(field: Any) -> bool:
     type_ = field.dataType.simpleString()
-    return type_ in _PLAIN or type_.startswith("decimal(")
+    return type_ in TYPES or type_.startswith("decimal(")

@@ -5,9 +5,7 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 
-from fencepost.spark.matching import METER
-
-__all__ = ["observed", "observed_watch", "prometheus_text"]
+from fencepost.spark.work.match import METER
 
 _COUNTERS = {
     "rows": ("fencepost_rows_total", "Rows taken."),
@@ -82,7 +80,7 @@ def prometheus_text(progress: Any) -> str:
                 lines += [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"]
             for (query, operator), figure in figures.items():
                 own = f",{label.rstrip('}')}" if label else ""
-                lines.append(f'{name}{{query="{_escaped(query)}",operator="{_escaped(operator)}"{own}}} {figure:g}')
+                lines.append(f'{name}{{query="{_escape(query)}",operator="{_escape(operator)}"{own}}} {figure:g}')
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -99,5 +97,5 @@ def _figures(reports: Iterable[Mapping[str, Any]], field: str, add: bool) -> dic
     return figures
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -8,8 +8,6 @@ from weakref import WeakSet
 
 from fencepost.errors import FencepostError
 
-__all__ = ["JVM_SETTINGS", "PROVIDER", "SETTINGS", "STATE_SETTINGS", "appends_state", "tune", "warn_untuned"]
-
 SETTINGS: Mapping[str, str] = {
     # Below the largest value Spark computes the size of the batch again for every row.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),

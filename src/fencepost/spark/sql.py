@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fencepost.errors import FencepostError
-from fencepost.spark.binding import Column
 from fencepost.spark.match import arrow_function
+from fencepost.spark.plan.columns import Column
+from fencepost.spark.plan.rules import plan_rules
 from fencepost.spark.session import warn_untuned
-from fencepost.spark.sources import plan_rules
-
-__all__ = ["match_function", "register"]
 
 
 class MatchFunction(NamedTuple):

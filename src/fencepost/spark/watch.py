@@ -1,8 +1,7 @@
 """watch: what enters, leaves, crosses and is inside, on batch and streaming DataFrames."""
 
-import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -10,36 +9,32 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from fencepost.buckets import checked_buckets
 from fencepost.errors import FencepostError
-from fencepost.monitor.clock import Clock
-from fencepost.monitor.core import checked_first
+from fencepost.monitor.monitor import check_first
 from fencepost.snapshot import NEVER
-from fencepost.spark.binding import KEY, arrow_type, quoted
-from fencepost.spark.bucket_state import BLOB, state_rows
-from fencepost.spark.buckets import (
+from fencepost.spark.metrics import observed_watch
+from fencepost.spark.plan.columns import KEY, arrow_type, quoted
+from fencepost.spark.plan.routing import to_parts
+from fencepost.spark.plan.rules import Plan, plan_rules
+from fencepost.spark.plan.sent import Sent, attributes_of, event_fields, sent_columns
+from fencepost.spark.plan.steps import step_buckets
+from fencepost.spark.session import warn_untuned
+from fencepost.spark.work.bucket import (
     Kernel,
-    Processor,
     move_sorted,
     save_buckets,
     step,
-    step_in_pandas,
     watch_sorted,
 )
-from fencepost.spark.metrics import observed_watch
-from fencepost.spark.moves import MOVED, tell_moves
-from fencepost.spark.packing import PACKED, STEPPED, pack, unpack
-from fencepost.spark.routing import to_parts
-from fencepost.spark.sending import Sent, attributes_of, event_fields, sent_columns, spark_type
-from fencepost.spark.session import appends_state, warn_untuned
-from fencepost.spark.sources import Plan, plan_rules
-from fencepost.spark.streams import version_markers
-from fencepost.spark.watch_task import OBJECT, TIME, WatchTask
-from fencepost.spark.worker import Published
-
-__all__ = ["read_state", "save_state", "watch"]
+from fencepost.spark.work.caches import Published
+from fencepost.spark.work.packing import PACKED, STEPPED, pack, unpack
+from fencepost.spark.work.shards import MOVED, detect_moves
+from fencepost.spark.work.task import OBJECT, TIME
+from fencepost.spark.work.watch_task import WatchTask
+from fencepost.watching.clock import Clock
 
 
 def watch(
@@ -55,6 +50,7 @@ def watch(
     timeout: timedelta | int | None = None,
     late: str | os.PathLike[str] | None = None,
     seed: str | os.PathLike[str] | None = None,
+    clock: str | os.PathLike[str] | None = None,
     observe: str | None = None,
 ) -> Any:
     """The events of objects that move: what `Monitor.update` tells, from a batch or a streaming DataFrame.
@@ -76,6 +72,7 @@ def watch(
         timeout: how long an object may be silent before it is gone: a timedelta, or a number in the unit of time.
         late: a directory for late rows, as Parquet files; they are counted in any case.
         seed: a directory that `save_state` wrote, for objects to start with.
+        clock: a directory of clock markers that this stream alone hears, beside those of the rules; pipelines have one.
         observe: a name under which Spark's query progress reports what was watched; see `prometheus_text`.
     """
     spark = events.sparkSession
@@ -88,35 +85,20 @@ def watch(
             return spread.mapInArrow(partial(watch_sorted, task=task), given.declared)
         stepped = spread.mapInArrow(partial(move_sorted, task=task), MOVED)
     else:
-        stepped = stepped_buckets(given, step)
+        stepped = stepped_buckets(given, step, clock)
     if task.shards is not None:
         parted = to_parts(stepped, task.shards.plan.parts, F.col("bucket"))
-        stepped = parted.mapInArrow(partial(tell_moves, task=task), STEPPED)
+        stepped = parted.mapInArrow(partial(detect_moves, task=task), STEPPED)
     if observe is not None and events.isStreaming:
         stepped = observed_watch(stepped, observe)
     return stepped.where("payload IS NOT NULL").select("payload").mapInArrow(unpack, given.declared)
 
 
-def stepped_buckets(given: "WatchedFrame", kernel: Kernel) -> Any:
-    """The packed events of a stream and their meters, a row per bucket; where rules are in parts, its packed moves.
-
-    Args:
-        given: the stream.
-        kernel: what a bucket does with its rows; see `fencepost.spark.buckets.step`.
-    """
+def stepped_buckets(given: "WatchedFrame", kernel: Kernel, clock: str | os.PathLike[str] | None = None) -> Any:
+    """The packed events of a stream and their meters, a row per bucket; where rules are in shards, its packed moves."""
     task = given.task
     packed = given.rows.withColumn("fencepost bucket", _bucket(task.buckets)).mapInArrow(pack, PACKED)
-    if task.follow:
-        packed = packed.unionByName(version_markers(given.rows.sparkSession, task.source, task.buckets))
-
-    grouped, given_back = packed.groupBy("bucket"), STEPPED if task.shards is None else MOVED
-    if appends_state(given.rows.sparkSession):
-        return grouped.transformWithState(Processor(kernel, task), given_back, "append", "None")
-
-    def fencepost_step(key: tuple[Any, ...], frames: Iterable[Any], state: Any) -> Iterator[Any]:
-        return step_in_pandas(key, frames, state, kernel, task)
-
-    return grouped.applyInPandasWithState(fencepost_step, given_back, BLOB, "append", "NoTimeout")
+    return step_buckets(packed, task, clock, STEPPED if task.shards is None else MOVED, kernel)
 
 
 def save_state(
@@ -152,48 +134,6 @@ def save_state(
     spread.mapInArrow(partial(save_buckets, task=given.task, folder=str(folder)), "bucket int").count()
 
 
-def read_state(spark: Any, checkpoint: str | os.PathLike[str]) -> Any:
-    """The objects that a stream of `watch` knows, with their last time and values, as its checkpoint has them.
-
-    Who is inside which rule: ``match(read_state(spark, checkpoint), rules, explode=True)``.
-
-    Args:
-        spark: a session.
-        checkpoint: the checkpoint location of the query.
-    """
-    parts = _state_parts(spark, os.fspath(checkpoint))
-    first = parts.where("number = -2").first()
-    if first is None:
-        raise FencepostError(f"no state in {checkpoint}", "the checkpoint of a query that has run", "Check the path.")
-    head = json.loads(bytes(first["part"]))
-    types = {"object": head["object"], "time": head["clock"]["type"], "snapshot_version": "bigint"}
-    types |= head["attributes"] | dict.fromkeys(head["keys"], "string")
-    declared = StructType([StructField(name, spark_type(kind)) for name, kind in types.items()])
-    schema = pa.schema([(field.name, arrow_type(field)) for field in declared.fields])
-
-    def fencepost_state(parts: pa.Table) -> pa.Table:
-        return state_rows(parts, schema)
-
-    return parts.groupBy("bucket").applyInArrow(fencepost_state, declared)
-
-
-def _state_parts(spark: Any, checkpoint: str) -> Any:
-    """All that a checkpoint has of every bucket, numbered as `state_rows` wants it."""
-
-    def part(frame: Any, number: str, column: str) -> Any:
-        return frame.selectExpr("key.bucket", f"{number} AS number", f"cast({column} AS binary) AS part")
-
-    store = spark.read.format("statestore")
-    operator = spark.read.format("state-metadata").load(checkpoint).select("operatorName").first()
-    if operator is not None and "transformWithState" in operator[0]:
-        head, base = (store.option("stateVarName", name).load(checkpoint) for name in ("head", "base"))
-        log = store.option("stateVarName", "log").load(checkpoint)
-        entries = part(log, "list_element.number", "list_element.entry")
-        return part(head, "-2", "value.head").union(part(base, "-1", "value.base")).union(entries)
-    blobs = store.load(checkpoint)
-    return part(blobs, "-2", "value.groupState.head").union(part(blobs, "-1", "value.groupState.base"))
-
-
 def _bucket(buckets: int) -> Any:
     return F.pmod(F.xxhash64(quoted(OBJECT)), F.lit(buckets)).cast("int")
 
@@ -221,8 +161,9 @@ def watched_frame(
     seed: str | os.PathLike[str] | None = None,
     shards: int | None = None,
 ) -> WatchedFrame:
+    """The rows that go to Python, with what a task must know of them."""
     checked_buckets(buckets)
-    checked_first(first)
+    check_first(first)
     plan = plan_rules(events.sparkSession, rules, events.schema, shards)
     order = (sequence,) if isinstance(sequence, str) else tuple(sequence or ())
     roles = _roles(object, time, order)

@@ -9,8 +9,8 @@ import numpy.typing as npt
 from fencepost.errors import FencepostError
 from fencepost.indexes.arguments import kernel_ready
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s
-from fencepost.indexes.borders.border_lists import ALIGNED, Lists, Part, check_lists, empty_lists, extended, rows_of
-from fencepost.indexes.borders.border_moves import (
+from fencepost.indexes.borders.lists import ALIGNED, Lists, Part, check_lists, empty_lists, extended, rows_of
+from fencepost.indexes.borders.moves import (
     CHEAPER,
     CROSS,
     ENTER,
@@ -23,14 +23,12 @@ from fencepost.indexes.borders.border_moves import (
     write_met,
     write_moves,
 )
-from fencepost.indexes.borders.contract import Crossings
-from fencepost.indexes.intervals.slice_search import Translation
-from fencepost.indexes.intervals.slot_table import SlotTable, dense
-from fencepost.indexes.intervals.window_kernels import Intervals
+from fencepost.indexes.contracts.borders import Crossings
+from fencepost.indexes.kernels.vectors import PADDING, aligned_empty
 from fencepost.indexes.matches import Matches, answer_buffers, widened
-from fencepost.indexes.vectors import PADDING, aligned_empty
-
-__all__ = ["ROUND", "AxisRules", "Rounds"]
+from fencepost.indexes.slice_list.search import Translation
+from fencepost.indexes.slice_list.slot_table import SlotTable, dense
+from fencepost.indexes.slice_list.window_kernels import Intervals
 
 _FORMAT = 1
 ROUND = 1 << 14
@@ -56,7 +54,7 @@ class _Run(NamedTuple):
 class AxisRules:
     """Inclusive ordinal ranges with ids and groups, asked what moves enter, leave and cross.
 
-    How it works: see `fencepost.indexes.borders.border_lists`. The lists are a stack of *runs*: the bulk, then recent
+    How it works: see `fencepost.indexes.borders.lists`. The lists are a stack of *runs*: the bulk, then recent
     changes, each smaller than the one before; a change merges the runs at the end that are not much larger than
     itself. A run has a part for rules with a group and one for those without. A removed rule is only marked, until an
     eighth of all are.
@@ -307,7 +305,7 @@ class AxisRules:
                     continue
                 for kind, answer in zip(kinds, answers, strict=True):
                     own = offsets[kind, row + 1 : until + 1]
-                    answer.append(start + row, own, self._stage, kind * (len(self._stage) // 3), translation, rows)
+                    answer.append(start + row, own, self._stage, kind * (len(self._stage) // 3), translation)
                 row = until
         return Crossings(answers[ENTER].matches(), answers[EXIT].matches(), answers[CROSS].matches() if cross else None)
 
@@ -325,7 +323,7 @@ class AxisRules:
                     self._reserve(2 * len(self._stage))
                     continue
                 own = offsets[row + 1 : until + 1]
-                answer.append(start + row, own, self._stage, 0, self.slots.translation, rows)
+                answer.append(start + row, own, self._stage, 0, self.slots.translation)
                 row = until
         return answer.matches()
 
@@ -430,13 +428,12 @@ class _Answer:
         self._offsets[0] = 0
         self._filled = 0
 
-    def append(self, row: int, ends: Int64s, stage: UInt32s, start: int, translation: Translation, rows: int) -> None:
-        """Append the slots that a stage has for the rows from `row` on; `rows` is the number of all."""
+    def append(self, row: int, ends: Int64s, stage: UInt32s, start: int, translation: Translation) -> None:
+        """Append the slots that a stage has for the rows from `row` on."""
         count = int(ends[-1])
         needed = self._filled + count
         if needed + PADDING > len(self._ids):
-            done = row + len(ends)
-            self._ids = widened(self._ids, self._filled, int(needed + 1.05 * needed / done * (rows - done)), self._out)
+            self._ids = widened(self._ids, self._filled, needed, self._out)
         if self._ids.dtype == np.uint32:
             self._ids[self._filled : needed] = stage[start : start + count]
         else:

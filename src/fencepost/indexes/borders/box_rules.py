@@ -7,20 +7,18 @@ import numpy as np
 import numpy.typing as npt
 
 from fencepost.compiled import kernel
-from fencepost.indexes import idmap
 from fencepost.indexes.arguments import Column, kernel_ready
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s, i64
 from fencepost.indexes.borders.axis import ROUND, AxisRules, Rounds
-from fencepost.indexes.borders.bmq_kernels import find_all
-from fencepost.indexes.borders.border_moves import Asked
-from fencepost.indexes.borders.contract import Crossings
 from fencepost.indexes.borders.lines import lines_meet, only
-from fencepost.indexes.boxes.box_index import BoxIndex
-from fencepost.indexes.intervals.slice_search import Translation
+from fencepost.indexes.borders.moves import Asked
+from fencepost.indexes.box_index.index import BoxIndex
+from fencepost.indexes.contracts.borders import Crossings
+from fencepost.indexes.kernels import id_map
 from fencepost.indexes.matches import Matches, joined
 from fencepost.indexes.ordinal import ValueType
-
-__all__ = ["BoxRules"]
+from fencepost.indexes.papers.bmq_kernels import find_all
+from fencepost.indexes.slice_list.search import Translation
 
 _CANDIDATES = 1 << 17
 """Judged in one round, on average: as many as stay in the cache."""
@@ -59,7 +57,7 @@ class BoxRules:
 
     def _clear(self) -> None:
         d = self.dimensions
-        self._places = idmap.empty_map()
+        self._places = id_map.empty_map()
         self._vacant: list[int] = []
         self._ids = np.zeros(0, np.int64)
         self._boxes = Boxes(
@@ -111,7 +109,7 @@ class BoxRules:
             column[places] = new
             columns.append(column)
         self._boxes = Boxes(*columns)
-        self._places = idmap.grown(self._places, len(ids))
+        self._places = id_map.grown(self._places, len(ids))
         put_all(self._places, ids, places)
         self._slot_places = None
         self._index.values = self._kind
@@ -311,7 +309,7 @@ class BoxRules:
         rules._ids, rules._boxes = own["ids"], Boxes(*(own[name] for name in Boxes._fields))
         places = np.flatnonzero(own["in_use"])
         rules._vacant = np.flatnonzero(~own["in_use"]).tolist()
-        rules._places = idmap.empty_map(len(places))
+        rules._places = id_map.empty_map(len(places))
         put_all(rules._places, rules._ids[places], places)
         return rules
 
@@ -356,17 +354,17 @@ def _optional_groups(groups: Int64s, in_all: Bools) -> Column | None:
 
 
 @kernel
-def put_all(places: idmap.IdMap, ids: Int64s, at: Int64s) -> None:
+def put_all(places: id_map.IdMap, ids: Int64s, at: Int64s) -> None:
     """Add ids at their places."""
     for i in range(len(ids)):
-        idmap.put(places, ids[i], at[i])
+        id_map.put(places, ids[i], at[i])
 
 
 @kernel
-def drop_all(places: idmap.IdMap, ids: Int64s) -> None:
+def drop_all(places: id_map.IdMap, ids: Int64s) -> None:
     """Remove ids."""
     for i in range(len(ids)):
-        idmap.drop(places, ids[i])
+        id_map.drop(places, ids[i])
 
 
 @kernel

@@ -2,19 +2,20 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
-from fencepost.indexes.arrays import Bools, Float64s, Int64s
+from fencepost.compiled import kernel
+from fencepost.indexes.arrays import Bools, Int64s, UInt8s, i64
 from fencepost.indexes.matches import Matches
 from fencepost.indexes.ordinal import LARGEST, SMALLEST, ValueType, from_ordinal
-
-__all__ = ["lines_meet", "only"]
 
 _CLEAR = 1e-9
 """How far apart two shares of a line must be, in float64, for their order to be beyond doubt."""
 _LARGE = 1e300
 _EXACT = 2.0**53
+_MISSES, _MEETS, _DOUBTFUL = range(3)
 
 
 def lines_meet(before: Int64s, after: Int64s, firsts: Int64s, lasts: Int64s, kinds: Sequence[ValueType]) -> Bools:
@@ -30,32 +31,59 @@ def lines_meet(before: Int64s, after: Int64s, firsts: Int64s, lasts: Int64s, kin
         lasts: of the boxes; the largest int64 where they are unbounded.
         kinds: what the ordinals of each axis stand for.
     """
-    meets: Bools = np.all(((np.minimum(before, after) <= lasts) & (np.maximum(before, after) >= firsts)), axis=1)
-    near = np.flatnonzero(meets)
-    before, after, firsts, lasts = before[near], after[near], firsts[near], lasts[near]
-    here, there = _decoded(before, kinds), _decoded(after, kinds)
-    low = np.where(firsts == SMALLEST, -np.inf, _decoded(firsts, kinds))
-    bounded = lasts < LARGEST
-    high = np.where(bounded, _decoded(lasts + bounded, kinds), np.inf)
-    still = before == after
-    with np.errstate(all="ignore"):
-        step = there - here
-        to_low, to_high = (low - here) / step, (high - here) / step
-    lowest = np.where(still, 0.0, np.fmax(0.0, np.fmin(to_low, to_high))).max(axis=1, initial=0.0)
-    highest = np.where(still, 1.0, np.fmin(1.0, np.fmax(to_low, to_high))).min(axis=1, initial=1.0)
-    doubtful = ~still & ~((np.abs(step) < _LARGE) & (np.abs(step) > 1 / _LARGE))
-    whole = np.array([kind == "int64" for kind in kinds])
-    for value in (here, there, low, high):
-        doubtful |= whole & np.isfinite(value) & (np.abs(value) >= _EXACT)
-    exactly = doubtful.any(axis=1) | ~(np.abs(highest - lowest) > _CLEAR)
-    nowhere = ~(np.isfinite(here) & np.isfinite(there)).all(axis=1)
-    found: Bools = (highest > lowest) & ~nowhere
-    for row in np.flatnonzero(exactly & ~nowhere).tolist():
-        found[row] = _line_meets(
-            before[row].tolist(), after[row].tolist(), firsts[row].tolist(), lasts[row].tolist(), kinds
-        )
-    meets[near] = found
+    before, after, firsts, lasts = (np.ascontiguousarray(each) for each in (before, after, firsts, lasts))
+    verdicts = np.empty(len(after), np.uint8)
+    judge_lines(before, after, firsts, lasts, np.array([kind == "float64" for kind in kinds]), verdicts)
+    for row in np.flatnonzero(verdicts == _DOUBTFUL).tolist():
+        verdicts[row] = _MISSES
+        if _line_meets(before[row].tolist(), after[row].tolist(), firsts[row].tolist(), lasts[row].tolist(), kinds):
+            verdicts[row] = _MEETS
+    meets: Bools = verdicts == _MEETS
     return meets
+
+
+@kernel
+def judge_lines(
+    before: Int64s, after: Int64s, firsts: Int64s, lasts: Int64s, is_float: Bools, verdicts: UInt8s
+) -> None:
+    """Whether each line meets its box, as far as float64 can tell."""
+    for row in range(len(verdicts)):
+        lowest, highest = 0.0, 1.0
+        apart, doubtful = False, False
+        for axis in range(len(is_float)):
+            first, last = firsts[row, axis], lasts[row, axis]
+            one, other = before[row, axis], after[row, axis]
+            here, there = number_of(one, is_float[axis]), number_of(other, is_float[axis])
+            apart |= min(one, other) > last or max(one, other) < first
+            apart |= abs(here) == np.inf or abs(there) == np.inf
+            if one == other:
+                continue  # inside on this axis all along, unless its shadow is apart
+            low = -np.inf if first == SMALLEST else number_of(first, is_float[axis])
+            high = np.inf if last == LARGEST else number_of(last + 1, is_float[axis])
+            step = there - here
+            doubtful |= not (1 / _LARGE < abs(step) < _LARGE)
+            if not is_float[axis]:
+                for value in (here, there, low, high):
+                    doubtful |= _EXACT <= abs(value) < np.inf
+            to_low, to_high = (low - here) / step, (high - here) / step
+            lowest = max(lowest, min(to_low, to_high))
+            highest = min(highest, max(to_low, to_high))
+        if apart:
+            verdicts[row] = _MISSES
+        elif doubtful or not abs(highest - lowest) > _CLEAR:
+            verdicts[row] = _DOUBTFUL
+        else:
+            verdicts[row] = _MEETS if highest > lowest else _MISSES
+
+
+@kernel
+def number_of(ordinal: int, is_float: bool) -> Any:
+    """The number of an ordinal, to the nearest float64; infinite for what is beyond infinity."""
+    if not is_float:
+        return np.float64(ordinal)
+    bits = ordinal if ordinal >= 0 else i64(SMALLEST) - ordinal
+    number = i64(bits).view(np.float64)
+    return number if number == number else np.inf if ordinal > 0 else -np.inf
 
 
 def _line_meets(
@@ -86,16 +114,6 @@ def _share(ordinal: int, unbounded: int, start: Fraction, step: Fraction, kind: 
         return None
     bound = from_ordinal(ordinal, kind)
     return (Fraction(bound) - start) / step if np.isfinite(bound) else None
-
-
-def _decoded(ordinals: Int64s, kinds: Sequence[ValueType]) -> Float64s:
-    """The numbers of ordinals, to the nearest float64; nothing but order is asked of what is beyond infinity."""
-    numbers = ordinals.astype(np.float64)
-    floats = [axis for axis, kind in enumerate(kinds) if kind == "float64"]
-    own = np.ascontiguousarray(ordinals[:, floats])
-    found = np.where(own >= 0, own, SMALLEST - own).view(np.float64)
-    numbers[:, floats] = np.where(np.isnan(found), np.where(own > 0, np.inf, -np.inf), found)
-    return numbers
 
 
 def only(matches: Matches, kept: Bools) -> Matches:

@@ -1,6 +1,7 @@
 """The objects that move and where each was last: a compact table, integers found by compiled code."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,10 +11,8 @@ from fencepost.compiled import allocating_kernel, kernel
 from fencepost.errors import FencepostError
 from fencepost.indexes.arguments import kernel_ready
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s, UInt32s, i64
-from fencepost.indexes.idmap import spread
-from fencepost.indexes.vectors import prefetch
-
-__all__ = ["GROUPED", "PLACED", "UNKNOWN", "ObjectColumn", "ObjectTable", "follow", "object_column"]
+from fencepost.indexes.kernels.id_map import spread
+from fencepost.indexes.kernels.vectors import prefetch
 
 UNKNOWN, PLACED, GROUPED = 0, 1, 2
 _BLOCK = 128
@@ -26,6 +25,17 @@ class ObjectColumn(NamedTuple):
 
     numbers: Int64s
     names: dict[int, Hashable]
+
+
+class _Journal(NamedTuple):
+    """What an update has done to the table so far."""
+
+    moves: list[tuple[Int64s, Int64s, UInt8s]]
+    """Slots of rows, with the position and the state before each."""
+    numbers: list[Int64s]
+    """New slots of whole numbers."""
+    names: list[int]
+    """New slots of others."""
 
 
 class ObjectTable:
@@ -56,9 +66,38 @@ class ObjectTable:
         self._named: dict[int, Hashable] = {}
         self._vacant: list[int] = []
         self._used = 0
+        self._journal = _Journal([], [], [])
 
     def __len__(self) -> int:
         return self._used - len(self._vacant)
+
+    @contextmanager
+    def all_or_none(self) -> Iterator[None]:
+        """Objects that come and move within are as they were before if it is left by an exception."""
+        self._journal = journal = _Journal([], [], [])
+        try:
+            yield
+        except BaseException:
+            for slots, before, states in reversed(journal.moves):
+                # the last row first: of an object with several, the earliest position is what stays
+                self.positions[slots[::-1], : before.shape[1]] = before[::-1]
+                self.states[slots[::-1]] = states[::-1]
+            for slot in journal.names:
+                del self._names[self._named.pop(slot)]
+            self._vacant += journal.names
+            for slots in journal.numbers:
+                leave_table(self._table, self._numbers, slots)
+                self._vacant += slots.tolist()
+            raise
+        finally:
+            self._journal = _Journal([], [], [])
+
+    def move(self, slots: Int64s, after: Int64s, missing: Bools, state: int) -> tuple[Int64s, UInt8s]:
+        """Store the words of rows' positions, within `all_or_none`; those before each row, and the object's state."""
+        before, states = np.empty_like(after), np.empty(len(slots), np.uint8)
+        self._journal.moves.append((slots, before, states))
+        follow(slots, after, missing, state, self.positions, self.states, before, states)
+        return before, states
 
     def slots(self, objects: ObjectColumn) -> Int64s:
         """The slot of each object; those not seen before get one."""
@@ -68,8 +107,9 @@ class ObjectTable:
         self._enter_numbers(numbers, found)
         for row, name in names.items():
             if name not in self._names:
-                self._names[name] = self._new_slot()
-                self._named[self._names[name]] = name
+                slot = self._new_slot()
+                self._names[name], self._named[slot] = slot, name
+                self._journal.names.append(slot)
             found[row] = self._names[name]
         return found
 
@@ -145,7 +185,9 @@ class ObjectTable:
             live = len(self) - len(self._named)
             room = min(len(self._numbers) - self._used + len(self._vacant), len(self._table) * 3 // 5 - live)
             fresh = np.concatenate([self._vacant[::-1], np.arange(self._used, len(self._numbers))])[:room]
-            row, taken = enter_numbers(self._table, self._numbers, numbers, found, fresh.astype(np.int64), row)
+            fresh = fresh.astype(np.int64)
+            row, taken = enter_numbers(self._table, self._numbers, numbers, found, fresh, row)
+            self._journal.numbers.append(fresh[:taken])
             again = min(taken, len(self._vacant))
             del self._vacant[len(self._vacant) - again :]
             self._used += taken - again
@@ -165,9 +207,12 @@ class ObjectTable:
         size = len(self)
         if self._used == len(self._numbers) and not self._vacant:
             more = 16 + size // 8
-            self._numbers = np.append(self._numbers, np.zeros(more, np.int64))
-            self.states = np.append(self.states, np.zeros(more, np.uint8))
-            self.positions = np.concatenate([self.positions, np.zeros((more, self.positions.shape[1]), np.int64)])
+            larger = (
+                np.append(self._numbers, np.zeros(more, np.int64)),
+                np.append(self.states, np.zeros(more, np.uint8)),
+                np.concatenate([self.positions, np.zeros((more, self.positions.shape[1]), np.int64)]),
+            )
+            self._numbers, self.states, self.positions = larger  # all of them, or none if memory runs out
         numbers = size - len(self._named)
         if 5 * (numbers + 1) > 3 * len(self._table):
             slots = self._table[self._table > 0]

@@ -1,0 +1,124 @@
+"""Files of arrays in memory: mapped where they are, or, if that is a URL, from a copy on this host.
+
+    CACHE/DIGEST   a verified copy of the arrays of one snapshot
+    CACHE/*.draft  one that is being made
+    CACHE/lock-7   held while a copy whose digest begins with 7 is made, found or deleted
+
+CACHE is ``FENCEPOST_CACHE``, or a directory of this user's where temporary files go. Whoever has mapped a copy holds a
+shared lock on it, which goes with the map; of the others, those that were used longest ago are deleted.
+"""
+
+import contextlib
+import mmap
+import os
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fencepost._files.storage import Place, download
+from fencepost.errors import FencepostError
+
+_KEPT = 16
+"""Copies that stay although no process has mapped them."""
+
+
+def mapped(file: Path, held: bool = False) -> npt.NDArray[np.uint8]:
+    """A file's bytes, shared with everyone who maps it until written to, which nobody does.
+
+    A copy that is `held` is kept for as long as the bytes are.
+    """
+    with file.open("rb") as opened:
+        if held:
+            _lock(opened, shared=True)  # the map has the same open file, and so the lock
+        if not os.fstat(opened.fileno()).st_size:
+            return np.zeros(0, np.uint8)
+        return np.frombuffer(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
+
+
+def map_copy(
+    file: Place, digest: str, verify: bool, check: Callable[[npt.NDArray[np.uint8], bool], None]
+) -> npt.NDArray[np.uint8]:
+    """The bytes of a file at a URL, copied once per host; a copy that was damaged is made anew.
+
+    A new copy is checked byte by byte, one that is there only where `verify` says so. `check` refuses wrong bytes; its
+    second argument says whether to look at each.
+    """
+    copy = _cache() / digest
+    with _locked(digest):
+        try:
+            memory = mapped(copy, held=True)
+            check(memory, verify)
+            os.utime(copy)
+        except (FileNotFoundError, FencepostError):
+            with make_draft() as draft:
+                download(file, draft)
+                memory = mapped(draft, held=True)
+                check(memory, True)
+                draft.replace(copy)
+    _let_go()
+    return memory
+
+
+def keep_copy(draft: Path, digest: str) -> None:
+    """What was drafted here and uploaded need not be copied back."""
+    with _locked(digest):
+        draft.replace(_cache() / digest)
+    _let_go()
+
+
+@contextlib.contextmanager
+def make_draft() -> Iterator[Path]:
+    """An empty file beside the copies; deleted in the end, unless it has become one."""
+    draft = _cache() / f"{uuid.uuid4().hex}.draft"
+    with draft.open("xb") as opened:
+        _lock(opened, shared=True)
+        try:
+            yield draft
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _cache() -> Path:
+    given = os.environ.get("FENCEPOST_CACHE")
+    cache = Path(given or Path(tempfile.gettempdir(), f"fencepost-{os.getuid()}"))
+    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not given and cache.stat().st_uid != os.getuid():
+        raise FencepostError(
+            f"{cache}, which belongs to somebody else",
+            "a directory for copies of remote rules",
+            "Name one in the environment variable FENCEPOST_CACHE.",
+        )
+    return cache
+
+
+@contextlib.contextmanager
+def _locked(digest: str, wait: bool = True) -> Iterator[None]:
+    """Alone with the copies whose digests begin like this one."""
+    with (_cache() / f"lock-{digest[0]}").open("ab") as opened:
+        _lock(opened, wait=wait)
+        yield
+
+
+def _lock(opened: IO[Any], shared: bool = False, wait: bool = True) -> None:
+    """Lock an open file; if it cannot be at once and should not wait, an OSError."""
+    import fcntl  # not on every system, and only for copies
+
+    fcntl.flock(opened, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+
+
+def _let_go() -> None:
+    """Delete the copies, and drafts of the dead, that were used longest ago and that no process has."""
+    used = []
+    for copy in _cache().glob("[0-9a-f]*"):
+        with contextlib.suppress(FileNotFoundError):
+            used.append((copy.stat().st_mtime, copy))
+    for _, copy in sorted(used)[:-_KEPT]:
+        # Any failure means that somebody has it, or was faster.
+        with contextlib.suppress(OSError), _locked(copy.name, wait=False), copy.open("rb") as opened:
+            _lock(opened, wait=False)
+            copy.unlink()

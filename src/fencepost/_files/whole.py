@@ -1,0 +1,50 @@
+"""Files that are written whole: a reader sees what was there before or all that is new, also after a crash."""
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def write_whole(path: Path, content: bytes | str, durable: bool = True) -> None:
+    """Write a file, in place of any other of that name; text in UTF-8."""
+    with replace_file(path, durable) as draft:
+        draft.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextlib.contextmanager
+def replace_file(path: Path, durable: bool = True) -> Iterator[Path]:
+    """Where to write a file that replaces another once the block ends well; with the same permissions.
+
+    A durable file survives a loss of power from then on. The others save two waits: they can be made again.
+    """
+    with draft_beside(path) as draft:
+        yield draft
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copymode(path, draft)
+        if durable:
+            _sync(draft)
+        draft.replace(path)
+    if durable:
+        _sync(path.parent)
+
+
+@contextlib.contextmanager
+def draft_beside(path: Path) -> Iterator[Path]:
+    """A hidden name beside a file, which nobody else writes; what has it in the end is deleted."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

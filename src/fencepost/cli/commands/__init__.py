@@ -1,0 +1,1 @@
+"""A file per subcommand, registered in `fencepost.cli.app`."""

@@ -1,0 +1,112 @@
+"""`fencepost why`: the rule behind one event."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fencepost.cli.options import DEFAULT_BOOK, Book, Directory, Json, opened
+from fencepost.cli.output import print_json, progress
+from fencepost.errors import FencepostError
+
+if TYPE_CHECKING:
+    from fencepost.book import Progress, RuleBook
+    from fencepost.rules import Rules
+    from fencepost.snapshot import Snapshot
+
+
+def why(
+    event_id: Annotated[str, typer.Argument(metavar="EVENT_ID", help="The event_id of the event.")],
+    events: Annotated[Path, typer.Option("--events", metavar="PATH", help="The file or directory that has it.")],
+    rules: Directory = None,
+    book: Book = DEFAULT_BOOK,
+    as_json: Json = False,
+) -> None:
+    """Show why an event happened: its rule as it was then, and the values before and after."""
+    from fencepost.monitor import Monitor
+
+    with progress() as report:
+        event, schema = _found(events, event_id, report)
+        if rules is not None:
+            monitor = Monitor(_published(rules, event), object="object")
+        else:
+            with opened(book) as opened_book:
+                rule = _as_it_was(opened_book, event)
+            monitor = Monitor(rule, object="object", schema=_with_keys(schema, rule))
+        reason = monitor.why(event)
+    if as_json:
+        print_json({"event": event, "reason": asdict(reason)})
+    else:
+        print(reason)
+
+
+def _found(path: Path, event_id: str, report: "Progress") -> tuple[dict[str, Any], Any]:
+    """The event, and the types of its attributes."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from fencepost.cli.data import open_data
+
+    data = open_data(path)
+    missing = [name for name in ("event_id", "rule_id", "rule_version", "detect") if name not in data.schema.names]
+    if missing:
+        raise FencepostError(
+            f"{path} without the column {missing[0]}", "a file of events", "Name what watch, run or backtest wrote."
+        )
+    texts = {"event_id": pa.string()} if data.is_text else {}
+    if not data.is_text and not pa.types.is_string(data.schema.field("event_id").type):
+        raise FencepostError(
+            f"{path} with event_id as {data.schema.field('event_id').type}", "events, whose ids are texts", "Name them."
+        )
+    for table, done in data.batches(texts):
+        report("searching", done, data.bytes)
+        here = table.filter(pc.equal(table["event_id"], event_id))
+        if len(here):
+            names = [name for name in here.schema.names if f"{name}_before" in here.schema.names]
+            event = here.slice(0, 1).to_pylist()[0]
+            if not all(isinstance(event[name], int) for name in ("rule_id", "rule_version")):
+                raise FencepostError(
+                    f"event {event_id} with rule_id {event['rule_id']!r} in version {event['rule_version']!r}",
+                    "whole numbers",
+                    "Name a file as watch, run or backtest wrote it.",
+                )
+            return event, pa.schema([here.schema.field(name) for name in names])
+    raise FencepostError(f"no event {event_id} in {path}", "an event_id that is there", "Correct the id or the path.")
+
+
+def _with_keys(schema: Any, rule: "Rules") -> Any:
+    """Events carry attributes; keys are strings. A band is bound by its text alone."""
+    import pyarrow as pa
+
+    kinds = rule.column_kinds()
+    keys = [(name.strip('"'), pa.string()) for name, kind in kinds.items() if kind == "key"]
+    return pa.schema([*schema, *(pa.field(*key) for key in keys)]) if kinds else None
+
+
+def _as_it_was(book: "RuleBook", event: dict[str, Any]) -> "Rules":
+    """The one rule of the event, in the version that it had."""
+    from fencepost.rules import Rules
+    from fencepost.rules.options import fields_of
+
+    id, version = int(event["rule_id"]), int(event["rule_version"])
+    known = [change.after for change in book.history(id) if change.after is not None]
+    for rule in known:
+        if rule.version == version:
+            return Rules.from_dicts([{**fields_of(rule), "enabled": True}])
+    versions = ", ".join(str(rule.version) for rule in known) or "none"
+    raise FencepostError(
+        f"an event of version {version} of rule {id}",
+        f"a version that {book.url} knows ({versions})",
+        "Name the book that the rules were published from, or their directory with --rules.",
+    )
+
+
+def _published(directory: str, event: dict[str, Any]) -> "Snapshot":
+    """The version that found the event, or the newest that has its rule as it was."""
+    from fencepost.published import VersionDirectory
+
+    versions = VersionDirectory(directory)
+    number = event.get("snapshot_version")
+    there = versions.versions()
+    return versions.load(number if number in there else None)

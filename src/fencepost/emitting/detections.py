@@ -1,0 +1,149 @@
+"""Detections: what engines find, as columns, before it is written as events."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from fencepost.events import REASONS, Identities
+from fencepost.indexes.arrays import Bools, Int64s, UInt8s, UInt32s
+from fencepost.ordinals import AttributeType
+from fencepost.snapshot import DETECTS
+
+REASON_CODES = {name: code for code, name in enumerate(REASONS)}
+ENDED, EXITED, CROSSED, ENTERED, STAYED = range(5)
+"""The order of events on one row: what time ended before it, exits, crosses, enters, insides."""
+
+
+class Pairs(NamedTuple):
+    """Positions or moves, each with the row of a rule."""
+
+    moves: Int64s
+    rules: Int64s
+
+    def only(self, chosen: Bools) -> "Pairs":
+        """The chosen pairs."""
+        return Pairs(self.moves[chosen], self.rules[chosen])
+
+
+class Detections(NamedTuple):
+    """A row per detection; `Subjects` has what its numbers refer to."""
+
+    rules: Int64s
+    """Rows of the rules."""
+    rows: Int64s
+    """The row of the batch that caused it; no matter where no row did."""
+    before: Int64s
+    """Places of values, -1 for nowhere; likewise `after`, where only the deleted are nowhere."""
+    after: Int64s
+    times: Int64s
+    detects: UInt8s
+    reasons: UInt8s
+    phases: UInt8s
+    objects: Int64s
+    """Numbers of the objects; of pairs, of their left rows."""
+    others: Int64s | None = None
+    """Of pairs: numbers of the right rows."""
+    from_left: Bools | None = None
+    """Of pairs: whether the left row is the one that moved."""
+
+    def take(self, chosen: Int64s | UInt32s) -> "Detections":
+        """The chosen detections, in that order."""
+        return Detections(*(None if column is None else column[chosen] for column in self))  # type: ignore[arg-type]
+
+
+class Values(Protocol):
+    """Values of attributes by place: ordinals, and which of them are known."""
+
+    @property
+    def ordinals(self) -> Mapping[str, Int64s]:
+        """By attribute."""
+
+    @property
+    def known(self) -> Mapping[str, Bools]:
+        """By attribute."""
+
+
+class Named(Protocol):
+    """Objects by number."""
+
+    @property
+    def id_type(self) -> Any:
+        """The Arrow type of what events name them by; None before the first."""
+
+    @property
+    def type(self) -> Any:
+        """The Arrow type of `values`."""
+
+    def identities(self, numbers: Int64s) -> Identities:
+        """What event ids hold of them."""
+
+    def values(self, numbers: Int64s) -> Any:
+        """The objects themselves, an Arrow array."""
+
+    def ids(self, values: Any) -> Any:
+        """What events name them by."""
+
+
+class Subjects(NamedTuple):
+    """What detections refer to."""
+
+    rule_ids: Int64s
+    """By row of rule; likewise `rule_versions`."""
+    rule_versions: Int64s
+    ascending: bool
+    """Whether the ids of rules ascend with their rows."""
+    version: int
+    """Of the snapshot."""
+    time: AttributeType | None
+    types: Mapping[str, AttributeType]
+    """Of the attributes that events have."""
+    values: Values
+    objects: Named
+    others: Named | None = None
+    ranks: Int64s | None = None
+    """Of each row of the batch: its place in the order of events; None where no row caused anything."""
+    sequences: Sequence[tuple[Int64s, Bools]] = ()
+    """Of each row of the batch: the ordinals of sequence columns, and which are there."""
+    sequence_count: int = 0
+    """How many columns of a sequence there are, where no row has any."""
+    named: Any = None
+    """Of each row of the batch: its object, an Arrow array, where it is at hand."""
+    key: tuple[str, ...] = ()
+    """Columns of a key that pairs have in common, which events have behind the others."""
+    only_movers: bool = False
+    """Whether events of pairs name only the row that moved."""
+
+
+def detections_of(
+    pairs: Pairs,
+    kind: str,
+    phase: int,
+    before: Int64s,
+    after: Int64s,
+    times: Int64s,
+    objects: Int64s,
+    reasons: Any = None,
+) -> Detections:
+    """Detections of one kind, for pairs of row and rule."""
+    count = len(pairs.rules)
+    codes = np.zeros(count, np.uint8) if reasons is None else np.broadcast_to(np.asarray(reasons, np.uint8), count)
+    detects, phases = np.full(count, DETECTS[kind], np.uint8), np.full(count, phase, np.uint8)
+    return Detections(pairs.rules, pairs.moves, before, after, times, detects, codes, phases, objects)
+
+
+def join_detections(parts: Sequence[Detections]) -> Detections:
+    """All detections of several, which are of one kind of engine."""
+    if not parts:
+        nothing = np.zeros(0, np.int64)
+        return detections_of(Pairs(nothing, nothing), "exit", EXITED, nothing, nothing, nothing, nothing)
+    if len(parts) == 1:
+        return parts[0]
+    columns = zip(*parts, strict=True)
+    return Detections(*(None if each[0] is None else np.concatenate(each) for each in columns))  # type: ignore[arg-type]
+
+
+def time_reasons(expires: Int64s, ends: Int64s) -> UInt8s:
+    """Why time ended what it did: rules that expired by then, else silence."""
+    codes = np.where(expires <= ends, REASON_CODES["expired"], REASON_CODES["timeout"])
+    return codes.astype(np.uint8)

@@ -1,0 +1,212 @@
+"""The emitter: the one place where detections become events."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fencepost.emitting.detections import ENDED, Detections, Named, Subjects
+from fencepost.errors import FencepostError
+from fencepost.events import (
+    ABSENT,
+    Facts,
+    Identities,
+    Identity,
+    Moved,
+    event_id,
+    event_schema,
+    event_table,
+    time_tag,
+)
+from fencepost.indexes.arrays import Int64s
+from fencepost.indexes.kernels.radix import sorted_positions
+from fencepost.ordinals import AttributeType
+from fencepost.snapshot import DETECTS
+
+Stage = Callable[[Detections, Subjects], Detections]
+"""Decides in front of the writer which detections go on, for example those that one shard reports. Damping is one."""
+
+_KINDS = {bit: kind for kind, bit in DETECTS.items()}
+
+
+class Emitter:
+    """Orders detections, counts them, gives them ids and writes them as an Arrow table. Nobody else writes events.
+
+    Args:
+        stages: what detections pass before they are written.
+
+    """
+
+    def __init__(self, *stages: Stage) -> None:
+        self._stages = stages
+        self.counts = dict.fromkeys(DETECTS, 0)
+        """Events written so far, by kind."""
+        self._empty: dict[tuple[Any, ...], Any] = {}
+
+    def emit(self, found: Detections, about: Subjects) -> Any:
+        """Write the events of detections, in their order.
+
+        Events are ordered by the row that caused them; on one row by exit, cross, enter, inside, then by rule id and
+        object. What no row caused is ordered by time, rule id and object.
+        """
+        for stage in self._stages:
+            found = stage(found, about)
+        if not len(found.rules):
+            return self.no_events(about)
+        found = _put_in_order(found, about)
+        events = _write(found, about)
+        for kind, bit in DETECTS.items():
+            self.counts[kind] += int((found.detects == bit).sum())
+        return events
+
+    def emit_row(
+        self,
+        found: Sequence[tuple[int, int, int]],
+        object: Any,
+        identity: Identity,
+        time: tuple[AttributeType, int, Any],
+        sequence: Sequence[int | None],
+        moved: Sequence[tuple[int | None, int | None]],
+        shown: Sequence[Any],
+        version: int,
+    ) -> list[tuple[Any, ...]]:
+        """Write the events of one row as tuples, in the order of the columns of `emit`.
+
+        Found are the id, version and detected bit of each, in order; `moved` and `shown` have the attributes by name,
+        as ordinals before and after and as the values of an event.
+        """
+        type_, at, value = time
+        tag, events = time_tag(type_), []
+        for id, rule_version, bit in found:
+            digest = event_id(id, rule_version, identity, ABSENT, bit, tag, at, 0, sequence, moved)
+            events.append((digest, id, rule_version, version, object, None, _KINDS[bit], value, None, *shown))
+        for _, _, bit in found:
+            self.counts[_KINDS[bit]] += 1
+        return events
+
+    def no_events(self, about: Subjects) -> Any:
+        """A table without rows, made once per schema: most changes of rules cause no event."""
+        other = None if about.others is None else about.others.id_type
+        shape = (about.objects.type, other, about.time, len(about.types), about.key)
+        if shape not in self._empty:
+            self._empty[shape] = schema_of(about).empty_table()
+        return self._empty[shape]
+
+
+def schema_of(about: Subjects) -> Any:
+    """The Arrow schema of events; refuses names that events cannot have."""
+    other = None if about.others is None else _type_or_null(about.others.id_type)
+    time = pa.null() if about.time is None else about.time.arrow
+    schema = event_schema(_type_or_null(about.objects.id_type), time, about.types, other)
+    for place, name in enumerate(about.key):
+        check_key_name(name, schema.names)
+        keyed = about.objects.type
+        schema = schema.append(pa.field(name, pa.null() if keyed is None else keyed.field(place).type))
+    return schema
+
+
+def check_names(types: Mapping[str, AttributeType], key: Sequence[str] = ()) -> None:
+    """Refuse attributes, or columns of a key, whose names events cannot have."""
+    names = event_schema(pa.null(), pa.null(), types).names
+    for name in key:
+        check_key_name(name, names)
+
+
+def check_key_name(name: str, names: Sequence[str]) -> None:
+    """Refuse a column of a key that events have already."""
+    if name in names:
+        raise FencepostError(
+            f"key={name!r}, which events have as a column already",
+            "a column name that no other event column has",
+            f"Rename {name} in both streams and in the rules.",
+        )
+
+
+def _type_or_null(type_: Any) -> Any:
+    return pa.null() if type_ is None else type_
+
+
+def _put_in_order(found: Detections, about: Subjects) -> Detections:
+    ranks = 0 if about.ranks is None else about.ranks[found.rows]
+    places: Int64s = ranks * 8 + found.phases.astype(np.int64)
+    ended = found.phases == ENDED
+    any_ended = bool(ended.any())
+    if about.ranks is not None and found.others is None and about.ascending and not any_ended:
+        # Rows, five phases and rules fit one int64, which is sorted at once.
+        return found.take(sorted_positions(places * len(about.rule_ids) + found.rules))
+    by: list[Any] = []
+    if about.ranks is None or found.others is not None:  # else a row has one object
+        for named, numbers in ((about.others, found.others), (about.objects, found.objects)):
+            if named is not None and numbers is not None:
+                identities = named.identities(numbers)
+                by += [identities.highs, identities.lows]
+    by.append(about.rule_ids[found.rules])
+    if any_ended:
+        by.append(np.where(ended, found.times, 0))
+    return found.take(np.lexsort([*by, places]))
+
+
+def _write(found: Detections, about: Subjects) -> Any:
+    """The event table of ordered detections."""
+    attributes = {}
+    for name in about.types:
+        ordinals, known = about.values.ordinals[name], about.values.known[name]
+        attributes[name] = Moved(
+            ordinals[found.before],
+            (found.before >= 0) & known[found.before],
+            ordinals[found.after],
+            (found.after >= 0) & known[found.after],
+        )
+    named, identities, keys = _name_objects(found, about)
+    others: Any = None
+    other_identities = None
+    if about.others is not None and found.others is not None:
+        others, other_identities = _name(about.others, found.others)
+    if about.only_movers and found.from_left is not None:
+        named, identities = _hide(named, identities, ~found.from_left)
+        others, other_identities = _hide(others, other_identities, found.from_left)
+    assert about.time is not None, "there are objects, so there was a time"
+    facts = Facts(
+        about.rule_ids[found.rules],
+        about.rule_versions[found.rules],
+        identities,
+        other_identities,
+        found.detects,
+        time_tag(about.time),
+        found.times,
+        found.reasons,
+        _sequences_of(found, about),
+        attributes,
+    )
+    events = event_table(facts, named, about.time, about.types, about.version, others)
+    for place, name in enumerate(about.key):
+        events = events.append_column(name, keys.field(place))
+    return events
+
+
+def _name_objects(found: Detections, about: Subjects) -> tuple[Any, Identities, Any]:
+    """What events name objects by, their identities, and the objects with their keys."""
+    if about.named is not None:
+        return about.named.take(pa.array(found.rows)), about.objects.identities(found.objects), None
+    values = about.objects.values(found.objects)
+    return about.objects.ids(values), about.objects.identities(found.objects), values
+
+
+def _name(named: Named, numbers: Int64s) -> tuple[Any, Identities]:
+    return named.ids(named.values(numbers)), named.identities(numbers)
+
+
+def _hide(named: Any, identities: Any, hidden: Any) -> tuple[Any, Identities]:
+    shown = pc.if_else(pa.array(hidden), pa.scalar(None, named.type), named)
+    return shown, Identities(*(np.where(hidden, 0, column) for column in identities))
+
+
+def _sequences_of(found: Detections, about: Subjects) -> list[Any]:
+    """The sequence of the row that caused each event; what time ended has no row, and so no sequence."""
+    if about.ranks is None:
+        absent = (np.zeros(len(found.rules), np.int64), np.zeros(len(found.rules), np.bool_))
+        return [absent] * about.sequence_count
+    caused = found.phases != ENDED
+    return [(ordinals[found.rows], known[found.rows] & caused) for ordinals, known in about.sequences]

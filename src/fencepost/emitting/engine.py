@@ -1,0 +1,63 @@
+"""What every engine can do: `fencepost.watching` has the one for objects, `fencepost.pairing` the one for pairs."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from fencepost.emitting.detections import Detections, Subjects
+
+
+class Step(NamedTuple):
+    """What an engine found. Nothing has changed yet: `settle` is called once the events are written."""
+
+    found: Detections
+    about: Subjects
+    settle: Callable[[], None]
+
+
+class Counts(NamedTuple):
+    """Rows that an engine has taken."""
+
+    rows: int = 0
+    late: int = 0
+    """Older than the last row of their object."""
+    null: int = 0
+    """Without any observation."""
+
+    def plus(self, other: "Counts") -> "Counts":
+        """Both together."""
+        return Counts(*(one + two for one, two in zip(self, other, strict=True)))
+
+
+class Engine(Protocol):
+    """Rows, rules and time in, detections out.
+
+    An engine has one side (objects) or two (left and right rows); tables come and go as one per side.
+    """
+
+    counts: Counts
+
+    @property
+    def version(self) -> int:
+        """Of the snapshot in force."""
+
+    @property
+    def weight(self) -> int:
+        """About how much it holds, in objects."""
+
+    def update(self, tables: Sequence[Any]) -> Step:
+        """Take a batch of rows; None for a side without any."""
+
+    def follow(self, rules: Any, elsewhere: Any = None) -> Step:
+        """Let other rules be in force."""
+
+    def advance(self, now: int) -> Step:
+        """Let time pass for all objects."""
+
+    def tables(self) -> list[Any]:
+        """All objects, a table per side."""
+
+    def changes(self) -> list[Any] | None:
+        """The objects that were touched since the last call, a table per side; None where only `tables` can tell."""
+
+    def restore(self, entries: Iterable[Sequence[Any]]) -> None:
+        """Take over what `tables` gave, and then what `changes` gave, in their order."""

@@ -1,0 +1,405 @@
+"""Borders: the production index of rules and moving objects, which reports only what changes."""
+
+import threading
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from fencepost.errors import FencepostError
+from fencepost.indexes.arguments import (
+    Column,
+    Owners,
+    group_column,
+    id_column,
+    repeated_rows,
+    same_length,
+    shown_bound,
+    whole_id,
+)
+from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.indexes.borders.axis import AxisRules
+from fencepost.indexes.borders.box_rules import BoxRules
+from fencepost.indexes.borders.moves import CHEAPER, COMPARE, WALK, Asked
+from fencepost.indexes.borders.objects import GROUPED, PLACED, UNKNOWN, ObjectColumn, object_column
+from fencepost.indexes.contracts.borders import BorderIndex, Bound, Crossings, axis_columns, first_rows, same_rows
+from fencepost.indexes.contracts.intervals import refusal, unknown
+from fencepost.indexes.contracts.registry import EMPTY, KNOWN, NAN_BOUND, Bounds
+from fencepost.indexes.matches import Matches, Storage
+from fencepost.indexes.ordinal import Ranges, ValueType, infer_type, ranges, values_to_ordinals
+
+_NO_MASK = np.zeros(0, np.bool_)
+_NO_GROUPS = np.zeros(0, np.int64)
+_STRATEGIES = {"cheaper": CHEAPER, "walk": WALK, "compare": COMPARE}
+
+Strategy = Literal["cheaper", "walk", "compare"]
+
+
+class Borders(BorderIndex):
+    """Which rules moving objects enter, leave and jump over, on one axis, with groups and live changes.
+
+    How it works: see `fencepost.indexes.borders.lists` and `AxisRules`. A move finds both its ends among the
+    sorted starts and ends of rules and reports what is between; where many borders lie between, it compares the rules
+    that hold at both ends instead, whichever is cheaper. The rules that it jumped over are found by walking, so asking
+    for them costs what there is of them.
+
+    An object's group may change between two rows: a move that leaves what held in the one and enters what holds in the
+    other, except for rules of all groups. A call at a time: a lock sees to it.
+
+    Args:
+        dimensions: the number of axes.
+        values: ``"int64"`` or ``"float64"``; if not given, the first insert or update decides.
+
+    Costs: a move is two lookups and what it reports; insert and remove amortised O(log n) rebuilds; about 40 bytes
+    per rule and 28 per object.
+
+    >>> borders = Borders()
+    >>> borders.insert_many([1, 2, 5], [10.0, 10.0, 70.0], [20.0, 50.0, 80.0])
+    >>> moves = borders.update(["a", "a", "a"], [15.0, 45.0, 95.0])
+    >>> moves.enter.sets(), moves.exit.sets(), moves.cross.sets()
+    ([{1, 2}, set(), set()], [set(), {1}, {2}], [set(), set(), {5}])
+    """
+
+    def __init__(self, dimensions: int = 1, values: ValueType | None = None) -> None:
+        super().__init__(dimensions)
+        if values not in (None, "int64", "float64"):
+            raise FencepostError(f"values={values!r}", "'int64' or 'float64'", "Leave it out to let the data decide.")
+        self.values = values
+        self._lock = threading.RLock()
+        self._rules: AxisRules | BoxRules = AxisRules() if dimensions == 1 else BoxRules(dimensions)
+
+    # -- rules ------------------------------------------------------------------------------------------
+
+    def insert(self, id: int, lo: Bound, hi: Bound, bounds: Bounds | None = None, group: int | None = None) -> None:
+        """Add one rule; see `insert_many`."""
+        self.insert_many([whole_id(id)], [lo], [hi], bounds, None if group is None else [group])
+
+    def insert_many(
+        self, ids: Column, los: Column, his: Column, bounds: Bounds | None = None, groups: Column | None = None
+    ) -> None:
+        """Add many rules at once: all of them or, if one is at fault, none.
+
+        Args:
+            ids: numbers of your own, each new.
+            los: where they start; None or -inf for no bound.
+            his: where they end; None or inf for no bound.
+            bounds: which ends belong to them, ``"[)"`` if not given.
+            groups: the group each belongs to; None for a rule that holds in every group.
+        """
+        with self._lock:
+            id_array = id_column(ids)
+            owners = Owners("interval", id_array)
+            lows, highs = (
+                axis_columns(column, self.dimensions, what, owners)
+                for column, what in ((los, "lower bound"), (his, "upper bound"))
+            )
+            kind = self.values or _common_type(lows, highs)
+            found = [ranges(low, high, bounds or "[)", kind, owners) for low, high in zip(lows, highs, strict=True)]
+            for each in found:
+                same_length(id_array, los=each.firsts, his=each.lasts)
+            self._insert(id_array, found, groups, kind, list(zip(lows, highs, strict=True)), closed=bounds == "[]")
+
+    def insert_ordinals(self, ids: Column, firsts: Int64s, lasts: Int64s, groups: Column | None = None) -> None:
+        """Add rules given as inclusive ranges of ordinals, on several axes with a column each."""
+        with self._lock:
+            id_array = id_column(ids)
+            same_length(id_array, firsts=firsts, lasts=lasts)
+            shape = (len(id_array), self.dimensions)
+            columns = list(zip(firsts.reshape(shape).T, lasts.reshape(shape).T, strict=True))
+            found = [Ranges(a, b, np.zeros(len(a), np.bool_), a > b) for a, b in columns]
+            self._insert(id_array, found, groups, self.values or "int64", columns, closed=True)
+
+    def _insert(
+        self,
+        ids: Int64s,
+        found: list[Ranges],
+        groups: Column | None,
+        kind: ValueType,
+        written: list[tuple[Any, Any]],
+        closed: bool,
+    ) -> None:
+        keys, in_all = group_column(groups, len(ids), Owners("interval", ids))
+        same_length(ids, groups=keys if groups is not None else None)
+        known = self._rules.slots_of(ids) >= 0
+        known[repeated_rows(ids)] = True
+        faulty = known.copy()
+        for each in found:
+            faulty |= each.not_a_number | each.empty
+        if faulty.any():
+            row = int(np.argmax(faulty))
+            axis = next((n for n, each in enumerate(found) if each.not_a_number[row] or each.empty[row]), 0)
+            fault = NAN_BOUND if found[axis].not_a_number[row] else EMPTY if found[axis].empty[row] else KNOWN
+            low, high = (shown_bound(c, row, side) for c, side in zip(written[axis], (-np.inf, np.inf), strict=True))
+            raise refusal(fault, int(ids[row]), low, high, ids[:row], closed)
+        if not len(ids):
+            return
+        self._settle(kind)
+        firsts, lasts = (np.column_stack([each[side] for each in found]) for side in (0, 1))
+        if self.dimensions == 1:
+            firsts, lasts = firsts[:, 0], lasts[:, 0]
+        self._rules.insert(ids, firsts, lasts, keys if groups is not None else np.zeros(len(ids), np.int64), in_all)
+
+    def _settle(self, kind: ValueType) -> None:
+        self.values = kind
+        self._rules.is_float = kind == "float64"
+
+    def remove_many(self, ids: Column) -> None:
+        """Take many rules out: all of them or, if one is unknown, none."""
+        with self._lock:
+            id_array = id_column(ids)
+            slots = self._rules.slots_of(id_array)
+            again = repeated_rows(id_array)
+            faults = np.append(np.flatnonzero(slots < 0), again)
+            if len(faults):
+                row = int(faults.min())
+                raise unknown(int(id_array[row]), " to remove" + (" twice" if row in again else ""))
+            if len(slots):
+                self._rules.remove(slots)
+
+    def remove(self, id: int) -> None:
+        """Take one rule out; ask `inside` first for the objects that this ends."""
+        self.remove_many([whole_id(id)])
+
+    def compact(self) -> None:
+        """Merge all changes into freshly built lists."""
+        with self._lock:
+            self._rules.compact()
+
+    # -- moves ------------------------------------------------------------------------------------------
+
+    def crossings(
+        self,
+        before: Column,
+        after: Column,
+        first: Column | None = None,
+        before_groups: Column | None = None,
+        after_groups: Column | None = None,
+        cross: bool = True,
+        slots: bool = False,
+        out: Crossings | None = None,
+        strategy: Strategy = "cheaper",
+    ) -> Crossings:
+        """What the moves from `before` to `after` enter, leave and jump over; nothing is stored.
+
+        Args:
+            before: where each move starts; NaN (or None) on any axis for a first observation, which only enters.
+            after: where it ends; NaN is no observation: no events.
+            first: a mask of first observations, for integers.
+            before_groups: the group of each row before, if not the same as after.
+            after_groups: the group of each row after.
+            cross: whether to report what was jumped over.
+            slots: return the index's own 32-bit slots (translate with `slot_ids`).
+            out: buffers to write into instead of new ones; the answers are views of them.
+            strategy: how to find what changed, if not what is cheaper for each move; the answer is the same.
+        """
+        with self._lock:
+            starts, unplaced = self._ordinals(before)
+            ends, missing = self._ordinals(after)
+            same_rows(before=starts, after=ends)
+            if first is not None:
+                mask = first_rows(first, len(starts))
+                unplaced = unplaced | mask if len(unplaced) else mask
+            later = self._asked_groups(len(ends), after_groups)
+            earlier = later if before_groups is None else self._asked_groups(len(ends), before_groups)
+            asked = Asked(starts, ends, unplaced, missing, _NO_MASK, earlier, later)
+            return self._rules.crossings(len(ends), asked.rows, cross, slots, out, _STRATEGIES[strategy])
+
+    def crossings_ordinals(
+        self,
+        before: Int64s,
+        after: Int64s,
+        first: Bools | None = None,
+        before_groups: Int64s | None = None,
+        after_groups: Int64s | None = None,
+        missing: Bools | None = None,
+        cross: bool = True,
+        slots: bool = False,
+    ) -> Crossings:
+        """Like `crossings`, for ordinals and groups that are int64 arrays already.
+
+        `first` marks rows whose position before is not known, `missing` those that observe nothing.
+        """
+        with self._lock:
+            later = self._asked_groups(len(after), after_groups)
+            earlier = later if before_groups is None else self._asked_groups(len(after), before_groups)
+            unplaced, absent = (_NO_MASK if mask is None else mask for mask in (first, missing))
+            asked = Asked(before, after, unplaced, absent, _NO_MASK, earlier, later)
+            return self._rules.crossings(len(after), asked.rows, cross, slots)
+
+    def update(
+        self,
+        objects: Column,
+        values: Column,
+        groups: Column | None = None,
+        cross: bool = True,
+        slots: bool = False,
+        out: Crossings | None = None,
+    ) -> Crossings:
+        """Move objects, row by row: from where each was last to its new value, which is stored.
+
+        Args:
+            objects: anything hashable; whole numbers are fast.
+            values: the new position in each row; NaN is no observation, the object stays where it was.
+            groups: the group of the object in each row.
+            cross: whether to report what was jumped over.
+            slots: return the index's own 32-bit slots (translate with `slot_ids`).
+            out: buffers to write into; an answer that outgrows its buffer is in a new one, since rows are stored.
+        """
+        with self._lock:
+            kind = self.values
+            if kind is None and len(values):  # type: ignore[arg-type]
+                columns = axis_columns(values, self.dimensions, "value")
+                kind = _common_type(columns, columns)
+            after, missing = self._ordinals(values, kind)
+            column = object_column(objects)
+            same_rows(objects=column.numbers, values=after)
+            asked_groups = self._asked_groups(len(after), groups)
+            keys = asked_groups if groups is None or len(asked_groups) else group_column(groups, len(after))[0]
+            if len(keys) and self._objects.positions.shape[1] == self.dimensions:
+                self._objects.add_column()
+            state = GROUPED if len(keys) else PLACED
+            named = np.fromiter(column.names, np.int64, len(column.names))
+
+            def moved(start: int, stop: int) -> Asked:
+                numbers = column.numbers[start:stop]
+                own = named[np.searchsorted(named, start) : np.searchsorted(named, stop)].tolist()
+                names = {row - start: column.names[row] for row in own}
+                found = self._objects.slots(ObjectColumn(numbers, names))
+                words = after[start:stop].reshape(stop - start, -1)
+                if len(keys):
+                    words = np.column_stack([words, keys[start:stop]])
+                before, states = self._objects.move(found, words, missing[start:stop], state)
+                unplaced = states == UNKNOWN
+                groupless = (states != GROUPED) if len(asked_groups) else _NO_MASK
+                places = before[:, : self.dimensions]
+                return Asked(
+                    np.ascontiguousarray(places[:, 0] if self.dimensions == 1 else places),
+                    after[start:stop],
+                    unplaced if unplaced.any() else _NO_MASK,
+                    missing[start:stop],
+                    groupless if groupless.any() else _NO_MASK,
+                    np.ascontiguousarray(before[:, -1]) if len(asked_groups) else _NO_GROUPS,
+                    asked_groups[start:stop],
+                )
+
+            with self._objects.all_or_none():
+                answer = self._rules.crossings(len(after), moved, cross, slots, out, outgrow=True)
+            if kind is not None:
+                self._settle(kind)
+            return answer
+
+    def stab(self, values: Column, groups: Column | None = None, slots: bool = False) -> Matches:
+        """The ids of the rules that hold at each value."""
+        with self._lock:
+            after, missing = self._ordinals(values)
+            keys = self._asked_groups(len(after), groups)
+            asked = Asked(after, after, np.ones(len(after), np.bool_), missing, _NO_MASK, keys, keys)
+            return self._rules.crossings(len(after), asked.rows, False, slots).enter
+
+    def _ordinals(self, values: Column, kind: ValueType | None = None) -> tuple[Int64s, Bools]:
+        """Ordinals of positions, a column per axis if there are several, and which are not known on every axis."""
+        kind = kind or self.values or "float64"
+        columns = [values_to_ordinals(column, kind) for column in axis_columns(values, self.dimensions, "value")]
+        if self.dimensions == 1:
+            return columns[0]
+        same_rows(**{f"values on axis {axis}": ordinals for axis, (ordinals, _) in enumerate(columns)})
+        missing = np.zeros(len(columns[0][0]), np.bool_)
+        for _, absent in columns:
+            if len(absent):
+                missing |= absent
+        return np.column_stack([ordinals for ordinals, _ in columns]), missing if missing.any() else _NO_MASK
+
+    def _asked_groups(self, rows: int, groups: Column | None) -> Int64s:
+        if not self._rules.keyed:
+            return _NO_GROUPS
+        if groups is None:
+            raise FencepostError(
+                f"{rows} rows without groups",
+                "the group of each row, since the index has rules with groups",
+                "Pass the groups.",
+            )
+        keys, in_none = group_column(groups, rows)
+        if len(keys) != rows:
+            raise FencepostError(
+                f"{rows} rows and {len(keys)} groups", "one group per row", "Pass columns of one length."
+            )
+        if in_none.any():
+            raise FencepostError(
+                f"row {int(np.argmax(in_none))} without a group", "the group of each row", "Leave such rows out."
+            )
+        return keys
+
+    # -- objects ----------------------------------------------------------------------------------------
+
+    def _inside(self, id: int, slots: Int64s) -> Bools:
+        firsts, lasts, group = self._rules.rule(self._slot(id))
+        return self._holds(firsts, lasts, group, slots)
+
+    def _inside_range(self, id: int, lo: Bound, hi: Bound, bounds: Bounds | None, slots: Int64s) -> Bools:
+        lows, highs = (axis_columns([c], self.dimensions, w) for c, w in ((lo, "lower bound"), (hi, "upper bound")))
+        found = [ranges(a, b, bounds or "[)", self.values or "float64") for a, b in zip(lows, highs, strict=True)]
+        _, _, group = self._rules.rule(self._slot(id))
+        firsts, lasts = (np.array([each[side][0] for each in found]) for side in (0, 1))
+        return self._holds(firsts, lasts, group, slots)
+
+    def _holds(self, firsts: Any, lasts: Any, group: int | None, slots: Int64s) -> Bools:
+        positions = self._objects.positions[slots]
+        here = positions[:, : self.dimensions]
+        held: Bools = ((here >= firsts) & (here <= lasts)).all(axis=1)
+        if group is not None:
+            held &= (self._objects.states[slots] == GROUPED) & (positions[:, -1] == group)
+        return held
+
+    def _slot(self, id: int) -> int:
+        slot = int(self._rules.slots_of(np.array([whole_id(id)]))[0])
+        if slot < 0:
+            raise unknown(id)
+        return slot
+
+    # -- saving and reporting ---------------------------------------------------------------------------
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The rules as flat arrays to save, changes merged in; objects are not part of them."""
+        with self._lock:
+            kind = 0 if self.values is None else 1 if self.values == "int64" else 2
+            return {**self._rules.to_arrays(), "borders": np.array([self.dimensions, kind])}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """The index that `to_arrays` described, without objects; arrays may be memory-mapped, nothing is copied."""
+        dimensions, kind = arrays["borders"].tolist()
+        values: ValueType | None = None if kind == 0 else "int64" if kind == 1 else "float64"
+        index = cls(dimensions, values)
+        index._rules = (AxisRules if dimensions == 1 else BoxRules).from_arrays(arrays)
+        return index
+
+    @property
+    def slot_ids(self) -> Int64s:
+        """The id of every slot."""
+        return self._rules.slot_ids()
+
+    def storage(self) -> Storage:
+        """Borders and the slots at them; the model is 12 bytes per border."""
+        n = len(self)
+        return Storage(2 * n, 2 * n, 24 * n, self._rules.nbytes())
+
+    def __len__(self) -> int:
+        return self._rules.live
+
+    def __contains__(self, id: object) -> bool:
+        try:
+            return bool(self._rules.slots_of(np.array([whole_id(id)]))[0] >= 0)
+        except FencepostError:
+            return False
+
+    def check(self) -> None:
+        """Assert every invariant of the structure: for tests, and for anyone in doubt."""
+        self._rules.check()
+        self._objects.check()
+
+
+def _common_type(lows: list[Any], highs: list[Any]) -> ValueType:
+    """int64 if every bound that is given, on every axis, is a whole number."""
+    kinds = {infer_type(low, high) for low, high in zip(lows, highs, strict=True)}
+    return "int64" if kinds == {"int64"} else "float64"

@@ -1,0 +1,688 @@
+"""BoxIndex: the production index for boxes, of up to 16 dimensions, with groups and live changes."""
+
+import itertools
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import override
+
+from fencepost.errors import FencepostError
+from fencepost.indexes.arguments import (
+    Column,
+    Owners,
+    asked_groups,
+    corner_items,
+    flat_items,
+    group_column,
+    id_column,
+    kernel_ready,
+    point_rows,
+    repeated_rows,
+    same_length,
+    shown_bound,
+    table_rows,
+    whole_id,
+)
+from fencepost.indexes.arrays import Bools, Int64s, UInt32s
+from fencepost.indexes.box_index.group_blocks import (
+    LARGEST_BLOCK,
+    GroupBlocks,
+    block_slots,
+    build_blocks,
+    check_blocks,
+)
+from fencepost.indexes.box_index.groups import Groups, no_groups, with_keys
+from fencepost.indexes.box_index.moves import moved
+from fencepost.indexes.box_index.packed_tree import PackedTree, build_tree, check_tree, tree_slots
+from fencepost.indexes.box_index.rows import (
+    EVERY_GROUP,
+    axes_of,
+)
+from fencepost.indexes.box_index.run_grid import RunGrid, build_grid, check_grid, grid_slots
+from fencepost.indexes.box_index.view import Asked, Part, View, answer, is_keyed, rounds
+from fencepost.indexes.contracts.boxes import Box, BoxesIndex, Corner, checked_dimensions, refusal, unknown
+from fencepost.indexes.contracts.registry import EMPTY, KNOWN, NAN_BOUND, Bounds, Contents, array_bytes
+from fencepost.indexes.kernels.radix import sorted_positions
+from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
+from fencepost.indexes.ordinal import (
+    LARGEST,
+    SMALLEST,
+    Ranges,
+    ValueType,
+    from_ordinal,
+    infer_type,
+    ranges,
+    values_to_ordinals,
+)
+from fencepost.indexes.slice_list.search import Translation
+from fencepost.indexes.slice_list.slot_table import extended
+
+_FORMAT = 1
+_WORTH_THREADS = 8192
+_MANY_GONE = 1024
+_MOST_RUNS = 6
+_WORTH_A_GRID = 512
+_NO_GROUPS = np.zeros(0, np.uint32)
+_NO_KEYS = np.zeros(0, np.int64)
+_NONE_MISSING: Bools = np.zeros((0, 0), np.bool_)
+_NONE_GROUPLESS: Bools = np.zeros(0, np.bool_)
+
+_PARTS: dict[str, type[PackedTree] | type[RunGrid] | type[GroupBlocks]] = {
+    "packed_tree": PackedTree,
+    "run_grid": RunGrid,
+    "group_blocks": GroupBlocks,
+}
+
+
+class Structure(NamedTuple):
+    """One structure that answers for some of the boxes."""
+
+    kind: str
+    boxes: int
+    nbytes: int
+
+
+class _Run(NamedTuple):
+    """The slots that one build covers, its structures, and its live slots in order of id if that is not their own."""
+
+    start: int
+    stop: int
+    parts: tuple[Part, ...]
+    by_id: UInt32s
+
+
+class BoxIndex(BoxesIndex):
+    """The fastest way to find the boxes that contain a point, with groups and live changes.
+
+    Boxes have slots in the order in which they came: a row of exact inclusive ordinals and a group number each.
+    Structures over stretches of slots find candidates by 16-bit keys and decide ties on the exact rows: a
+    `run_grid` in two dimensions where the budget suffices, `group_blocks` for small groups, a `packed_tree` for
+    all else. There a group is one more axis, in which a box is a point.
+
+    Recent changes are runs of slots with structures of their own, merged as they grow and swept into one when
+    they have become a share of the index that readers would notice. Readers work on an immutable view, so a
+    change is seen whole or not at all.
+
+    Args:
+        dimensions: coordinates of a point, 1 to 16.
+        values: ``"int64"`` or ``"float64"``; if not given, the first insert decides.
+        budget: bytes per box that the index may take; ``22 + 21 * dimensions`` if not given, which is the least.
+
+    Invariants: (1) a slot below `_used` belongs to one run; (2) a live box is in one structure of its run, and no
+    structure holds a slot of another run; (3) ids ascend within a run in the order of `by_id`; (4) where `slot_ids`
+    is empty, slot s has the id ``origin + s``.
+
+    Costs: search O(log n + matches) node visits for boxes that overlap little; insert and remove amortised
+    O(log n) rebuilds; space 16 bytes per dimension for the exact rows and about 5 per dimension for the keys.
+
+    >>> index = BoxIndex(dimensions=2)
+    >>> index.insert_many([1, 2, 3], [(0, 0), (5, 5), (None, 6)], [(10, 10), (15, 15), (None, None)])
+    >>> index.stab([(6, 6), (6, 5), (20, 6)]).sets()
+    [{1, 2, 3}, {1, 2}, {3}]
+    """
+
+    def __init__(self, dimensions: int, values: ValueType | None = None, budget: int | None = None) -> None:
+        self.dimensions = checked_dimensions(dimensions)
+        least = 22 + 21 * self.dimensions
+        if values not in (None, "int64", "float64"):
+            raise FencepostError(f"values={values!r}", "'int64' or 'float64'", "Leave it out to let the data decide.")
+        if budget is not None and budget < least:
+            raise FencepostError(
+                f"budget={budget}", f"at least {least} bytes per box in {self.dimensions} dimensions", "Raise it."
+            )
+        self.values = values
+        self.budget = budget or least
+        self._writing = threading.RLock()
+        self._clear()
+        self._publish()
+
+    def _clear(self) -> None:
+        self._ranges = np.zeros((0, 2 * self.dimensions), np.int64)
+        self._group_numbers = _NO_GROUPS
+        self._gone = np.zeros(0, np.uint32)
+        self._translation = Translation(_NO_KEYS, 0)
+        self._groups = no_groups()
+        self._runs: list[_Run] = []
+        self._used = 0
+        self._gone_count = 0
+
+    def _publish(self) -> None:
+        """Let readers see the changes, all at once."""
+        self._view = View(
+            tuple(part for run in self._runs for part in run.parts),
+            self._ranges,
+            self._group_numbers,
+            self._gone,
+            self._translation,
+            self._groups,
+            self._used,
+        )
+
+    # -- changing the set -------------------------------------------------------------------------------
+
+    @override
+    def insert(self, id: int, lo: Corner, hi: Corner, bounds: Bounds | None = None, group: int | None = None) -> None:
+        """Add one box; see `insert_many`."""
+        number = whole_id(id)
+        lows = corner_items(lo, self.dimensions, f"box {id} with", "lower bound")
+        highs = corner_items(hi, self.dimensions, f"box {id} with", "upper bound")
+        self.insert_many([number], [lows], [highs], bounds, None if group is None else [group])
+
+    @override
+    def insert_many(
+        self, ids: Column, los: Column, his: Column, bounds: Bounds | None = None, groups: Column | None = None
+    ) -> None:
+        """Add many boxes at once: all of them or, if one is at fault, none.
+
+        Args:
+            ids: numbers of your own, each new.
+            los: where they start, a row per box; None or -inf for no bound.
+            his: where they end, a row per box; None or inf for no bound.
+            bounds: which ends belong to them in every dimension, ``"[)"`` if not given.
+            groups: the group each belongs to; None for a box that holds in every group.
+        """
+        with self._writing:
+            id_array = id_column(ids)
+            owners = Owners("box", id_array)
+            lows = flat_items(los, table_rows(los, self.dimensions, "lower bounds", owners=owners))
+            highs = flat_items(his, table_rows(his, self.dimensions, "upper bounds", owners=owners))
+            same_length(id_array, los=lows[:: self.dimensions], his=highs[:: self.dimensions])
+            kind = self.values or infer_type(lows, highs)
+            found = ranges(lows, highs, bounds or "[)", kind, owners._replace(each=self.dimensions))
+            self._insert_ranges(id_array, found, groups, kind, (lows, highs), closed=bounds == "[]")
+
+    def insert_ordinals(self, ids: Column, firsts: Int64s, lasts: Int64s, groups: Column | None = None) -> None:
+        """Add boxes given as inclusive ranges of ordinals (see `fencepost.indexes.ordinal`), a row per box."""
+        with self._writing:
+            id_array = id_column(ids)
+            lows = table_rows(firsts, self.dimensions, "firsts").astype(np.int64, copy=False)
+            highs = table_rows(lasts, self.dimensions, "lasts").astype(np.int64, copy=False)
+            same_length(id_array, firsts=lows, lasts=highs)
+            flat = lows.reshape(-1), highs.reshape(-1)
+            found = Ranges(*flat, np.zeros(lows.size, np.bool_), flat[0] > flat[1])
+            self._insert_ranges(id_array, found, groups, self.values or "int64", flat, closed=True)
+
+    def _insert_ranges(
+        self,
+        ids: Int64s,
+        found: Ranges,
+        groups: Column | None,
+        kind: ValueType,
+        written: tuple[Any, Any],
+        closed: bool,
+    ) -> None:
+        keys, in_all = group_column(groups, len(ids), Owners("box", ids))
+        same_length(ids, groups=keys if groups is not None else None)
+        self._refuse_faults(ids, found, written, closed)
+        if not len(ids):
+            return
+        self.values = kind
+        if not len(self):
+            self._clear()
+        numbers = _NO_GROUPS
+        if not in_all.all():
+            numbers = np.full(len(ids), EVERY_GROUP, np.uint32)
+            self._groups, numbers[~in_all] = with_keys(self._groups, keys[~in_all])
+        order: Any = slice(None)
+        if not self._used and not (ids[1:] > ids[:-1]).all():
+            order = np.argsort(ids, kind="stable")
+        firsts, lasts = (column.reshape(len(ids), self.dimensions) for column in (found.firsts, found.lasts))
+        self._append(ids[order], firsts[order], lasts[order], numbers[order] if len(numbers) else numbers)
+        self._add_run(self._used - len(ids))
+        self._balance()
+        self._publish()
+
+    def _append(self, ids: Int64s, firsts: Int64s, lasts: Int64s, numbers: UInt32s) -> None:
+        """Give boxes the next slots."""
+        start, stop = self._used, self._used + len(ids)
+        if stop >= 2**32:
+            raise FencepostError(f"{stop} boxes", "fewer than 2**32", "Split the set over several indexes.")
+        self._ranges = extended(self._ranges, stop)
+        self._ranges[start:stop, : self.dimensions] = firsts
+        self._ranges[start:stop, self.dimensions :] = lasts
+        if len(numbers) or len(self._group_numbers):
+            if not len(self._group_numbers):
+                self._group_numbers = np.full(start, EVERY_GROUP, np.uint32)
+            self._group_numbers = extended(self._group_numbers, stop)
+            self._group_numbers[start:stop] = numbers if len(numbers) else EVERY_GROUP
+        slot_ids, origin = self._translation
+        if not start:
+            origin = int(ids[0])
+        if not len(slot_ids) and not _counts_on(ids, origin + start):
+            slot_ids = np.arange(origin, origin + start)
+        if len(slot_ids) or not _counts_on(ids, origin + start):
+            slot_ids = extended(slot_ids, stop)
+            slot_ids[start:stop] = ids
+        self._translation = Translation(slot_ids, origin)
+        if len(self._gone):
+            self._gone = extended(self._gone, len(self._ranges) // 32 + 1)
+        self._used = stop
+
+    @override
+    def remove(self, id: int) -> None:
+        self.remove_many([whole_id(id)])
+
+    @override
+    def remove_many(self, ids: Column) -> None:
+        with self._writing:
+            id_array = id_column(ids)
+            slots = self._slots_of(id_array)
+            again = repeated_rows(id_array)
+            if len(again) or (slots < 0).any():
+                row = int(np.append(np.flatnonzero(slots < 0), again).min())
+                raise unknown(int(id_array[row]), " to remove" + (" twice" if row in again else ""))
+            if not len(slots):
+                return
+            gone = self._gone.copy() if len(self._gone) else np.zeros(len(self._ranges) // 32 + 1, np.uint32)
+            np.bitwise_or.at(gone, slots >> 5, np.uint32(1) << (slots & 31).astype(np.uint32))
+            self._gone = gone
+            self._gone_count += len(slots)
+            self._balance()
+            self._publish()
+
+    def compact(self) -> None:
+        """Merge all changes into a freshly built index: nothing gone, one run."""
+        with self._writing:
+            if len(self):
+                self._rebuild()
+                self._publish()
+
+    def _refuse_faults(self, ids: Int64s, found: Ranges, written: tuple[Any, Any], closed: bool) -> None:
+        known = self._slots_of(ids) >= 0
+        known[repeated_rows(ids)] = True
+        shape = len(ids), self.dimensions
+        no_number, empty = found.not_a_number.reshape(shape), found.empty.reshape(shape)
+        faulty = no_number.any(1) | empty.any(1) | known
+        if not faulty.any():
+            return
+        row = int(np.argmax(faulty))
+        fault = NAN_BOUND if no_number[row].any() else EMPTY if empty[row].any() else KNOWN
+        axis = int(np.argmax(no_number[row] if fault == NAN_BOUND else empty[row]))
+        at = row * self.dimensions + axis
+        low, high = (shown_bound(column, at, side) for column, side in zip(written, (-np.inf, np.inf), strict=True))
+        raise refusal(fault, int(ids[row]), low, high, axis, ids[:row], closed)
+
+    # -- runs -------------------------------------------------------------------------------------------
+
+    def _slots_of(self, ids: Int64s) -> Int64s:
+        """The slot of each id that is held, or -1."""
+        slots = np.full(len(ids), -1, np.int64)
+        slot_ids, origin = self._translation
+        if not len(slot_ids):
+            within = (ids >= origin) & (ids - origin < self._used)
+            slots[within] = ids[within] - origin
+        else:
+            for run in self._runs:
+                own = slot_ids[run.by_id] if len(run.by_id) else slot_ids[run.start : run.stop]
+                at = np.minimum(np.searchsorted(own, ids), len(own) - 1)
+                # the same id may have been removed here and come back in a later run
+                found = own[at] == ids
+                at = run.by_id[at].astype(np.int64) if len(run.by_id) else run.start + at
+                found &= ~self._is_gone(at)
+                slots[found] = at[found]
+            return slots
+        return np.where((slots >= 0) & ~self._is_gone(np.maximum(slots, 0)), slots, -1)
+
+    def _is_gone(self, slots: Int64s) -> Bools:
+        if not len(self._gone):
+            return np.zeros(len(slots), np.bool_)
+        gone: Bools = (self._gone[slots >> 5] >> (slots & 31).astype(np.uint32)) & np.uint32(1) != 0
+        return gone
+
+    def _add_run(self, start: int) -> None:
+        """Build structures for the slots from `start` on, together with the smaller runs before them."""
+        while len(self._runs) > 1 and self._runs[-1].stop - self._runs[-1].start < 4 * (self._used - start):
+            start = self._runs.pop().start
+        self._runs.append(self._built(start, self._used))
+
+    def _built(self, start: int, stop: int) -> _Run:
+        slots = np.arange(start, stop, dtype=np.uint32)
+        slot_ids = self._translation.slot_ids
+        live = slots[~self._is_gone(slots.astype(np.int64))]
+        by_id = _NO_GROUPS
+        if len(slot_ids) and not (slot_ids[start + 1 : stop] > slot_ids[start : stop - 1]).all():
+            # only the live: an id that was removed and came back has several slots here
+            by_id = live[np.argsort(slot_ids[live], kind="stable")]
+        if not len(live):
+            return _Run(start, stop, (), by_id)
+        return _Run(start, stop, tuple(self._structures_for(live)), by_id)
+
+    def _structures_for(self, live: UInt32s) -> Iterator[Part]:
+        """Structures by shape: groups small enough to be compared whole, large groups, and boxes of every group."""
+        kind = self.values or "float64"
+        axes, keyed_axes = (axes_of(self.dimensions, kind, keyed) for keyed in (False, True))
+        numbers = self._group_numbers
+        if len(numbers):
+            own = numbers[live]
+            keyed = live[own != EVERY_GROUP]
+            live = live[own == EVERY_GROUP]
+            if 0 < self._groups.size <= 2 * len(keyed):
+                small = (np.bincount(numbers[keyed]) <= LARGEST_BLOCK)[numbers[keyed]]
+                if small.any():
+                    yield build_blocks(self._ranges, numbers, keyed[small], keyed_axes, self._groups.size)
+                keyed = keyed[~small]
+            if len(keyed):
+                yield build_tree(self._ranges, numbers, keyed, keyed_axes)
+        if self.dimensions == 2 and len(live) >= _WORTH_A_GRID:
+            exact = 8 * (4 + (len(self._translation.slot_ids) > 0)) + 4 * (len(numbers) > 0) + 1
+            grid, live = build_grid(self._ranges, live, axes, self.budget - exact)
+            if grid is not None:
+                yield grid
+        if len(live):
+            yield build_tree(self._ranges, _NO_GROUPS, live, axes)
+
+    def _balance(self) -> None:
+        """Rebuild once changes have grown to a share of the index that readers would notice."""
+        if not len(self):
+            self._clear()
+            return
+        base = self._runs[0].stop - self._runs[0].start
+        if (
+            self._gone_count > _MANY_GONE + len(self) // 16
+            or 8 * (self._used - base) > base + 1024
+            or len(self._runs) > _MOST_RUNS
+        ):
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        """Build everything anew from what is live, slots in the order of ids."""
+        slots = np.flatnonzero(~self._is_gone(np.arange(self._used)))
+        slot_ids, origin = self._translation
+        ids = slot_ids[slots] if len(slot_ids) else origin + slots
+        if not (ids[1:] > ids[:-1]).all():
+            order = np.argsort(ids, kind="stable")
+            slots, ids = slots[order], ids[order]
+        rows, groups = self._ranges[slots], self._groups
+        numbers = self._group_numbers[slots] if len(self._group_numbers) else _NO_GROUPS
+        self._clear()
+        if len(numbers):
+            keyed = numbers != EVERY_GROUP
+            self._groups, numbers[keyed] = with_keys(self._groups, groups.keys[numbers[keyed]])
+            if not keyed.any():
+                numbers = _NO_GROUPS
+        self._append(ids, rows[:, : self.dimensions], rows[:, self.dimensions :], numbers)
+        self._add_run(0)
+
+    # -- asking -----------------------------------------------------------------------------------------
+
+    @override
+    def stab(
+        self,
+        points: Column,
+        out: Matches | None = None,
+        groups: Column | None = None,
+        slots: bool = False,
+        threads: int = 1,
+    ) -> Matches:
+        """The ids of all boxes that contain each point.
+
+        Args:
+            points: a row per point, or one point; NaN or None in any dimension: in no box.
+            out: buffers to write into instead of new ones; the answer is a view of them.
+            groups: the group of each point.
+            slots: return the index's own 32-bit slots (translate with `slot_ids`), which is faster.
+            threads: cores to split a large batch over.
+        """
+        asked = self._asked(self._view, points, groups)
+        dtype = np.uint32 if slots else np.int64
+        if threads > 1 and len(asked.words) >= _WORTH_THREADS:
+            return self._stab_threaded(asked, dtype, out, threads)
+        return answer(asked, dtype, out)
+
+    def stab_ordinals(
+        self, ordinals: Int64s, missing: Bools | None = None, groups: Int64s | None = None, slots: bool = False
+    ) -> Matches:
+        """Like `stab`, for points that are rows of ordinals already; `missing` marks coordinates in no range."""
+        asked = self._asked_ordinals(self._view, ordinals, missing, groups)
+        return answer(asked, np.uint32 if slots else np.int64, None)
+
+    def moves_ordinals(
+        self,
+        before: Int64s,
+        after: Int64s,
+        nowhere: Bools | None = None,
+        missing: Bools | None = None,
+        before_groups: Int64s | None = None,
+        after_groups: Int64s | None = None,
+        groupless: Bools | None = None,
+    ) -> tuple[Matches, Matches]:
+        """The slots of the boxes that each move enters, and of those it leaves, between rows of ordinals.
+
+        Args:
+            before: where moves start.
+            after: where they end.
+            nowhere: marks coordinates of starts in no range; likewise `missing` those of ends.
+            missing: see `nowhere`.
+            before_groups: the group of each start; likewise `after_groups`.
+            after_groups: see `before_groups`.
+            groupless: moves whose start is in no group.
+        """
+        view = self._view
+        starts = self._asked_ordinals(view, before, nowhere, before_groups)
+        ends = self._asked_ordinals(view, after, missing, after_groups)
+        return moved(starts, ends, _NONE_GROUPLESS if groupless is None else groupless)
+
+    def _asked_ordinals(self, view: View, ordinals: Int64s, missing: Bools | None, groups: Column | None) -> Asked:
+        words = kernel_ready(table_rows(ordinals, self.dimensions, "ordinals", one_row=True))
+        absent: Bools = _NONE_MISSING if missing is None else kernel_ready(np.asarray(missing).reshape(words.shape))
+        return Asked(view, words, False, absent, self._asked_groups(view, len(words), groups))
+
+    def count(self, points: Column, groups: Column | None = None) -> Int64s:
+        """How many boxes contain each point."""
+        asked = self._asked(self._view, points, groups)
+        counts = np.zeros(len(asked.words), np.int64)
+        for rows, found in rounds(asked):
+            for offsets, _ in found:
+                counts[rows] += np.diff(offsets)
+        return counts
+
+    def _asked(self, view: View, points: Column, groups: Column | None) -> Asked:
+        """What a caller asks, checked."""
+        is_float = (self.values or "float64") == "float64"
+        if is_float:
+            words, missing = point_rows(points, self.dimensions).view(np.int64), _NONE_MISSING
+        else:
+            table = table_rows(points, self.dimensions, "points", one_row=True)
+            flat, absent = values_to_ordinals(flat_items(points, table), "int64")
+            words = kernel_ready(flat.reshape(table.shape))
+            missing = absent.reshape(table.shape) if len(absent) else _NONE_MISSING
+        return Asked(view, words, is_float, missing, self._asked_groups(view, len(words), groups))
+
+    def _asked_groups(self, view: View, points: int, groups: Column | None) -> Int64s:
+        if not is_keyed(view):
+            return _NO_KEYS
+        return asked_groups(groups, points, "point", "boxes")
+
+    def _stab_threaded(self, asked: Asked, dtype: npt.DTypeLike, out: Matches | None, threads: int) -> Matches:
+        bounds = np.linspace(0, len(asked.words), threads + 1).astype(np.int64)
+        shares = [slice(int(a), int(b)) for a, b in itertools.pairwise(bounds)]
+        with ThreadPoolExecutor(threads) as pool:
+            found = list(pool.map(lambda share: answer(asked.rows(share), dtype, None), shares))
+            ends = np.cumsum([len(part.ids) for part in found]).tolist()
+            offsets, ids = answer_buffers(len(asked.words), ends[-1], dtype, out)
+            if len(ids) < ends[-1]:
+                ids = widened(ids, 0, ends[-1], out)
+
+            def write(share: slice, part: Matches, start: int) -> None:
+                offsets[share.start : share.stop] = part.offsets[:-1] + start
+                ids[start : start + len(part.ids)] = part.ids
+
+            list(pool.map(write, shares, found, [0, *ends[:-1]]))
+        offsets[-1] = ends[-1]
+        return Matches(offsets, ids[: ends[-1]])
+
+    # -- saving -----------------------------------------------------------------------------------------
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything the index is, as flat arrays to save; changes are merged in first."""
+        with self._writing:
+            if self._gone_count or len(self._runs) > 1:
+                self._rebuild()
+                self._publish()
+            slot_ids, origin = self._translation
+            arrays: dict[str, npt.NDArray[Any]] = {
+                "ranges": self._ranges[: self._used],
+                "slot_ids": slot_ids[: self._used],
+                "group_numbers": self._group_numbers[: self._used],
+                "group_keys": self._groups.keys[: self._groups.size],
+                "group_table": self._groups.table,
+                "state": np.array(
+                    [_FORMAT, self.dimensions, _KINDS.index(self.values), self.budget, origin, self._used]
+                ),
+            }
+            for number, part in enumerate(part for run in self._runs for part in run.parts):
+                stem = f"{_name_of(part)}{number}"
+                arrays |= {f"{stem}.{name}": array for name, array in part._asdict().items()}
+            return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """The index that `to_arrays` described; arrays may be memory-mapped and read-only, nothing is copied."""
+        ready = {name: kernel_ready(array) for name, array in arrays.items()}
+        version, dimensions, kind, budget, origin, used = ready["state"].tolist()
+        if version != _FORMAT:
+            raise FencepostError(
+                f"arrays of format {version}",
+                f"format {_FORMAT}",
+                "Save the index again with this version of fencepost.",
+            )
+        index = cls(dimensions, _KINDS[kind], budget)
+        index._ranges, index._group_numbers, index._used = ready["ranges"], ready["group_numbers"], used
+        index._translation = Translation(ready["slot_ids"], origin)
+        index._groups = Groups(ready["group_keys"], ready["group_table"], len(ready["group_keys"]))
+        parts: list[Part] = []
+        for stem in sorted({name.partition(".")[0] for name in ready if "." in name}):
+            kind_of_part = _PARTS[stem.rstrip("0123456789")]
+            parts.append(kind_of_part(**{name: ready[f"{stem}.{name}"] for name in kind_of_part._fields}))
+        if used:
+            index._runs = [_Run(0, used, tuple(parts), _NO_GROUPS)]
+        index._publish()
+        return index
+
+    # -- reporting --------------------------------------------------------------------------------------
+
+    @property
+    def slot_ids(self) -> Int64s:
+        """The id of every slot."""
+        slot_ids, origin = self._view.translation
+        return slot_ids[: self._view.used] if len(slot_ids) else np.arange(origin, origin + self._view.used)
+
+    @property
+    def keyed(self) -> bool:
+        """Whether groups matter: some structure tells boxes apart by group."""
+        return is_keyed(self._view)
+
+    @property
+    def structures(self) -> list[Structure]:
+        """What answers, for how many boxes, in how many bytes; the exact rows of all boxes come first."""
+        view = self._view
+        shared = array_bytes((view.ranges, view.group_numbers, view.gone, view.translation.slot_ids, *view.groups[:2]))
+        found = [Structure("exact_rows", view.used, shared)]
+        return found + [Structure(_name_of(part), int(part.boxes[0]), array_bytes(part)) for part in view.parts]
+
+    @override
+    def box(self, id: int) -> Box:
+        """The lows and highs ``[lo, hi)`` of one box, infinite where it is unbounded."""
+        kind = self.values or "float64"
+        firsts, lasts = self.ordinals(id)
+        lows = tuple(-np.inf if first == SMALLEST else from_ordinal(first, kind) for first in firsts)
+        return lows, tuple(np.inf if last == LARGEST else from_ordinal(last + 1, kind) for last in lasts)
+
+    def ordinals(self, id: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The first and last ordinals of one box."""
+        with self._writing:
+            row = self._ranges[self._home(id)].tolist()
+            return tuple(row[: self.dimensions]), tuple(row[self.dimensions :])
+
+    def group_of(self, id: int) -> int | None:
+        """The group of one box; None if it holds in every group."""
+        with self._writing:
+            slot = self._home(id)
+            number = int(self._group_numbers[slot]) if len(self._group_numbers) else EVERY_GROUP
+            return None if number == EVERY_GROUP else int(self._groups.keys[number])
+
+    def contents(self) -> Contents:
+        """Every box of the index, by ascending id; firsts and lasts have a column per dimension."""
+        with self._writing:
+            slots = np.flatnonzero(~self._is_gone(np.arange(self._used)))
+            ids = self.slot_ids[slots]
+            order = sorted_positions(ids)
+            slots = slots[order]
+            rows = self._ranges[slots]
+            numbers = self._group_numbers[slots] if len(self._group_numbers) else np.full(len(slots), EVERY_GROUP)
+            grouped = numbers != EVERY_GROUP
+            groups = np.zeros(len(slots), np.int64)
+            groups[grouped] = self._groups.keys[numbers[grouped]]
+            return Contents(ids[order], rows[:, : self.dimensions], rows[:, self.dimensions :], groups, grouped)
+
+    def _home(self, id: int) -> int:
+        slot = int(self._slots_of(np.array([whole_id(id)]))[0])
+        if slot < 0:
+            raise unknown(id)
+        return slot
+
+    @override
+    def storage(self) -> Storage:
+        """Nodes, cells and groups, and the boxes in them; the model is 4 bytes per slot and bound."""
+        view = self._view
+        nodes = sum(len(part.scales if isinstance(part, PackedTree) else part.starts) for part in view.parts)
+        entries = sum(int(part.boxes[3] if isinstance(part, RunGrid) else part.boxes[0]) for part in view.parts)
+        return Storage(nodes, entries, 4 * entries * (1 + 2 * self.dimensions), sum(s.nbytes for s in self.structures))
+
+    def __len__(self) -> int:
+        return self._used - self._gone_count
+
+    def __contains__(self, id: object) -> bool:
+        try:
+            return bool(self._slots_of(np.array([whole_id(id)]))[0] >= 0)
+        except FencepostError:
+            return False
+
+    @override
+    def check(self) -> None:
+        every = np.arange(self._used)
+        assert self._gone_count == np.count_nonzero(self._is_gone(every)), "what is gone was counted"
+        bounds = [0, *(run.stop for run in self._runs)]
+        assert bounds == [*(run.start for run in self._runs), self._used], "runs lie side by side"
+        slot_ids, _ = self._translation
+        for run in self._runs:
+            held = [np.zeros(0, np.uint32)]
+            for part in run.parts:
+                keyed = len(part.is_float) > self.dimensions
+                axes = axes_of(self.dimensions, self.values or "float64", keyed)
+                numbers = self._group_numbers if keyed else _NO_GROUPS
+                if isinstance(part, RunGrid):
+                    check_grid(part, self._ranges, axes)
+                    held.append(grid_slots(part))
+                elif isinstance(part, GroupBlocks):
+                    check_blocks(part, self._ranges, numbers, axes)
+                    held.append(block_slots(part))
+                else:
+                    check_tree(part, self._ranges, numbers, axes)
+                    held.append(tree_slots(part))
+            found = np.concatenate(held).astype(np.int64)
+            assert len(np.unique(found)) == len(found), "no box is stored twice"
+            assert ((found >= run.start) & (found < run.stop)).all(), "a run holds its own slots"
+            own = np.arange(run.start, run.stop)
+            live = own[~self._is_gone(own)]
+            assert np.isin(live, found).all(), "every live box is in a structure of its run"
+            if len(slot_ids):
+                ids = slot_ids[run.by_id] if len(run.by_id) else slot_ids[run.start : run.stop]
+                assert (ids[1:] >= ids[:-1]).all(), "ids ascend within a run"
+        assert (self._ranges[every, : self.dimensions] <= self._ranges[every, self.dimensions :]).all(), "none is empty"
+
+
+_KINDS: tuple[ValueType | None, ...] = (None, "int64", "float64")
+
+
+def _name_of(part: Part) -> str:
+    return next(name for name, kind in _PARTS.items() if isinstance(part, kind))
+
+
+def _counts_on(ids: Int64s, first: int) -> bool:
+    """Whether ids go on from `first`, one by one."""
+    return int(ids[0]) == first and bool((ids[1:] - ids[:-1] == 1).all())

@@ -1,0 +1,498 @@
+"""RunGrid: boxes of two dimensions in small cells, most of whose answer is two runs to copy.
+
+A coarse grid of roots lies over the bulk of the boxes. Every root has a window around the corners that fall into it,
+cut into g x g cells, g such that a cell has a set number of corners on average. Within a cell coordinates are 16-bit
+keys, the same function for bounds and points, monotone in the decoded value. A box that meets a cell covers it, has
+one edge in it, one corner, or more: that is its class there. The slots of a cell are stored as
+
+    [right edge, by last][covers][left edge, by first][top edge, by last][bottom edge, by first][corners][others]
+
+so that those of the first three classes that hold a point are one run, those of the next two another. Corners
+and others are compared, 32 at a time. Where a key equals the point's, the exact rows decide, unless all values are
+whole numbers that have a key each.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fencepost.compiled import allocating_kernel, kernel
+from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt16s, UInt32s, i64
+from fencepost.indexes.box_index.rows import FARTHEST, Axes
+from fencepost.indexes.kernels.radix import sorted_positions
+from fencepost.indexes.kernels.vectors import PADDING
+from fencepost.indexes.slice_list.window_kernels import decoded
+
+RIGHT, LEFT, TOP, BOTTOM, LEFT_BOTTOM, LEFT_TOP, RIGHT_TOP, RIGHT_BOTTOM, COVERS, OTHERS = range(10)
+_CLASSES = 10
+HEADER = 6
+"""Words before the keys of a cell: the ends of the first eight classes, 16 bits each; how many cover; the others."""
+_CORNERS_PER_CELL, _MORE_PER_CELL = 24.0, 1.25
+"""Corners per cell to begin with, and the factor to try next where that takes too much room."""
+_USUAL_ROOM = 32.0
+"""Bytes per box for which that is a good begin; with more room, cells begin smaller."""
+_MOST_CELLS_PER_SIDE = 128
+_BOXES_PER_ROOT = 512
+_BOXES_PER_FINE_ROOT = 16
+_FEWEST_ROOTS_PER_SIDE, _MOST_ROOTS_PER_SIDE = 4, 250
+_FEWER_ROOTS = 1.5
+_LEAST_SHARE = 0.5
+_CLUSTERED = 0.1
+_ROOTS_PER_BOX = 4
+_SAMPLE = 16
+_WIDEST_WHOLE_CELL = 32000.0
+_BELOW, _LOWEST, _KEYS, _ABOVE = 1, 2, 65530.0, 65534
+_GAPS = (1750, 701, 301, 132, 57, 23, 10, 4, 1)
+_LONGEST = 65535
+
+
+class RunGrid(NamedTuple):
+    """The arrays of a grid.
+
+    Invariants: (1) root r has the cells ``first[r] .. first[r] + sides[r]**2``, x-major; (2) cell c is the block
+    ``words[starts[c]:starts[c + 1]]``, empty if no box meets it: header, keys, slots; (3) within a class, edges ascend
+    by their exact ordinal; (4) a box is in every cell that it meets, once.
+    """
+
+    frame: Float64s
+    """Origin x, origin y, roots per unit in x, in y."""
+    windows: Float64s
+    """Per root: origin x, origin y, cells per unit in x, in y."""
+    first: UInt32s
+    sides: UInt32s
+    starts: UInt32s
+    words: UInt32s
+    is_float: Bools
+    """Per axis: the values are float64."""
+    boxes: Int64s
+    """[how many boxes there are, roots per side, whether every whole number has a key of its own, entries]"""
+
+
+def build_grid(ranges: Int64s, slots: UInt32s, axes: Axes, room: float) -> tuple[RunGrid | None, UInt32s]:
+    """A grid over as many of the boxes in these slots as suit it, and the slots of the others.
+
+    Args:
+        ranges: by slot, the first ordinals of both dimensions, then the last.
+        slots: the boxes.
+        axes: how to read the ordinals.
+        room: bytes per box that the grid may take; None is built where that does not suffice.
+    """
+    if _is_clustered(ranges, slots, axes):
+        return None, slots
+    side = _roots_per_side(len(slots), _BOXES_PER_ROOT)
+    while side >= _FEWEST_ROOTS_PER_SIDE:
+        grid, others = _gridded(ranges, slots, axes, side, room)
+        if grid is not None:
+            return grid, others
+        side = int(side / _FEWER_ROOTS)
+    return None, slots
+
+
+def _roots_per_side(boxes: int, per_root: int) -> int:
+    return int(min(max((boxes / per_root) ** 0.5, _FEWEST_ROOTS_PER_SIDE), _MOST_ROOTS_PER_SIDE))
+
+
+def _is_clustered(ranges: Int64s, slots: UInt32s, axes: Axes) -> bool:
+    """Whether most of the plane is empty: then a root holds several clusters, and a tree tells them apart better."""
+    side = _roots_per_side(len(slots), _BOXES_PER_FINE_ROOT)
+    spans = np.empty((len(slots), 4), np.uint8)
+    span_roots(ranges, slots, axes, _frame(ranges, slots, axes, side), side, spans)
+    held = np.bincount(spans[:, 0].astype(np.int64) * side + spans[:, 2], minlength=side * side)
+    return bool(np.count_nonzero(held) < _CLUSTERED * side * side)
+
+
+def _gridded(ranges: Int64s, slots: UInt32s, axes: Axes, side: int, room: float) -> tuple[RunGrid | None, UInt32s]:
+    """A grid with so many roots per side and cells as small as the room allows, and the slots it leaves out."""
+    frame = _frame(ranges, slots, axes, side)
+    spans = np.empty((len(slots), 4), np.uint8)
+    span_roots(ranges, slots, axes, frame, side, spans)
+    covered = (spans[:, 1] - spans[:, 0] + 1).astype(np.int64) * (spans[:, 3] - spans[:, 2] + 1)
+    others = np.zeros(0, np.uint32)
+    if covered.sum() > _ROOTS_PER_BOX * len(slots):
+        order = np.argsort(covered, kind="stable")
+        kept = np.sort(order[: np.searchsorted(np.cumsum(covered[order]), _ROOTS_PER_BOX * len(slots))])
+        if len(kept) < _LEAST_SHARE * len(slots):
+            return None, slots
+        others = np.delete(slots, kept)
+        slots, spans = slots[kept], spans[kept]
+    by_root = sorted_positions(spans[:, 0].astype(np.int64) * side + spans[:, 2])
+    ordered, spans = slots[by_root], spans[by_root]
+    corners, depth = np.zeros(side * side, np.int64), np.zeros((side + 1, side + 1), np.int64)
+    edges = np.empty((side * side, 4))
+    edges[:, :2], edges[:, 2:] = np.inf, -np.inf
+    tally_roots(ranges, ordered, axes, spans, side, corners, depth, edges)
+    deep = np.cumsum(np.cumsum(depth, 0), 1)[:side, :side].reshape(-1)
+    most = _most_cells_per_side(edges, axes)
+    per_cell = _CORNERS_PER_CELL * min(1.0, _USUAL_ROOM / room)
+    while True:
+        target = np.maximum(per_cell, 0.5 * min(1.0, per_cell / _CORNERS_PER_CELL) * np.maximum(deep - corners / 2, 0))
+        sides = np.clip(np.round(np.sqrt(corners / target)), 1, most).astype(np.uint32)
+        windows, whole = _windows(edges, sides, axes)
+        first = (np.cumsum(sides.astype(np.int64) ** 2) - sides.astype(np.int64) ** 2).astype(np.uint32)
+        meta = np.array([len(ordered), side, whole, 0])
+        cells = int(first[-1]) + int(sides[-1]) ** 2
+        nothing = np.zeros(0, np.uint32)
+        grid = RunGrid(frame, windows, first, sides, nothing, nothing, axes.is_float, meta)
+        few = ordered[::_SAMPLE], spans[::_SAMPLE]
+        for (some, some_spans), weight in ((few, _SAMPLE), ((ordered, spans), 1)):
+            counts = np.zeros((cells, _CLASSES), np.uint32)
+            visit_cells(grid, ranges, some, axes, some_spans, False, counts)
+            fixed = 40 * len(sides) + 4 * cells
+            taken = weight * _entry_bytes(counts) + 4 * HEADER * np.count_nonzero(counts.any(1)) + fixed
+            if taken > room * len(ordered):
+                break
+        else:
+            return _filled(grid, ranges, ordered, axes, spans, counts), others
+        if sides.max() == 1:
+            return None, slots
+        per_cell *= _MORE_PER_CELL
+
+
+def _frame(ranges: Int64s, slots: UInt32s, axes: Axes, side: int) -> Float64s:
+    """Roots over the bulk of the boxes; what lies outside belongs to the outermost."""
+    sample = ranges[slots[:: max(1, len(slots) // 4096)]]
+    frame = np.empty(4)
+    for axis in range(2):
+        bounded = [
+            sample[sample[:, axis] > axes.floors[axis], axis],
+            sample[sample[:, 2 + axis] < axes.ceilings[axis], 2 + axis],
+        ]
+        values = decode_all(np.concatenate(bounded), axes.is_float[axis])
+        low, high = np.quantile(values, [0.005, 0.995]).tolist() if len(values) else (0.0, 1.0)
+        reach = max(high - low, abs(low) * 1e-12, 1e-280)
+        frame[axis], frame[2 + axis] = low - 0.01 * reach, side / (1.02 * reach)
+    return frame
+
+
+def _most_cells_per_side(edges: Float64s, axes: Axes) -> Float64s:
+    """Per root: a cell that holds one whole number needs no smaller ones."""
+    if axes.is_float[0]:
+        return np.full(len(edges), float(_MOST_CELLS_PER_SIDE))
+    wholes = np.where(np.isfinite(edges).all(1), (edges[:, 2:] - edges[:, :2]).max(1) + 1, 1)
+    return np.minimum(wholes, _MOST_CELLS_PER_SIDE)
+
+
+def _windows(edges: Float64s, sides: UInt32s, axes: Axes) -> tuple[Float64s, bool]:
+    """Origin and scale of every root's cells, and whether each whole number has a key of its own in all of them."""
+    found = np.isfinite(edges[:, 0])[:, np.newaxis] & np.isfinite(edges[:, 1])[:, np.newaxis]
+    lows, highs = np.where(found, edges[:, :2], 0.0), np.where(found, edges[:, 2:], 0.0)
+    real = bool(axes.is_float[0])
+    reach = (
+        np.maximum((highs - lows) * (1 + 1e-9), np.maximum(np.abs(lows) * 1e-12, 1e-280)) if real else highs - lows + 1
+    )
+    scales = sides[:, np.newaxis] / reach
+    whole = not real and bool((1 / scales <= _WIDEST_WHOLE_CELL).all() and (np.abs(edges[found[:, 0]]) < 2.0**51).all())
+    return np.hstack([lows, scales]), whole
+
+
+def _entry_bytes(counts: UInt32s) -> int:
+    """Bytes of keys and slots for so many boxes of each class."""
+    each = counts.sum(0, dtype=np.int64)
+    edges, corners = int(each[:LEFT_BOTTOM].sum()), int(each[LEFT_BOTTOM:COVERS].sum())
+    return 6 * edges + 8 * corners + 4 * int(each[COVERS]) + 12 * int(each[OTHERS])
+
+
+def _filled(
+    grid: RunGrid, ranges: Int64s, ordered: UInt32s, axes: Axes, spans: UInt16s, counts: UInt32s
+) -> RunGrid | None:
+    """The grid with its blocks written; None if they would not fit 32-bit positions."""
+    starts = np.empty(len(counts) + 1, np.int64)
+    total = lay_out(counts, starts)
+    if total >= 2**32 - PADDING:
+        return None
+    words = np.zeros(total + PADDING, np.uint32)
+    entries = int(counts.sum(dtype=np.int64))
+    grid = grid._replace(starts=starts.astype(np.uint32), words=words)
+    grid.boxes[3] = entries
+    write_headers(grid, counts)
+    visit_cells(grid, ranges, ordered, axes, spans, True, counts)
+    sort_edges(grid, ranges)
+    return grid
+
+
+@allocating_kernel
+def decode_all(ordinals: Int64s, is_float: bool) -> Any:
+    """Decoded values of ordinals."""
+    values = np.empty(len(ordinals))
+    for i in range(len(ordinals)):
+        values[i] = decoded(ordinals[i], is_float)
+    return values
+
+
+@kernel
+def root_of(x: float, origin: float, scale: float, side: int) -> Any:
+    """The row or column of roots of a decoded value."""
+    return i64(min(max((x - origin) * scale, 0.0), side - 1.0))
+
+
+@kernel
+def cell_of(x: float, origin: float, scale: float, side: int) -> tuple[int, int]:
+    """The row or column of cells of a decoded value in its root, and its key there."""
+    u = (x - origin) * scale
+    if u < 0.0:
+        return i64(0), i64(_BELOW)
+    if u >= side:
+        return i64(side) - 1, i64(_ABOVE)
+    cell = i64(u)
+    return cell, _LOWEST + i64((u - cell) * _KEYS)
+
+
+@kernel
+def span_roots(ranges: Int64s, slots: UInt32s, axes: Axes, frame: Float64s, side: int, spans: UInt16s) -> None:
+    """The first and last root of every box along each axis."""
+    for row in range(len(slots)):
+        for axis in range(2):
+            first, last = ranges[slots[row], axis], ranges[slots[row], 2 + axis]
+            origin, scale, is_float = frame[axis], frame[2 + axis], axes.is_float[axis]
+            spans[row, 2 * axis] = 0
+            spans[row, 2 * axis + 1] = side - 1
+            if first > axes.floors[axis]:
+                spans[row, 2 * axis] = root_of(decoded(first, is_float), origin, scale, side)
+            if last < axes.ceilings[axis]:
+                spans[row, 2 * axis + 1] = root_of(decoded(last, is_float), origin, scale, side)
+
+
+@kernel
+def tally_roots(
+    ranges: Int64s,
+    slots: UInt32s,
+    axes: Axes,
+    spans: UInt16s,
+    side: int,
+    corners: Int64s,
+    depth: Int64s,
+    edges: Float64s,
+) -> None:
+    """Per root: corners, boxes that meet it (as differences), and the smallest and largest coordinates in it."""
+    for row in range(len(slots)):
+        slot = slots[row]
+        west, east, south, north = i64(spans[row, 0]), i64(spans[row, 1]), i64(spans[row, 2]), i64(spans[row, 3])
+        depth[west, south] += 1
+        depth[west, north + 1] -= 1
+        depth[east + 1, south] -= 1
+        depth[east + 1, north + 1] += 1
+        for right in range(2):
+            x_known = ranges[slot, 0] > axes.floors[0] if right == 0 else ranges[slot, 2] < axes.ceilings[0]
+            x = decoded(ranges[slot, 2 * right], axes.is_float[0])
+            for top in range(2):
+                y_known = ranges[slot, 1] > axes.floors[1] if top == 0 else ranges[slot, 3] < axes.ceilings[1]
+                y = decoded(ranges[slot, 1 + 2 * top], axes.is_float[1])
+                root = (east if right else west) * side + (north if top else south)
+                corners[root] += 1
+                if x_known:
+                    edges[root, 0], edges[root, 2] = min(edges[root, 0], x), max(edges[root, 2], x)
+                if y_known:
+                    edges[root, 1], edges[root, 3] = min(edges[root, 1], y), max(edges[root, 3], y)
+
+
+@kernel
+def class_of(left: bool, right: bool, bottom: bool, top: bool) -> Any:
+    """The class of a box in a cell, by the sides that lie in it."""
+    sides = i64(left) + i64(right) + i64(bottom) + i64(top)
+    if sides == 0:
+        return COVERS
+    if sides == 1:
+        return LEFT if left else RIGHT if right else BOTTOM if bottom else TOP
+    if sides > 2 or (left and right) or (bottom and top):
+        return OTHERS
+    if left:
+        return LEFT_BOTTOM if bottom else LEFT_TOP
+    return RIGHT_BOTTOM if bottom else RIGHT_TOP
+
+
+@kernel
+def visit_cells(
+    grid: RunGrid, ranges: Int64s, slots: UInt32s, axes: Axes, spans: UInt16s, fill: bool, counts: UInt32s
+) -> None:
+    """Count every box in the cells it meets, by class; or write it there, `counts` being how many are missing."""
+    windows, firsts, sides, starts, words = grid.windows, grid.first, grid.sides, grid.starts, grid.words
+    halves = words.view(np.uint16)
+    real_x, real_y = axes.is_float[0], axes.is_float[1]
+    roots, whole = grid.boxes[1], grid.boxes[2] != 0
+    for row in range(len(slots)):
+        slot = i64(slots[row])
+        has_left, has_right = ranges[slot, 0] > axes.floors[0], ranges[slot, 2] < axes.ceilings[0]
+        has_bottom, has_top = ranges[slot, 1] > axes.floors[1], ranges[slot, 3] < axes.ceilings[1]
+        x_low, x_high = decoded(ranges[slot, 0], real_x), decoded(ranges[slot, 2], real_x)
+        y_low, y_high = decoded(ranges[slot, 1], real_y), decoded(ranges[slot, 3], real_y)
+        west, east, south, north = i64(spans[row, 0]), i64(spans[row, 1]), i64(spans[row, 2]), i64(spans[row, 3])
+        for column in range(west, east + 1):
+            for line in range(south, north + 1):
+                root = column * roots + line
+                side = i64(sides[root])
+                from_x, to_x, from_y, to_y = i64(0), side - 1, i64(0), side - 1
+                left_key, right_key, bottom_key, top_key = i64(0), i64(FARTHEST), i64(0), i64(FARTHEST)
+                left_here, right_here = has_left and column == west, has_right and column == east
+                bottom_here, top_here = has_bottom and line == south, has_top and line == north
+                if left_here:
+                    from_x, left_key = cell_of(x_low, windows[root, 0], windows[root, 2], side)
+                    left_here = not whole or from_x == cell_of(x_low - 1, windows[root, 0], windows[root, 2], side)[0]
+                if right_here:
+                    to_x, right_key = cell_of(x_high, windows[root, 0], windows[root, 2], side)
+                    right_here = not whole or to_x == cell_of(x_high + 1, windows[root, 0], windows[root, 2], side)[0]
+                if bottom_here:
+                    from_y, bottom_key = cell_of(y_low, windows[root, 1], windows[root, 3], side)
+                    bottom_here = not whole or from_y == cell_of(y_low - 1, windows[root, 1], windows[root, 3], side)[0]
+                if top_here:
+                    to_y, top_key = cell_of(y_high, windows[root, 1], windows[root, 3], side)
+                    top_here = not whole or to_y == cell_of(y_high + 1, windows[root, 1], windows[root, 3], side)[0]
+                for i in range(from_x, to_x + 1):
+                    left, right = left_here and i == from_x, right_here and i == to_x
+                    for j in range(from_y, to_y + 1):
+                        bottom, top = bottom_here and j == from_y, top_here and j == to_y
+                        cell = i64(firsts[root]) + i * side + j
+                        kind = class_of(left, right, bottom, top)
+                        if not fill:
+                            counts[cell, kind] += 1
+                            continue
+                        if kind < COVERS and counts[cell, kind] == 0:
+                            kind = OTHERS
+                        counts[cell, kind] -= 1
+                        at = i64(counts[cell, kind])
+                        start = i64(starts[cell])
+                        half = 2 * start
+                        edge_count, corner_count = i64(halves[half + 3]), i64(halves[half + 7])
+                        covers, others = i64(words[start + 4]), i64(words[start + 5])
+                        keys = half + 2 * HEADER
+                        corner_keys = keys + ((edge_count + 1) & ~1)
+                        other_keys = corner_keys + 2 * corner_count
+                        ids = (other_keys >> 1) + 2 * others
+                        if kind < LEFT_BOTTOM:
+                            place = at + (i64(halves[half + kind - 1]) if kind > 0 else 0)
+                            key = right_key
+                            if kind == LEFT:
+                                key = left_key
+                            elif kind == TOP:
+                                key = top_key
+                            elif kind == BOTTOM:
+                                key = bottom_key
+                            halves[keys + place] = key
+                            words[ids + place + (covers if kind > RIGHT else 0)] = slot
+                        elif kind < COVERS:
+                            place = at + (i64(halves[half + kind - 1]) if kind > LEFT_BOTTOM else 0)
+                            halves[corner_keys + place] = left_key if left else right_key
+                            halves[corner_keys + corner_count + place] = bottom_key if bottom else top_key
+                            words[ids + covers + edge_count + place] = slot
+                        elif kind == COVERS:
+                            words[ids + i64(halves[half]) + at] = slot
+                        else:
+                            halves[other_keys + at] = left_key if left else 0
+                            halves[other_keys + others + at] = right_key if right else FARTHEST
+                            halves[other_keys + 2 * others + at] = bottom_key if bottom else 0
+                            halves[other_keys + 3 * others + at] = top_key if top else FARTHEST
+                            words[ids + covers + edge_count + corner_count + at] = slot
+
+
+@kernel
+def lay_out(counts: UInt32s, starts: Int64s) -> Any:
+    """Where the block of each cell starts; classes too large for 16-bit counts are moved to the others."""
+    at = i64(0)
+    for cell in range(len(counts)):
+        starts[cell] = at
+        edges, corners = i64(0), i64(0)
+        for kind in range(LEFT_BOTTOM):
+            edges += counts[cell, kind]
+            corners += counts[cell, LEFT_BOTTOM + kind]
+        for kind in range(COVERS):
+            if (edges if kind < LEFT_BOTTOM else corners) > _LONGEST:
+                counts[cell, OTHERS] += counts[cell, kind]
+                counts[cell, kind] = 0
+        edges = 0 if edges > _LONGEST else edges
+        corners = 0 if corners > _LONGEST else corners
+        covers, others = i64(counts[cell, COVERS]), i64(counts[cell, OTHERS])
+        entries = edges + corners + covers + others
+        if entries > 0:
+            at += HEADER + ((edges + 1) >> 1) + corners + 2 * others + entries
+    starts[len(counts)] = at
+    return at
+
+
+@kernel
+def write_headers(grid: RunGrid, counts: UInt32s) -> None:
+    """The header of every cell."""
+    halves = grid.words.view(np.uint16)
+    for cell in range(len(counts)):
+        start = i64(grid.starts[cell])
+        if start == i64(grid.starts[cell + 1]):
+            continue
+        for base in (0, LEFT_BOTTOM):
+            total = 0
+            for kind in range(base, base + LEFT_BOTTOM):
+                total += counts[cell, kind]
+                halves[2 * start + kind] = total
+        grid.words[start + 4] = counts[cell, COVERS]
+        grid.words[start + 5] = counts[cell, OTHERS]
+
+
+@kernel
+def sort_edges(grid: RunGrid, ranges: Int64s) -> None:
+    """Bring the edges of every cell in the order of their exact ordinals."""
+    words, starts = grid.words, grid.starts
+    halves = words.view(np.uint16)
+    for cell in range(len(starts) - 1):
+        start = i64(starts[cell])
+        if start == i64(starts[cell + 1]):
+            continue
+        half = 2 * start
+        edge_count, corner_count = i64(halves[half + 3]), i64(halves[half + 7])
+        covers, others = i64(words[start + 4]), i64(words[start + 5])
+        keys = half + 2 * HEADER
+        ids = ((keys + ((edge_count + 1) & ~1) + 2 * corner_count) >> 1) + 2 * others
+        begin = i64(0)
+        for kind in range(LEFT_BOTTOM):
+            end = i64(halves[half + kind])
+            column = 2 if kind == RIGHT else 0 if kind == LEFT else 3 if kind == TOP else 1
+            base = ids + (covers if kind > RIGHT else 0)
+            for gap in _GAPS:
+                for i in range(begin + gap, end):
+                    key, slot = halves[keys + i], words[base + i]
+                    value = ranges[slot, column]
+                    j = i
+                    while j >= begin + gap and ranges[words[base + j - gap], column] > value:
+                        halves[keys + j] = halves[keys + j - gap]
+                        words[base + j] = words[base + j - gap]
+                        j -= gap
+                    halves[keys + j] = key
+                    words[base + j] = slot
+            begin = end
+
+
+@kernel
+def collect_slots(grid: RunGrid, out: UInt32s) -> Any:
+    """The slots of all cells, one after the other; how many there are."""
+    words, starts = grid.words, grid.starts
+    halves = words.view(np.uint16)
+    at = 0
+    for cell in range(len(starts) - 1):
+        start, end = i64(starts[cell]), i64(starts[cell + 1])
+        if start == end:
+            continue
+        edge_count, corner_count = i64(halves[2 * start + 3]), i64(halves[2 * start + 7])
+        entries = edge_count + corner_count + i64(words[start + 4]) + i64(words[start + 5])
+        for word in range(end - entries, end):
+            out[at] = words[word]
+            at += 1
+    return at
+
+
+def grid_slots(grid: RunGrid) -> UInt32s:
+    """The slots of all boxes in the grid."""
+    slots = np.empty(int(grid.boxes[3]), np.uint32)
+    assert collect_slots(grid, slots) == len(slots), "every entry was counted"
+    return np.unique(slots)
+
+
+def check_grid(grid: RunGrid, ranges: Int64s, axes: Axes) -> None:
+    """Assert what holds between the arrays of a grid: it is the one that its boxes would be given anew."""
+    slots = grid_slots(grid)
+    side = int(grid.boxes[1])
+    assert len(slots) == int(grid.boxes[0]), "every box is in some cell"
+    spans = np.empty((len(slots), 4), np.uint8)
+    span_roots(ranges, slots, axes, grid.frame, side, spans)
+    counts = np.zeros((len(grid.starts) - 1, _CLASSES), np.uint32)
+    visit_cells(grid, ranges, slots, axes, spans, False, counts)
+    again = _filled(grid, ranges, slots, axes, spans, counts)
+    assert again is not None
+    assert np.array_equal(again.starts, grid.starts), "every box is in the cells it meets, once"
+    mine, theirs = (np.sort(words.view(np.uint16)) for words in (again.words, grid.words))
+    assert np.array_equal(mine, theirs), "keys and slots follow the ranges"

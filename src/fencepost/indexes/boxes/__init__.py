@@ -1,1 +1,0 @@
-"""Box indexes: which boxes contain a point?"""

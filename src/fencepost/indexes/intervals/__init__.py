@@ -1,1 +1,0 @@
-"""Structures that find the intervals containing a value; one file each."""

@@ -1,0 +1,1 @@
+"""Compiled pieces that several structures share: vectors, lanes, sorting, hashing, strings, checksums."""

@@ -1,0 +1,642 @@
+"""SliceList: the production interval index, whose answers are contiguous runs of a shared array."""
+
+import itertools
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from fencepost.errors import FencepostError
+from fencepost.indexes.arguments import (
+    Column,
+    Owners,
+    asked_groups,
+    group_column,
+    id_column,
+    kernel_ready,
+    repeated_rows,
+    same_length,
+    shown_bound,
+    whole_id,
+)
+from fencepost.indexes.arrays import Bools, Int64s, UInt32s
+from fencepost.indexes.contracts.intervals import (
+    IntervalIndex,
+    refusal,
+    unknown,
+)
+from fencepost.indexes.contracts.registry import EMPTY, KNOWN, NAN_BOUND, Bounds, Contents
+from fencepost.indexes.kernels.radix import sorted_positions
+from fencepost.indexes.kernels.vectors import PADDING, aligned_empty
+from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
+from fencepost.indexes.ordinal import (
+    LARGEST,
+    SMALLEST,
+    Ranges,
+    ValueType,
+    from_ordinal,
+    infer_type,
+    ranges,
+    values_to_ordinals,
+)
+from fencepost.indexes.slice_list.changes import mark_gone, trace
+from fencepost.indexes.slice_list.search import Translation, find_runs
+from fencepost.indexes.slice_list.slot_table import SlotTable, dense
+from fencepost.indexes.slice_list.view import Slices, View, answer_values, count_values, located, write_runs
+from fencepost.indexes.slice_list.window_kernels import Intervals, Part
+from fencepost.indexes.slice_list.windows import (
+    NOTHING_KNOWN,
+    build_part,
+    check_part,
+    check_touched,
+    layers,
+    part_bytes,
+    reshortened,
+    sort_intervals,
+    swept,
+    unpack,
+)
+
+_FORMAT = 3
+_MANY_GONE = 4096
+_MOST_PARTS = 250
+_SMALL_RUN = 256
+"""Intervals that take about as long to lay out as one does."""
+_LOOKUPS_PER_ROW = 8
+"""Lookups that a part more costs as much as laying one interval out again."""
+_WORTH_THREADS = 8192
+_NO_GROUPS = np.zeros(0, np.int64)
+_NONE_MISSING = np.zeros(0, np.bool_)
+
+
+class _Run(NamedTuple):
+    """The parts that one build made, by their numbers, with the slots they were given (if those are listed)."""
+
+    numbers: tuple[int, ...]
+    slots: range
+    size: int
+
+
+class SliceList(IntervalIndex):
+    """The fastest way to find the intervals that contain a value, with groups and live changes.
+
+    How it works: see `fencepost.indexes.slice_list.windows`. An index is a few *parts*, each a set of windows
+    over one shared array of 32-bit slots: layers of different length, intervals without a group, and recent
+    changes, which are merged into larger parts as they accumulate (a logarithmic merge). Readers work on an
+    immutable view, so a change is seen whole or not at all.
+
+    Slots are ``id - origin`` where ids are dense, and positions in `slot_ids` where they are not.
+
+    Args:
+        values: ``"int64"`` or ``"float64"``; if not given, the first insert decides.
+        budget: bytes per interval that the index may take, at least 48; layers are split until it holds.
+
+    Costs: search one bucket, one window and one copy per part; insert and remove amortised O(log n) rebuilds.
+
+    >>> index = SliceList()
+    >>> index.insert_many([1, 2, 3], [10.0, 10.0, 12.5], [13.0, 11.0, None], groups=[7, 8, None])
+    >>> index.stab([10.5, 10.5, 99.0], groups=[7, 8, 7]).sets()
+    [{1}, {2}, {3}]
+    >>> index.count([12.75], groups=[7]).tolist()
+    [2]
+    """
+
+    def __init__(self, values: ValueType | None = None, budget: int = 64) -> None:
+        if values not in (None, "int64", "float64"):
+            raise FencepostError(f"values={values!r}", "'int64' or 'float64'", "Leave it out to let the data decide.")
+        if budget < 48:
+            raise FencepostError(f"budget={budget}", "at least 48 bytes per interval", "Raise it.")
+        self.values = values
+        self.budget = budget
+        self._writing = threading.RLock()
+        self._clear()
+        self._publish()
+
+    def _clear(self) -> None:
+        self._ids = _slot_array(0)
+        self._gone = np.zeros(0, np.uint64)
+        self._slots = SlotTable()
+        self._runs: list[_Run] = []
+        self._parts: dict[int, Part] = {}
+        self._used = 0
+        self._gone_entries = 0
+        self._live = 0
+        self._asked = 0
+
+    def _publish(self) -> None:
+        """Let readers see the changes, all at once."""
+        parts = tuple(self._parts[number] for run in self._runs for number in run.numbers)
+        self._view = View(parts, self._ids, self._gone, self._slots.translation)
+
+    # -- changing the set -------------------------------------------------------------------------------
+
+    def insert(
+        self,
+        id: int,
+        lo: float | None,
+        hi: float | None,
+        bounds: Bounds | None = None,
+        group: int | None = None,
+    ) -> None:
+        """Add one interval; see `insert_many`."""
+        self.insert_many([whole_id(id)], [lo], [hi], bounds, None if group is None else [group])
+
+    def insert_many(
+        self, ids: Column, los: Column, his: Column, bounds: Bounds | None = None, groups: Column | None = None
+    ) -> None:
+        """Add many intervals at once: all of them or, if one is at fault, none.
+
+        Args:
+            ids: numbers of your own, each new.
+            los: where they start; None or -inf for no bound.
+            his: where they end; None or inf for no bound.
+            bounds: which ends belong to them, ``"[)"`` if not given.
+            groups: the group each belongs to; None for an interval that holds in every group.
+        """
+        with self._writing:
+            id_array = id_column(ids)
+            kind = self.values or infer_type(los, his)
+            found = ranges(los, his, bounds or "[)", kind, Owners("interval", id_array))
+            same_length(id_array, los=found.firsts, his=found.lasts)
+            self._insert_ranges(id_array, found, groups, kind, (los, his), closed=bounds == "[]")
+
+    def insert_ordinals(self, ids: Column, firsts: Int64s, lasts: Int64s, groups: Column | None = None) -> None:
+        """Add intervals given as inclusive ranges of ordinals (see `fencepost.indexes.ordinal`)."""
+        with self._writing:
+            id_array = id_column(ids)
+            same_length(id_array, firsts=firsts, lasts=lasts)
+            found = Ranges(firsts, lasts, np.zeros(len(firsts), np.bool_), firsts > lasts)
+            self._insert_ranges(id_array, found, groups, self.values or "int64", (firsts, lasts), closed=True)
+
+    def _insert_ranges(
+        self,
+        ids: Int64s,
+        found: Ranges,
+        groups: Column | None,
+        kind: ValueType,
+        written: tuple[Any, Any],
+        closed: bool,
+    ) -> None:
+        keys, in_all = group_column(groups, len(ids), Owners("interval", ids))
+        same_length(ids, groups=keys if groups is not None else None)
+        self._refuse_faults(ids, found, written, closed)
+        if not len(ids):
+            return
+        self.values = kind
+        self._slots.own()
+        self._prepare_slots(ids)
+        for chosen, keyed in ((in_all, False), (~in_all, True)):
+            if chosen.any():
+                some = slice(None) if chosen.all() else chosen
+                slots = self._slots.new(ids[some])
+                self._add(Intervals(slots, found.firsts[some], found.lasts[some], keys[some] if keyed else _NO_GROUPS))
+        self._live += len(ids)
+        self._asked = 0
+        self._balance()
+        self._publish()
+
+    def remove(self, id: int) -> None:
+        """Take one interval out."""
+        self.remove_many([whole_id(id)])
+
+    def remove_many(self, ids: Column) -> None:
+        """Take many intervals out: all of them or, if one is unknown, none."""
+        with self._writing:
+            id_array = id_column(ids)
+            slots = self._slots_of(id_array)
+            again = repeated_rows(id_array)
+            if len(again) or (slots < 0).any():
+                faults = np.append(np.flatnonzero(slots < 0), again)
+                row = int(faults.min())
+                raise unknown(int(id_array[row]), " to remove" + (" twice" if row in again else ""))
+            if not len(slots):
+                return
+            self._gone = self._gone.copy() if len(self._gone) else np.zeros(len(self._ids) // 64 + 1, np.uint64)
+            self._slots.own()
+            owners = self._slots.owners[slots]
+            for number in np.unique(owners).tolist():
+                own = slots[owners == number]
+                self._gone_entries += mark_gone(
+                    self._parts[number], self._ids, own, self._slots.first_windows[own], self._gone
+                )
+            self._slots.owners[slots] = 0
+            self._live -= len(slots)
+            if self._gone_entries > _MANY_GONE and 32 * self._gone_entries > self._used:
+                self._sweep()
+            self._balance()
+            self._publish()
+
+    def compact(self) -> None:
+        """Merge all changes into a freshly built index: nothing gone, as few parts as possible."""
+        with self._writing:
+            if self._live:
+                self._rebuild()
+                self._publish()
+
+    def _refuse_faults(self, ids: Int64s, found: Ranges, written: tuple[Any, Any], closed: bool) -> None:
+        known = self._slots_of(ids) >= 0
+        known[repeated_rows(ids)] = True
+        faulty = found.not_a_number | found.empty | known
+        if not faulty.any():
+            return
+        row = int(np.argmax(faulty))
+        fault = NAN_BOUND if found.not_a_number[row] else EMPTY if found.empty[row] else KNOWN
+        low, high = (shown_bound(column, row, side) for column, side in zip(written, (-np.inf, np.inf), strict=True))
+        raise refusal(fault, int(ids[row]), low, high, ids[:row], closed)
+
+    # -- parts ------------------------------------------------------------------------------------------
+
+    def _prepare_slots(self, ids: Int64s) -> None:
+        """Choose how ids map to slots; an index of dense ids is rebuilt when others come."""
+        low, high = int(ids.min()), int(ids.max())
+        if not self._live:
+            self._clear()
+            self._slots.map(low, high, len(ids))
+        elif not self._slots.listed:
+            origin = self._slots.translation.origin
+            high = max(high, origin + len(self._slots.owners) - 1)
+            if low < origin or not dense(origin, high, self._live + len(ids)):
+                self._rebuild(min(low, origin), high, self._live + len(ids))
+        if not self._slots.listed:
+            self._slots.reach(high - self._slots.translation.origin + 1)
+
+    def _slots_of(self, ids: Int64s) -> Int64s:
+        return self._slots.find(ids, (run.slots for run in self._runs))
+
+    def _add(self, rows: Intervals) -> None:
+        """Build parts for these rows, merging in every smaller run of recent changes.
+
+        A run is small, too, if the lookups since the last change cost more for it than merging it does.
+        """
+        worth_merging = max(_SMALL_RUN, self._asked // _LOOKUPS_PER_ROW)
+        merged = [rows]
+        size = len(rows.slots)
+        keyed = len(rows.groups) > 0
+        for run in reversed(self._runs[1:]):
+            if run.size < max(4 * size, worth_merging) and self._keyed(run) is keyed:
+                merged += self._taken_apart(run)
+                size += run.size
+                self._drop(run)
+        everything = _joined(merged)
+        if self._slots.listed and len(merged) > 1:
+            everything = everything._replace(slots=self._slots.new(self._slots.ids(everything.slots)))
+        self._build(everything)
+
+    def _taken_apart(self, run: _Run) -> list[Intervals]:
+        """The live intervals of each part of a run."""
+        first_windows = self._slots.first_windows
+        return [unpack(self._parts[n], self._ids, self._gone, first_windows, run.slots) for n in run.numbers]
+
+    def _keyed(self, run: _Run) -> bool:
+        return bool(self._parts[run.numbers[0]].meta[1])
+
+    def _drop(self, run: _Run) -> None:
+        self._runs.remove(run)
+        if self._slots.listed:
+            self._slots.owners[run.slots.start : run.slots.stop] = 0
+        for number in run.numbers:
+            del self._parts[number]
+
+    def _build(self, rows: Intervals) -> None:
+        """Lay rows out in as few parts as the budget allows."""
+        numbers = []
+        found = list(layers(sort_intervals(rows), self._copies_allowed(rows)))
+        self._make_room(sum(copies for _, _, copies in found))
+        for layer, windows, copies in found:
+            number = next(n for n in range(1, _MOST_PARTS) if n not in self._parts)
+            self._parts[number] = build_part(layer, windows, copies, self.values == "float64", self._ids, self._used)
+            self._slots.owners[layer.rows.slots] = number
+            self._slots.first_windows[layer.rows.slots] = windows.starts_in
+            self._used += copies
+            numbers.append(number)
+        slots = range(int(rows.slots.min()), int(rows.slots.max()) + 1)
+        self._runs.append(_Run(tuple(numbers), slots, len(rows.slots)))
+        self._runs.sort(key=lambda run: -run.size)
+
+    def _copies_allowed(self, rows: Intervals) -> float:
+        """How many windows an interval may lie in on average, within the budget."""
+        groups = len(np.unique(rows.groups[:65536])) / min(len(rows.groups), 65536) if len(rows.groups) else 0.0
+        fixed = 20 + 5 * max(1.0, len(self._slots.owners) / max(1, len(rows.slots) + self._live))
+        fixed += 8 if self._slots.listed else 0
+        fixed += 4 + 36 * groups
+        return max(4.0, (self.budget - fixed) / 4)
+
+    def _make_room(self, needed: int) -> None:
+        """Room for more slots in the shared array; readers keep the array they have."""
+        if self._used + needed + PADDING > len(self._ids):
+            larger = _slot_array(self._used + needed + (self._used + needed) // 64)
+            larger[: self._used] = self._ids[: self._used]
+            larger[self._used + needed :] = 0
+            self._ids = larger
+            if len(self._gone):
+                self._gone = np.append(self._gone, np.zeros(len(larger) // 64 + 1 - len(self._gone), np.uint64))
+
+    def _sweep(self) -> None:
+        """Leave out what is gone, window by window: copies without searching or sorting anything."""
+        ids = _slot_array(self._used - self._gone_entries)
+        at = 0
+        for number, part in self._parts.items():
+            self._parts[number] = swept(part, self._ids, self._gone, ids, at)
+            at += int(self._parts[number].meta[2])
+        self._ids, self._gone = ids, np.zeros(0, np.uint64)
+        self._used, self._gone_entries = at, 0
+
+    def _balance(self) -> None:
+        """Rebuild once changes have grown to a share of the index that readers would notice."""
+        recent = sum(run.size for run in self._runs[1:])
+        if self._live == 0:
+            self._clear()
+        elif (
+            16 * self._gone_entries > self._used
+            or 8 * recent > self._runs[0].size + 1024
+            or 2 * self._live < sum(run.size for run in self._runs)
+            or len(self._runs) > 8
+        ):
+            self._rebuild()
+
+    def _rebuild(self, low: int | None = None, high: int | None = None, expected: int | None = None) -> None:
+        """Build everything anew from what is live, with slots for ids between `low` and `high`."""
+        sorts = []
+        for runs in ([run for run in self._runs if self._keyed(run) is keyed] for keyed in (False, True)):
+            rows = [part for run in runs for part in self._taken_apart(run)]
+            if sum(len(each.slots) for each in rows):
+                joined = _joined(rows)
+                sorts.append((joined, self._slots.ids(joined.slots)))
+        live = sum(len(ids) for _, ids in sorts)
+        self._clear()
+        self._live = live
+        self._slots.map(
+            min(int(ids.min()) for _, ids in sorts) if low is None else low,
+            max(int(ids.max()) for _, ids in sorts) if high is None else high,
+            expected or live,
+        )
+        for rows_of_sort, ids in sorts:
+            self._build(rows_of_sort._replace(slots=self._slots.new(ids)))
+
+    # -- asking -----------------------------------------------------------------------------------------
+
+    def stab(
+        self,
+        values: Column,
+        out: Matches | None = None,
+        groups: Column | None = None,
+        slots: bool = False,
+        threads: int = 1,
+    ) -> Matches:
+        """The ids of all intervals that contain each value.
+
+        Args:
+            values: numbers; NaN or None lies in no interval.
+            out: buffers to write into instead of new ones; the answer is a view of them.
+            groups: the group of each value.
+            slots: return the index's own 32-bit slots (translate with `slot_ids`), which is faster.
+            threads: cores to split a large batch over.
+        """
+        view = self._view
+        ordinals, missing = values_to_ordinals(values, self.values or "float64")
+        self._asked += len(ordinals)
+        return self._stab(view, ordinals, missing, self._asked_groups(view, len(ordinals), groups), slots, out, threads)
+
+    def stab_ordinals(
+        self, ordinals: Int64s, missing: Bools | None = None, groups: Int64s | None = None, slots: bool = False
+    ) -> Matches:
+        """Like `stab`, for values and groups that are int64 arrays already; `missing` marks values in no interval."""
+        view = self._view
+        absent = _NONE_MISSING if missing is None else missing
+        if groups is None:
+            return self._stab(view, ordinals, absent, self._asked_groups(view, len(ordinals), None), slots, None, 1)
+        return self._stab(view, ordinals, absent, groups, slots, None, 1)
+
+    def _stab(
+        self,
+        view: View,
+        ordinals: Int64s,
+        missing: Bools,
+        keys: Int64s,
+        slots: bool,
+        out: Matches | None,
+        threads: int,
+    ) -> Matches:
+        dtype = np.uint32 if slots else np.int64
+        if threads > 1 and len(ordinals) >= _WORTH_THREADS:
+            return self._stab_threaded(view, ordinals, missing, keys, dtype, out, threads)
+        offsets, ids = answer_buffers(len(ordinals), 0, dtype, out)
+        offsets[0] = 0
+        ids = answer_values(view, ordinals, missing, keys, offsets, ids, out)
+        return Matches(offsets, ids[: offsets[-1]])
+
+    def _stab_threaded(
+        self,
+        view: View,
+        ordinals: Int64s,
+        missing: Bools,
+        groups: Int64s,
+        dtype: npt.DTypeLike,
+        out: Matches | None,
+        threads: int,
+    ) -> Matches:
+        bounds = np.linspace(0, len(ordinals), threads + 1).astype(np.int64)
+        shares = [slice(int(a), int(b)) for a, b in itertools.pairwise(bounds)]
+        with ThreadPoolExecutor(threads) as pool:
+            found = list(pool.map(lambda share: located(view, ordinals[share], missing[share], groups[share]), shares))
+            ends = np.cumsum([size for _, size in found]).tolist()
+            offsets, ids = answer_buffers(len(ordinals), ends[-1], dtype, out)
+            if len(ids) < ends[-1]:
+                ids = widened(ids, 0, ends[-1], out)
+
+            def write(share: slice, runs: UInt32s, start: int, end: int) -> None:
+                own = np.empty(len(runs) + 1, np.int64)
+                own[0] = start
+                write_runs(view, runs, own, ids, end)
+                offsets[share.start + 1 : share.stop + 1] = own[1:]
+
+            list(pool.map(write, shares, [runs for runs, _ in found], [0, *ends[:-1]], ends))
+        offsets[0] = 0
+        return Matches(offsets, ids[: offsets[-1]])
+
+    def count(self, values: Column, groups: Column | None = None) -> Int64s:
+        """How many intervals contain each value."""
+        view = self._view
+        ordinals, missing = values_to_ordinals(values, self.values or "float64")
+        self._asked += len(ordinals)
+        keys = self._asked_groups(view, len(ordinals), groups)
+        counts = np.empty(len(ordinals), np.int64)
+        count_values(view, ordinals, missing, keys, counts)
+        return counts
+
+    def slices(self, values: Column, groups: Column | None = None) -> Slices:
+        """The answer as runs of the shared array, nothing copied; removed intervals are swept out first."""
+        if len(self._view.gone):
+            with self._writing:
+                if len(self._gone):  # another reader may have swept meanwhile
+                    self._sweep()
+                    self._publish()
+        view = self._view
+        ordinals, missing = values_to_ordinals(values, self.values or "float64")
+        keys = self._asked_groups(view, len(ordinals), groups)
+        runs = np.empty((len(ordinals), max(1, len(view.parts)), 2), np.uint32)
+        runs[:, len(view.parts) :] = 0
+        for column, part in enumerate(view.parts):
+            find_runs(part, ordinals, missing, keys, runs, column)
+        return Slices(runs, view.ids, view.translation)
+
+    def _asked_groups(self, view: View, values: int, groups: Column | None) -> Int64s:
+        if not any(part.meta[1] for part in view.parts):
+            return _NO_GROUPS
+        return asked_groups(groups, values, "value", "intervals")
+
+    # -- saving -----------------------------------------------------------------------------------------
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything the index is, as flat arrays to save; changes are merged in first."""
+        with self._writing:
+            if len(self._gone) or len(self._runs) > 2:
+                self._rebuild()
+                self._publish()
+            arrays: dict[str, npt.NDArray[Any]] = {
+                "ids": self._ids,
+                "slot_ids": self._slots.translation.slot_ids,
+                "owners": self._slots.owners,
+                "first_windows": self._slots.first_windows,
+                "state": np.array([_FORMAT, self.values == "float64", self.budget, *self._counters()]),
+                "runs": np.array(
+                    [[r.slots.start, r.slots.stop, r.size, number] for r in self._runs for number in r.numbers]
+                ).reshape(-1, 4),
+            }
+            for number, part in self._parts.items():
+                arrays |= {f"part{number}.{name}": array for name, array in part._asdict().items()}
+            return arrays
+
+    def _counters(self) -> list[int]:
+        return [self._slots.translation.origin, self._used, self._live, self._slots.next, self._slots.listed]
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """The index that `to_arrays` described; arrays may be memory-mapped and read-only, nothing is copied."""
+        ready = {name: kernel_ready(array) for name, array in arrays.items()}
+        version, is_float, budget, origin, used, live, next_slot, listed = ready["state"].tolist()
+        if not 1 <= version <= _FORMAT:
+            raise FencepostError(
+                f"arrays of format {version}",
+                f"format {_FORMAT} or before",
+                "Save the index again with this version of fencepost.",
+            )
+        index = cls("float64" if is_float else "int64", budget)
+        index._ids, index._used, index._live = ready["ids"], used, live
+        slots = index._slots
+        slots.owners, slots.first_windows, slots.borrowed = ready["owners"], ready["first_windows"], True
+        slots.translation = Translation(ready["slot_ids"], origin)
+        slots.next, slots.listed = next_slot, bool(listed)
+        numbers: dict[tuple[int, int, int], list[int]] = {}
+        for start, stop, size, number in ready["runs"].tolist():
+            numbers.setdefault((start, stop, size), []).append(number)
+            own = {name: ready[key] for name in Part._fields if (key := f"part{number}.{name}") in ready}
+            if version == 1:
+                own["touched"] = NOTHING_KNOWN
+            index._parts[number] = Part(**own) if version == _FORMAT else reshortened(Part(**own))
+        index._runs = [_Run(tuple(parts), range(key[0], key[1]), key[2]) for key, parts in numbers.items()]
+        index._publish()
+        return index
+
+    # -- reporting --------------------------------------------------------------------------------------
+
+    @property
+    def slot_ids(self) -> Int64s:
+        """The id of every slot."""
+        slot_ids, origin = self._view.translation
+        return slot_ids if len(slot_ids) else np.arange(origin, origin + len(self._slots.owners))
+
+    def interval(self, id: int) -> tuple[float, float]:
+        """The bounds of one interval ``[lo, hi)``, infinite where it is unbounded."""
+        first, last = self.ordinals(id)
+        kind = self.values or "float64"
+        low = -np.inf if first == SMALLEST else from_ordinal(first, kind)
+        return low, np.inf if last == LARGEST else from_ordinal(last + 1, kind)
+
+    def ordinals(self, id: int) -> tuple[int, int]:
+        """The first and last ordinal of one interval."""
+        with self._writing:
+            slot, part, window = self._home(id)
+            group_end = int(part.groups_first[np.searchsorted(part.groups_first, window, "right")])
+            first, last = trace(part, self._ids, group_end, slot, window)
+            return int(first), int(last)
+
+    def group_of(self, id: int) -> int | None:
+        """The group of one interval; None if it holds in every group."""
+        with self._writing:
+            _, part, window = self._home(id)
+            if not part.meta[1]:
+                return None
+            return int(part.group_keys[np.searchsorted(part.groups_first, window, "right") - 1])
+
+    def contents(self) -> Contents:
+        """Every interval of the index, by ascending id."""
+        with self._writing:
+            parts = [(rows, self._keyed(run)) for run in self._runs for rows in self._taken_apart(run)]
+        counts = [len(rows.slots) for rows, _ in parts]
+        ids = np.concatenate([_NO_GROUPS, *(self._slots.ids(rows.slots) for rows, _ in parts)])
+        order = sorted_positions(ids)
+        groups = [rows.groups if keyed else np.zeros(len(rows.slots), np.int64) for rows, keyed in parts]
+        return Contents(
+            ids[order],
+            np.concatenate([_NO_GROUPS, *(rows.firsts for rows, _ in parts)])[order],
+            np.concatenate([_NO_GROUPS, *(rows.lasts for rows, _ in parts)])[order],
+            np.concatenate([_NO_GROUPS, *groups])[order],
+            np.repeat(np.array([keyed for _, keyed in parts], np.bool_), counts)[order],
+        )
+
+    def _home(self, id: int) -> tuple[int, Part, int]:
+        """The slot of an interval, its part and its first window there."""
+        slot = int(self._slots_of(np.array([whole_id(id)]))[0])
+        if slot < 0:
+            raise unknown(id)
+        return slot, self._parts[int(self._slots.owners[slot])], int(self._slots.first_windows[slot])
+
+    def storage(self) -> Storage:
+        """Windows and the slots in them; the model is 4 bytes per slot and 8 per window and edge."""
+        view = self._view
+        windows = sum(len(part.windows) - 1 for part in view.parts)
+        edges = sum(len(part.edges) - PADDING for part in view.parts)
+        entries = sum(int(part.meta[2]) for part in view.parts)
+        real = sum(part_bytes(part) for part in view.parts) + view.ids.nbytes + view.gone.nbytes
+        real += self._slots.owners.nbytes + self._slots.first_windows.nbytes + view.translation.slot_ids.nbytes
+        return Storage(windows, entries, 8 * (windows + edges) + 4 * entries, real)
+
+    def __len__(self) -> int:
+        return self._live
+
+    def __contains__(self, id: object) -> bool:
+        try:
+            return bool(self._slots_of(np.array([whole_id(id)]))[0] >= 0)
+        except FencepostError:
+            return False
+
+    def check(self) -> None:
+        """Assert every invariant of the structure: for tests, and for anyone in doubt."""
+        assert self._live == np.count_nonzero(self._slots.owners), "every live interval has an owner"
+        live = 0
+        parts = [held for run in self._runs for held in zip(run.numbers, self._taken_apart(run), strict=True)]
+        for number, rows in parts:
+            part = self._parts[number]
+            check_part(part, self._ids)
+            check_touched(part, rows)
+            assert len(np.unique(rows.slots)) == len(rows.slots), "no interval is stored twice"
+            assert (self._slots.owners[rows.slots] == number).all(), "the owner of a slot is the part that holds it"
+            assert (rows.firsts <= rows.lasts).all(), "no interval is empty"
+            live += len(rows.slots)
+        assert live == self._live, "the parts hold every live interval"
+        assert self._used <= len(self._ids) - PADDING, "the shared array has its slack"
+
+
+def _slot_array(size: int) -> UInt32s:
+    array: UInt32s = aligned_empty(size, np.uint32)
+    return array
+
+
+def _joined(rows: Sequence[Intervals]) -> Intervals:
+    if len(rows) == 1:
+        return rows[0]
+    return Intervals(*(np.concatenate(columns) for columns in zip(*rows, strict=True)))

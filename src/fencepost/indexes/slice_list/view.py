@@ -1,0 +1,188 @@
+"""What readers of a slice list work on: an immutable view, and the answers drawn from it."""
+
+import functools
+import math
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fencepost.indexes.arrays import Bools, Int64s, UInt32s, UInt64s
+from fencepost.indexes.kernels.vectors import aligned_empty
+from fencepost.indexes.matches import Matches, widened
+from fencepost.indexes.slice_list.search import (
+    STAGE,
+    Translation,
+    copy_runs,
+    count_runs,
+    find_runs,
+    stream_runs,
+)
+from fencepost.indexes.slice_list.window_kernels import Part
+
+ROUND = 1 << 18
+"""Values that are located before their runs are copied: many, since the two compete for the cache."""
+_TRIED = 4096
+_STREAMED_BYTES = 1 << 27
+
+
+class View(NamedTuple):
+    """What a reader sees: never edited, replaced as a whole."""
+
+    parts: tuple[Part, ...]
+    ids: UInt32s
+    gone: UInt64s
+    """A bit per position of `ids` that no longer counts; empty if there is none."""
+    translation: Translation
+
+
+class Slices:
+    """Answers that are not copied: per value and layer a run of one shared array.
+
+    ``slots[starts[i, l] : starts[i, l] + lengths[i, l]]`` are the slots of value i in layer l, and `ids` is
+    `slots` translated to ids. Layers hold disjoint intervals: lengths of one scale, intervals of all groups,
+    live changes.
+    """
+
+    def __init__(self, runs: UInt32s, slots: UInt32s, translation: Translation) -> None:
+        self._runs = runs
+        self._translation = translation
+        self._ids: Int64s | None = None
+        self.slots = slots
+
+    @property
+    def starts(self) -> UInt32s:
+        """One row per value, one column per layer."""
+        return self._runs[:, :, 0]
+
+    @property
+    def lengths(self) -> UInt32s:
+        """One row per value, one column per layer."""
+        return self._runs[:, :, 1]
+
+    @property
+    def ids(self) -> Int64s:
+        """The shared array as ids; translated from `slots` when first asked for."""
+        if self._ids is None:
+            slot_ids, origin = self._translation
+            if len(slot_ids):  # what no run reaches was never written, and may be no slot
+                self._ids = slot_ids.take(self.slots, mode="clip")
+            else:
+                self._ids = self.slots.astype(np.int64) + origin
+        return self._ids
+
+    def to_arrow(self, slots: bool = False) -> list[Any]:
+        """One Arrow list view per layer over the shared array, nothing copied.
+
+        Args:
+            slots: over the slots themselves instead of the ids.
+        """
+        import pyarrow as pa
+
+        values = pa.array(self.slots if slots else self.ids)
+        runs = self._runs.astype(np.int64)
+        return [
+            pa.LargeListViewArray.from_arrays(pa.array(runs[:, layer, 0]), pa.array(runs[:, layer, 1]), values)
+            for layer in range(runs.shape[1])
+        ]
+
+
+def answer_values(
+    view: View,
+    ordinals: Int64s,
+    missing: Bools,
+    groups: Int64s,
+    offsets: Int64s,
+    ids: npt.NDArray[Any],
+    out: Matches | None,
+) -> npt.NDArray[Any]:
+    """Fill `ids` from ``offsets[0]`` on, round by round; the buffer, widened if it had to be."""
+    total = len(ordinals)
+    if not view.parts:
+        offsets[:] = offsets[0]
+        return ids
+    runs = np.empty((min(ROUND, total), len(view.parts), 2), np.uint32)
+    for first in range(0, total, ROUND):
+        part = slice(first, first + ROUND)
+        values = ordinals[part]
+        found = _find(view, values, missing[part], groups[part], runs)
+        filled = int(offsets[first])
+        if filled + found > len(ids):
+            ids = widened(ids, filled, filled + found, out)
+        write_runs(view, runs[: len(values)], offsets[first : first + len(values) + 1], ids, len(ids))
+    return ids
+
+
+def located(view: View, ordinals: Int64s, missing: Bools, groups: Int64s) -> tuple[UInt32s, int]:
+    """The runs of all values, and how many ids they hold: the first half of an answer whose room must be known."""
+    runs = np.empty((len(ordinals), len(view.parts), 2), np.uint32)
+    found = _find(view, ordinals, missing, groups, runs)
+    if len(view.gone):
+        counts = np.empty(len(ordinals), np.int64)
+        count_runs(runs, view.gone, counts)
+        found = int(counts.sum())
+    return runs, found
+
+
+def write_runs(view: View, runs: UInt32s, offsets: Int64s, ids: npt.NDArray[Any], limit: int) -> None:
+    """Copy runs to ``ids[offsets[0]:limit]``, as slots or as ids, and set the offsets behind them."""
+    if len(ids) * ids.itemsize >= _STREAMED_BYTES and streaming_pays():
+        stage, wide = aligned_empty(STAGE, np.uint32), aligned_empty(STAGE, ids.dtype)
+        stream_runs(view.ids, view.gone, runs, view.translation, offsets, ids, stage, wide)
+    else:
+        copy_runs(view.ids, view.gone, runs, view.translation, limit, offsets, ids)
+
+
+def count_values(
+    view: View,
+    ordinals: Int64s,
+    missing: Bools,
+    groups: Int64s,
+    counts: Int64s,
+) -> None:
+    """Write how many intervals contain each value, round by round."""
+    if not view.parts:
+        counts[:] = 0
+        return
+    runs = np.empty((min(ROUND, len(ordinals)), len(view.parts), 2), np.uint32)
+    for first in range(0, len(ordinals), ROUND):
+        part = slice(first, first + ROUND)
+        values = ordinals[part]
+        _find(view, values, missing[part], groups[part], runs)
+        count_runs(runs, view.gone, counts[part])
+
+
+@functools.cache
+def streaming_pays() -> bool:
+    """Whether this machine writes large output faster past the cache; tried once, on 32 MB."""
+    slots = aligned_empty(1 << 22, np.uint32)
+    slots[:] = 0
+    out, offsets = aligned_empty(1 << 23, np.uint32), np.zeros(_TRIED + 1, np.int64)
+    out[:] = 0
+    runs = np.zeros((_TRIED, 1, 2), np.uint32)
+    runs[:, 0, 0] = np.arange(_TRIED) * 7919 % (1 << 21)
+    runs[:, 0, 1] = 512
+    gone, translation = np.zeros(0, np.uint64), Translation(np.zeros(0, np.int64), 0)
+    stage = aligned_empty(STAGE, np.uint32)
+    taken = {True: math.inf, False: math.inf}
+    for streamed in (True, False) * 3:
+        begin = time.perf_counter()
+        for at in range(4):
+            offsets[0] = at * _TRIED * 512
+            if streamed:
+                stream_runs(slots, gone, runs, translation, offsets, out, stage, stage)
+            else:
+                copy_runs(slots, gone, runs, translation, len(out), offsets, out)
+        taken[streamed] = min(taken[streamed], time.perf_counter() - begin)
+    return taken[True] < 0.9 * taken[False]
+
+
+def _find(
+    view: View,
+    values: Int64s,
+    missing: Bools,
+    groups: Int64s,
+    runs: UInt32s,
+) -> int:
+    return sum(find_runs(part, values, missing, groups, runs, column) for column, part in enumerate(view.parts))

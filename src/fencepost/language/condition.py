@@ -1,0 +1,279 @@
+"""A condition as a disjunction of boxes, and how constants are filled into a compiled shape.
+
+Three-valued logic needs no third value here: negation is pushed to the comparisons when a shape is compiled,
+and every part keeps its column, so that a null makes each part, and with it the box, not hold.
+`x < 5 OR x >= 5` is two boxes over x, never TRUE.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
+from itertools import pairwise
+from typing import Literal, NamedTuple, Protocol
+
+from fencepost.language import refusals
+from fencepost.language.expression import Evaluate
+from fencepost.language.shape import Values
+from fencepost.language.source import Place, RefusalError
+from fencepost.ordinals.scalars import nearest_double
+
+LARGEST_BOX_COUNT = 256
+
+ColumnKind = Literal["number", "key", "date", "timestamp", "boolean"]
+Bound = int | Fraction | float | bool | str | date | datetime | timedelta
+
+
+class Part(NamedTuple):
+    """One comparison: a column whose value lies in a range; a range of one string is an equality key."""
+
+    column: str
+    """In lower case, or in its double quotes where the condition quotes it."""
+    lower: Bound | None
+    """An exact constant; None is unbounded."""
+    upper: Bound | None
+    lower_closed: bool
+    upper_closed: bool
+    place: Place
+
+
+Box = tuple[Part, ...]
+Clash = tuple[Place, Place]  # two parts that exclude each other, or twice the one that cannot hold
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A parsed condition, not yet bound to types: it holds where all parts of any of its boxes hold."""
+
+    text: str
+    boxes: tuple[Box, ...]
+    """At most 256; a box without parts always holds."""
+    columns: Mapping[str, ColumnKind]
+    """Every column of the boxes with the kind of constant it is compared with."""
+    dropped: tuple[str, ...] = ()
+    """For every branch that can never hold, the reason."""
+
+
+class Node(Protocol):
+    """A compiled condition that waits for its constants."""
+
+    @property
+    def place(self) -> Place:
+        """First and last token."""
+
+    def expand(self, values: Values, clashes: list[Clash]) -> list[Box]:
+        """The boxes that can hold; what excludes the others is added to clashes."""
+
+
+class Leaf(NamedTuple):
+    """One range of one column."""
+
+    column: Evaluate
+    lower: Evaluate | None
+    upper: Evaluate | None
+    lower_closed: bool
+    upper_closed: bool
+    place: Place
+
+    def expand(self, values: Values, clashes: list[Clash]) -> list[Box]:
+        """See Node."""
+        column, lower, upper, lower_closed, upper_closed, place = self
+        low = None if lower is None else lower(values)
+        high = low if upper is lower else None if upper is None else upper(values)
+        part = Part(column(values), low, high, lower_closed, upper_closed, place)
+        if upper is not lower and excludes(part, part):
+            clashes.append((place, place))
+            return []
+        return [(part,)]
+
+
+class WithoutPoints(NamedTuple):
+    """`<>` and NOT IN: the gaps between the excluded constants."""
+
+    column: Evaluate
+    points: tuple[Evaluate, ...]
+    place: Place
+
+    def expand(self, values: Values, clashes: list[Clash]) -> list[Box]:  # noqa: ARG002 (as in Node)
+        """See Node."""
+        points = sorted({point(values) for point in self.points}, key=_comparable)
+        edges = [None, *points, None]
+        column = self.column(values)
+        gaps: list[Box] = [(Part(column, low, high, False, False, self.place),) for low, high in pairwise(edges)]
+        return _check_count(gaps, self.place)
+
+
+class Fixed(NamedTuple):
+    """TRUE or FALSE."""
+
+    truth: bool
+    place: Place
+
+    def expand(self, values: Values, clashes: list[Clash]) -> list[Box]:  # noqa: ARG002 (as in Node)
+        """See Node."""
+        if self.truth:
+            return [()]
+        clashes.append((self.place, self.place))
+        return []
+
+
+class Compared(NamedTuple):
+    """A comparison of two constants."""
+
+    compare: Callable[[Bound, Bound], bool]
+    left: Evaluate
+    right: Evaluate
+    place: Place
+
+    def expand(self, values: Values, clashes: list[Clash]) -> list[Box]:
+        """See Node."""
+        truth = self.compare(_comparable(self.left(values)), _comparable(self.right(values)))
+        return Fixed(truth, self.place).expand(values, clashes)
+
+
+class AnyOf(NamedTuple):
+    """OR: the boxes of all children."""
+
+    children: tuple[Node, ...]
+    place: Place
+
+    def expand(self, values: Values, clashes: list[Clash]) -> list[Box]:
+        """See Node."""
+        return _check_count([box for child in self.children for box in child.expand(values, clashes)], self.place)
+
+
+class AllOf(NamedTuple):
+    """AND: every combination of the children's boxes whose parts do not exclude each other."""
+
+    children: tuple[Node, ...]
+    place: Place
+
+    def expand(self, values: Values, clashes: list[Clash]) -> list[Box]:
+        """See Node."""
+        expanded = [child.expand(values, clashes) for child in self.children]
+        expanded.sort(key=len)  # so that x IN (...) AND y IN (...) AND x = 3 stays small on the way
+        found = expanded[0]
+        for others in expanded[1:]:
+            combined: list[Box] = []
+            for box in found:
+                for other in others:
+                    clash = clash_of(box, other)
+                    if clash is None:
+                        combined.append(box + other)
+                    else:
+                        clashes.append(clash)
+            found = _check_count(combined, self.place)
+        return found
+
+
+class Use(NamedTuple):
+    """A comparison of a column with a kind of constant."""
+
+    column: Evaluate
+    kind: ColumnKind
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A condition without its constants and column names, compiled."""
+
+    root: Node
+    uses: tuple[Use, ...]
+    """Every comparison, for the kinds of the columns."""
+    is_reusable: bool
+    """Whether every name is a slot that is filled, so that other names may take its place."""
+
+    def fill(self, text: str, values: Values) -> Condition:
+        """The condition that these constants and names make."""
+        columns = self._columns(values)
+        clashes: list[Clash] = []
+        boxes = self.root.expand(values, clashes)
+        if not boxes:
+            raise never_holds(clashes[0])
+        if not clashes:
+            return Condition(text, tuple(boxes), columns)
+        needed = {part.column for box in boxes for part in box}
+        columns = {column: kind for column, kind in columns.items() if column in needed}
+        return Condition(text, tuple(boxes), columns, dropped_parts(text, boxes, clashes))
+
+    def _columns(self, values: Values) -> dict[str, ColumnKind]:
+        columns: dict[str, ColumnKind] = {}
+        for column, kind, place in self.uses:
+            name = column(values)
+            known = columns.setdefault(name, kind)
+            if known != kind:
+                if {known, kind} != {"date", "timestamp"}:
+                    raise refusals.mixed_kinds(name, place, known, kind)
+                columns[name] = "timestamp"
+        return columns
+
+
+def dropped_parts(text: str, boxes: Iterable[Box], clashes: Iterable[Clash]) -> tuple[str, ...]:
+    """The reasons why parts of the text are in no box. A clash inside `x <> 1 AND x <> 2` drops none."""
+    alive = {part.place for box in boxes for part in box}
+    reasons = (never_holds(clash).against(text).got for clash in clashes if not alive.issuperset(clash))
+    return tuple(dict.fromkeys(reasons))
+
+
+def excludes(lower: Part, upper: Part) -> bool:
+    """Whether the lower bound of one part lies beyond the upper bound of another, whatever the column's type.
+
+    Numbers are compared exactly and as doubles: against a column of doubles both bounds are rounded first, which
+    can make `x >= 0.10000000000000000001 AND x <= 0.1` hold. Only binding can tell such cases.
+    """
+    low, high = lower.lower, upper.upper
+    if low is None or high is None:
+        return False
+    both_closed = lower.lower_closed and upper.upper_closed
+    if type(low) is not type(high):
+        low, high = _comparable(low), _comparable(high)
+    if low == high:
+        return not both_closed
+    if low < high:  # type: ignore[operator]
+        return False
+    if both_closed and isinstance(low, (int, Fraction)) and isinstance(high, (int, Fraction)):
+        return nearest_double(low) != nearest_double(high)
+    return True
+
+
+def never_holds(clash: Clash) -> RefusalError:
+    """The refusal that shows the two parts, or the one, that can never hold."""
+    one, other = sorted(clash)
+    if one == other:
+        return RefusalError(
+            [one], "which can never hold", "a condition that can hold", "Remove it, or correct its constants."
+        )
+    return RefusalError(
+        [one, other],
+        "which exclude each other",
+        "a condition that can hold",
+        "Remove one of the two parts, correct its constants, or join them with OR.",
+    )
+
+
+def clash_of(box: Box, other: Box) -> Clash | None:
+    """The first two parts of two boxes that exclude each other."""
+    for part in box:
+        for another in other:
+            if part.column == another.column and (excludes(part, another) or excludes(another, part)):
+                return part.place, another.place
+    return None
+
+
+def _comparable(constant: Bound) -> Bound:
+    """A date as the timestamp at its midnight; everything else as it is."""
+    if isinstance(constant, date) and not isinstance(constant, datetime):
+        return datetime(constant.year, constant.month, constant.day, tzinfo=UTC)
+    return constant
+
+
+def _check_count(boxes: list[Box], place: Place) -> list[Box]:
+    if len(boxes) > LARGEST_BOX_COUNT:
+        raise RefusalError(
+            [place],
+            f"which makes {len(boxes):,} boxes",
+            f"at most {LARGEST_BOX_COUNT} combinations of OR, IN and <> in one condition",
+            "Split it into several rules, or replace neighbouring constants by a range.",
+        )
+    return boxes

@@ -1,0 +1,96 @@
+"""From text to a Condition or Band. Conditions that differ only in constants and column names are parsed once."""
+
+from threading import Lock
+
+from fencepost.language.band import Band, BandShape, compile_band, names_sides
+from fencepost.language.condition import Condition, Shape
+from fencepost.language.shape import ShapeKey, read_shape
+from fencepost.language.source import ConditionError, RefusalError, Source
+from fencepost.language.sql import compile_shape
+
+_MOST_KEPT = 10_000
+
+
+class Templates:
+    """Compiled shapes by their keys; the oldest go first.
+
+    >>> templates = Templates()
+    >>> [len(templates.parse(text).boxes) for text in ("x > 5 OR x < 3", "x > 17 OR x < 4.5")], len(templates)
+    ([2, 2], 1)
+    """
+
+    def __init__(self, most: int = _MOST_KEPT) -> None:
+        self._most = most
+        self._shapes: dict[ShapeKey, Shape | BandShape] = {}
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+    def parse(self, text: str) -> Condition | Band:
+        """See parse."""
+        if not isinstance(text, str):
+            raise ConditionError(f"{text!r}", "the text of a condition", "Write for example 'price > 40'.")
+        if not (text.isascii() or _is_whole(text)):
+            raise ConditionError("half of a surrogate pair", "whole characters", "Decode the text as UTF-8.")
+        try:
+            key, values = read_shape(text)
+            shape = self._shapes.get(key)
+            if shape is None:
+                shape = _compile(text)
+                if shape.is_reusable:
+                    self._keep(key, shape)
+            return shape.fill(text, values)
+        except RefusalError as refusal:
+            raise refusal.against(text) from None
+        except RecursionError:
+            raise ConditionError(
+                "a condition that is nested too deeply",
+                "at most some hundred parentheses inside each other",
+                "Remove parentheses that change nothing.",
+            ) from None
+
+    def _keep(self, key: ShapeKey, shape: Shape | BandShape) -> None:
+        with self._lock:
+            if len(self._shapes) >= self._most:
+                self._shapes.pop(next(iter(self._shapes)))
+            self._shapes[key] = shape
+
+
+def _compile(text: str) -> Shape | BandShape:
+    source = Source(text)
+    return compile_band(source) if names_sides(source) else compile_shape(source)
+
+
+_shared = Templates()
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def parse(text: str) -> Condition | Band:
+    """The boxes of a SQL condition, or the band of one that compares `left.` with `right.`.
+
+    Columns match without case unless quoted (with " or `); strings take single quotes. A numeric constant is exact
+    until it is bound; a timestamp without a zone is read as UTC.
+
+    Args:
+        text: what would stand after WHERE.
+
+    >>> condition = parse("symbol = 'IBM' AND price BETWEEN 40 AND 50")
+    >>> [(part.column, part.lower, part.upper) for part in condition.boxes[0]]
+    [('symbol', 'IBM', 'IBM'), ('price', 40, 50)]
+    >>> parse("x > 5 AND x < 3")
+    Traceback (most recent call last):
+    ...
+    fencepost.language.source.ConditionError: got `x > 5` and `x < 3`, which exclude each other; expected a condition
+    that can hold. Remove one of the two parts, correct its constants, or join them with OR.
+      x > 5 AND x < 3
+      ^^^^^     ^^^^^
+    """
+    return _shared.parse(text)

@@ -1,0 +1,95 @@
+"""What a condition is without its constants and column names: the key under which its compiled shape is kept."""
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+from sqlglot import Parser, Tokenizer
+
+from fencepost.language.source import COMMENT, NUMBER, QUOTED, STRING, ConditionError
+
+# What a slot holds: a number, a string, or a column in its canonical form.
+Value = int | Fraction | str
+Values = Sequence[Value]
+ShapeKey = tuple[str, ...]
+
+# A name that neither calls a function nor belongs to a table or side.
+_NAME = r"(?<![\w.])[^\W\d]\w*(?!\w|\s*(?:\(|\.(?!\d)))"
+_SLOT = re.compile(rf"({NUMBER})|({STRING})|({QUOTED}|{_NAME})|({COMMENT})", re.DOTALL)
+_LARGEST_EXPONENT = 400  # beyond every double; without a limit 1e999999999 would fill the memory
+# Words that sqlglot may read as something else than a column; they stay in the key.
+_UNITS = ["MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"]
+_RESERVED = frozenset(
+    [
+        *(word for keyword in Tokenizer.KEYWORDS for word in keyword.split()),
+        *Parser.NO_PAREN_FUNCTION_PARSERS,
+        *_UNITS,
+        *(f"{unit}S" for unit in _UNITS),
+    ]
+)
+
+
+def canonical_name(written: str) -> str:
+    """A column as conditions know it: in lower case, or in double quotes and exactly so where it is quoted.
+
+    >>> canonical_name("Price"), canonical_name("`Last Price`")
+    ('price', '"Last Price"')
+    """
+    if written.startswith("`"):
+        return '"' + written[1:-1].replace("``", "`").replace('"', '""') + '"'
+    return written if written.startswith('"') else written.lower()
+
+
+def read_shape(text: str) -> tuple[ShapeKey, list[Value]]:
+    """The key of a condition's shape, and what its slots hold, in the order of the text.
+
+    Conditions of equal key have the same tokens, but for what the slots hold.
+
+    >>> key, values = read_shape("price > 40.5 AND symbol = 'IBM'")
+    >>> values, key == read_shape("Volume > 7 and name = 'SAP'")[0]
+    (['price', Fraction(81, 2), 'symbol', 'IBM'], True)
+    """
+    pieces = _SLOT.split(text)
+    values: list[Value] = []
+    marks: list[str] = []
+    for number, string, name in zip(pieces[1::5], pieces[2::5], pieces[3::5], strict=True):
+        if number is not None:
+            marks.append("number")
+            small = number.isdecimal() and len(number) < _LARGEST_EXPONENT
+            values.append(int(number) if small else _exact(number, text))
+        elif string is not None:
+            marks.append("string")
+            values.append(string[1:-1].replace("''", "'"))
+        elif name is None:
+            marks.append("comment")
+        elif (word := name.upper()) in _RESERVED:
+            marks.append(word)
+        else:
+            marks.append("name")
+            values.append(canonical_name(name))
+    return tuple(pieces[::5] + marks), values
+
+
+def slots_by_start(text: str) -> dict[int, int]:
+    """The number of every slot, by where it starts in the text."""
+    starts = [
+        match.start()
+        for match in _SLOT.finditer(text)
+        if match[4] is None and (match[3] is None or match[3].upper() not in _RESERVED)
+    ]
+    return {start: slot for slot, start in enumerate(starts)}
+
+
+def _exact(number: str, text: str) -> int | Fraction:
+    decimal = Decimal(number)
+    if abs(decimal.adjusted()) > _LARGEST_EXPONENT or len(number) > 2 * _LARGEST_EXPONENT:
+        raise ConditionError(
+            f"the number {number[:20]}{'...' if len(number) > 20 else ''}",
+            f"a number between 1e-{_LARGEST_EXPONENT} and 1e{_LARGEST_EXPONENT}",
+            "Leave the bound out where the range is meant to be unbounded.",
+            text,
+            [(text.index(number), text.index(number) + len(number))],
+        )
+    numerator, denominator = decimal.as_integer_ratio()
+    return numerator if denominator == 1 else Fraction(numerator, denominator)

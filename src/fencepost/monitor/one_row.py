@@ -1,0 +1,235 @@
+"""One row at a time, without tables: the path for callers that wait for the answer."""
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fencepost.emitting.emitter import Emitter
+from fencepost.errors import FencepostError
+from fencepost.ordinals import AttributeType
+from fencepost.snapshot import DETECTS, Batch
+from fencepost.watching.engine import Watch
+from fencepost.watching.objects import UNKNOWN
+from fencepost.watching.positions import NO_KEY, Positions
+
+_EPOCH = datetime(1970, 1, 1)
+_EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
+_PACK, _UNPACK = struct.Struct("<q").pack, struct.Struct("<d").unpack
+_TIDY_EVERY = 2**14
+_EXIT, _ENTER, _INSIDE = DETECTS["exit"], DETECTS["enter"], DETECTS["inside"]
+
+
+def update_one(
+    watch: Watch,
+    emitter: Emitter,
+    update: Callable[[Any], Any],
+    object: Any,
+    time: Any,
+    values: Mapping[str, Any],
+) -> list[tuple[Any, ...]]:
+    """See Monitor.update_one.
+
+    An object's first row, and rules or settings that look further than the two positions of the row (cross, expiry,
+    timeout), go through `update`, which takes a table.
+    """
+    if not (watch.counts.rows + 1) % _TIDY_EVERY:
+        watch.state.tidy()
+        watch.forget_answers()
+    slot = _plain_slot(watch, object)
+    if slot == UNKNOWN:
+        return _through_table(watch, update, object, time, values)
+    state, rules, clock, columns = watch.state, watch.rules, watch.clock, watch.columns
+    assert clock.type is not None, "the object was seen before"
+    types, strings = rules.kept.types, state.strings
+    ordinals: dict[str, int] = {}
+    keys: dict[str, int] = {}
+    sequence: dict[str, int | None] = dict.fromkeys(columns.sequence)
+    for own, value in _given(watch, object, time, values).items():
+        if own in types:
+            ordinal = types[own].encode_one(value, own)
+            if ordinal is not None:
+                ordinals[own] = ordinal
+        elif own in strings and value is not None:
+            keys[own] = strings[own].code(_string(value, own))
+        if own in sequence:
+            sequence[own] = None if value is None else _type_of(value).encode_one(value, own)
+    at = int(state.times[slot]) + 1 if columns.time is None else clock.type.encode_one(time, columns.time)
+    if at is None or not (ordinals or keys or not (types or strings)):
+        watch.count_row(null=True)
+        return []
+    if at < state.times[slot]:
+        given = {columns.object: object, **({} if columns.time is None else {columns.time: time}), **values}
+        watch.count_row(late=lambda: pa.table({name: [value] for name, value in given.items()}))
+        return []
+
+    held = watch.inside_now.get(slot)
+    was = state.positions(slice(slot, slot + 1))  # views: nothing is copied for one row
+    before = {name: state.value(name, slot) for name in rules.types}
+    after = {**before, **{name: ordinal for name, ordinal in ordinals.items() if name in before}}
+    now = _moved_to(was, ordinals, keys)
+    if held is None:
+        held, holds = _rules_at(watch, was.followed_by(now), 2)
+    else:
+        holds = _rules_at(watch, now, 1)[0]
+    events = []
+    if held or holds:
+        found = _changes(watch, held, holds)
+        if found:
+            shown = _shown(rules.types, before, after)
+            moved = [(before[name], after[name]) for name in sorted(rules.types)]
+            instant = (clock.type, at, _value(clock.type, at))
+            identity = state.objects.identity(slot)
+            facts = [(int(rules.ids[row]), int(rules.versions[row]), bit) for row, bit in found]
+            order = list(sequence.values())
+            events = emitter.emit_row(facts, object, identity, instant, order, moved, shown, rules.version)
+    state.store_one(slot, at, ordinals, keys)
+    watch.count_row()
+    watch.forget_answers(about_rules=False)
+    watch.inside_now[slot] = holds
+    return events
+
+
+def _changes(watch: Watch, held: frozenset[int], holds: frozenset[int]) -> list[tuple[int, int]]:
+    """What a row does, in the order of events: the row of each rule, and what it detects."""
+    rules = watch.rules
+    found: list[tuple[int, int]] = []
+    for rows, bit in ((held - holds, _EXIT), (holds - held, _ENTER), (holds, _INSIDE)):
+        if not rules.detected & bit:
+            continue
+        wanted = [row for row in rows if rules.detects[row] & bit]
+        if len(wanted) > 1:
+            wanted.sort(key=rules.ids.__getitem__)
+        found += [(row, bit) for row in wanted]
+    return found
+
+
+def _shown(
+    types: Mapping[str, AttributeType], before: Mapping[str, int | None], after: Mapping[str, int | None]
+) -> Sequence[Any]:
+    """The values of an event: of each attribute by name, after and before."""
+    shown: list[Any] = []
+    for name in sorted(types):
+        shown += (_value(types[name], after[name]), _value(types[name], before[name]))
+    return shown
+
+
+def _moved_to(was: Positions, ordinals: Mapping[str, int], keys: Mapping[str, int]) -> Positions:
+    """The position of an object after a row; what the row does not observe stays."""
+    now = Positions(1, dict(was.ordinals), dict(was.known), dict(was.keys))
+    for name, ordinal in ordinals.items():
+        now.ordinals[name], now.known[name] = np.array([ordinal]), _KNOWN
+    for name, code in keys.items():
+        now.keys[name] = np.array([code])
+    return now
+
+
+_KNOWN = np.ones(1, np.bool_)
+
+
+def _plain_slot(watch: Watch, object: Any) -> int:
+    """The number of an object whose row is a plain move; `UNKNOWN` otherwise."""
+    if object is None or not watch.is_plain():
+        return UNKNOWN
+    slot = watch.state.objects.slot(object)
+    return slot if slot != UNKNOWN and watch.state.present[slot] else UNKNOWN
+
+
+def _rules_at(watch: Watch, positions: Positions, rows: int) -> list[frozenset[int]]:
+    """The rows of the rules that hold at each of a few positions."""
+    strings, snapshot = watch.state.strings, watch.rules.snapshot()
+    known = {name: None if mask.all() else mask for name, mask in positions.known.items()}
+    keys = {name: strings[name].translated(positions.keys[name], snapshot.key_column(name)) for name in snapshot.keys}
+    found = snapshot.match_rows(Batch(rows, positions.ordinals, known, keys))
+    return [frozenset(found[row].tolist()) for row in range(rows)]
+
+
+def _through_table(
+    watch: Watch, update: Callable[[Any], Any], object: Any, time: Any, values: Mapping[str, Any]
+) -> list[tuple[Any, ...]]:
+    """The same through a table of one row."""
+    columns: dict[str, Any] = {}
+    for name in (*watch.rules.kept.types, *watch.state.strings, *watch.columns.sequence):
+        columns[name] = pa.nulls(1, pa.int64()) if name in watch.columns.sequence else pa.nulls(1)
+    for name, value in _given(watch, object, time, values).items():
+        columns[name] = _column(value)
+    columns[watch.columns.object] = _column(object)
+    if watch.columns.time is not None:
+        columns[watch.columns.time] = _column(time)
+    events = update(columns)
+    return list(zip(*(column.to_pylist() for column in events.columns), strict=True))
+
+
+def _column(value: Any) -> Any:
+    return pa.array([value.item() if isinstance(value, np.generic) and value.dtype.kind in "biuf" else value])
+
+
+def encode(watch: Watch, values: Mapping[str, Any]) -> Positions:
+    """One position with the given values."""
+    types, strings = watch.rules.kept.types, watch.state.strings
+    ordinals = {name: np.zeros(1, np.int64) for name in types}
+    known = {name: np.zeros(1, np.bool_) for name in types}
+    keys = {name: np.full(1, NO_KEY, np.int64) for name in strings}
+    for name, value in values.items():
+        own = _own_name(watch, name)
+        if own in types:
+            ordinal = types[own].encode_one(value, own)
+            if ordinal is not None:
+                ordinals[own][0], known[own][0] = ordinal, True
+        elif own in strings and value is not None:
+            keys[own][0] = strings[own].code(_string(value, own))
+    return Positions(1, ordinals, known, keys)
+
+
+def _own_name(watch: Watch, name: str) -> str:
+    """The monitor's own name of a column."""
+    types, strings = watch.rules.kept.types, watch.state.strings
+    if name in types or name in strings or name in watch.columns.sequence:
+        return name
+    columns = [*types, *strings, *watch.columns.sequence]
+    near = [own for own in columns if own.lower() == name.lower()]
+    if len(near) == 1:
+        return near[0]
+    raise FencepostError(
+        f"a value for {name}", f"a column that the rules use: {', '.join(sorted(columns)) or 'none'}", "Leave it out."
+    )
+
+
+def _given(watch: Watch, object: Any, time: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a row by the watch's own names; its object and its time are among them where rules use them."""
+    given = {_own_name(watch, name): value for name, value in values.items()}
+    used = {name.lower(): name for name in (*watch.rules.kept.types, *watch.state.strings)}
+    for name, value in ((watch.columns.object, object), (watch.columns.time, time)):
+        if name is not None and name.lower() in used:
+            given[used[name.lower()]] = value
+    return given
+
+
+def _string(value: Any, column: str) -> str:
+    if not isinstance(value, str):
+        raise FencepostError(
+            f"{value!r} for {column}",
+            "a string, since rules compare it with quoted strings",
+            "Convert it to a string in the same form that the rules use.",
+        )
+    return value
+
+
+def _type_of(value: Any) -> AttributeType:
+    return AttributeType.parse(_column(value).type)
+
+
+def _value(type: AttributeType, ordinal: int | None) -> Any:
+    """The value of an ordinal, as Arrow would give it to Python."""
+    if ordinal is None:
+        return None
+    if type.kind == "double":
+        return _UNPACK(_PACK(ordinal if ordinal >= 0 else (-ordinal) - 2**63))[0]
+    if type.kind == "bigint":
+        return ordinal
+    if type.kind in ("timestamp", "timestamp_ntz"):
+        return (_EPOCH_UTC if type.kind == "timestamp" else _EPOCH) + timedelta(microseconds=ordinal)
+    return type.decode(np.array([ordinal]))[0].as_py()

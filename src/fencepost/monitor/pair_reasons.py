@@ -1,0 +1,81 @@
+"""Why an event of a band happened: the band, and where the row that moved was before and after."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fencepost.monitor.reasons import check_version
+from fencepost.ordinals import AttributeType
+from fencepost.pairing.rules import BandRule
+
+
+@dataclass(frozen=True)
+class BandReason:
+    """The band rule behind an event; prints as a short report."""
+
+    rule_id: int
+    rule_version: int
+    object: Any
+    other: Any
+    detect: str
+    reason: str | None
+    before: dict[str, Any]
+    after: dict[str, Any]
+    left: str
+    right: str
+    lower: float | None
+    """The least difference, None where there is none: a number, or of times and dates a count of their units."""
+    upper: float | None
+    closed: tuple[bool, bool]
+    """Whether either bound itself is inside."""
+    same: tuple[tuple[str, str], ...]
+    left_keys: dict[str, str]
+    right_keys: dict[str, str]
+
+    def __str__(self) -> str:
+        cause = "" if self.reason is None else f", {self.reason}"
+        pair = f"{self.object} and {self.other}"
+        lines = [f"{pair}: {self.detect} of rule {self.rule_id} (version {self.rule_version}{cause})"]
+        lines += [f"  {name}: {self.before[name]} -> {self.after[name]}" for name in self.after]
+        low = "" if self.lower is None else f"{self.lower} {'<=' if self.closed[0] else '<'} "
+        high = "" if self.upper is None else f" {'<=' if self.closed[1] else '<'} {self.upper}"
+        lines.append(f"  {low}left.{self.left} - right.{self.right}{high}")
+        lines += [f"  left.{one} = right.{other}" for one, other in self.same]
+        for side, keys in (("left", self.left_keys), ("right", self.right_keys)):
+            lines += [f"  {side}.{name} = '{text}'" for name, text in keys.items()]
+        return "\n".join(lines)
+
+
+def explained_band(rule: BandRule, event: Mapping[str, Any], types: Mapping[str, AttributeType]) -> BandReason:
+    """The band rule behind an event.
+
+    Args:
+        rule: in force.
+        event: the columns of one event.
+        types: of the attributes of bands.
+
+    """
+    check_version(event, rule.id, rule.version)
+    unit = 1 if rule.shape.is_float else types[rule.shape.columns[0]].unit
+    numeric = types[rule.shape.columns[0]].dimension == "number"
+    lower, upper = (
+        bound if bound is None or not numeric or unit == 1 else float(bound * unit)
+        for bound in (rule.lower, rule.upper)
+    )
+    return BandReason(
+        rule.id,
+        rule.version,
+        event.get("object"),
+        event.get("other"),
+        event["detect"],
+        event.get("reason"),
+        {name: event.get(f"{name}_before") for name in types},
+        {name: event.get(name) for name in types},
+        *rule.shape.columns,
+        lower,
+        upper,
+        rule.closed,
+        rule.shape.same,
+        dict(rule.keys[0]),
+        dict(rule.keys[1]),
+    )

@@ -1,0 +1,382 @@
+"""The engine for pairs: which pairs of rows of two streams enter a band, leave it, jump over it or are inside.
+
+A *pair* is a row of the left stream and a row of the right one. It is inside a rule if their difference is in the
+rule's band, their keys are as the rule asks, and the rule has not expired by the later of the two rows (or the clock
+marker). Each side's rows are objects as any others: late, silent, new by themselves.
+
+An event has the values of the row that moved, before and after; where no row moved, those of the left row.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from fencepost.emitting.detections import (
+    ENDED,
+    REASON_CODES,
+    Detections,
+    Pairs,
+    Subjects,
+    detections_of,
+    join_detections,
+    time_reasons,
+)
+from fencepost.emitting.emitter import check_names
+from fencepost.emitting.engine import Counts, Step
+from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Bools, Int64s, UInt8s
+from fencepost.ordinals import AttributeType, ColumnType
+from fencepost.pairing.batch import BandBatch
+from fencepost.pairing.indexes import BandIndexes
+from fencepost.pairing.join import Triples, differing
+from fencepost.pairing.rows import together
+from fencepost.pairing.rules import LEFT, RIGHT, BandRule, band_rules
+from fencepost.pairing.sides import Pairing, Sides
+from fencepost.snapshot import DETECTS, Snapshot
+from fencepost.watching.clock import Clock, gone_after
+from fencepost.watching.positions import Positions
+from fencepost.watching.rules_in_force import RulesInForce
+from fencepost.watching.state import Journal, State
+from fencepost.watching.tables import table_of, touched_table
+
+
+class BandChange(NamedTuple):
+    """Band rules that go and band rules that come, before either happens; a rule that is edited does both."""
+
+    gone: list[BandRule]
+    new: list[BandRule]
+    types: dict[str, AttributeType]
+    reasons: dict[int, str]
+    """Why each rule that goes does."""
+    version: int
+    """Of the snapshot."""
+
+
+class Pairwise:
+    """Rows of two streams and the band rules over them.
+
+    `Sides` has the rows, `BandIndexes` the rules; a `BandBatch` is put through each index of theirs at once, the rows
+    of both sides in their order. It writes nothing, and a step changes nothing until it is settled.
+
+    Args:
+        columns: that name the rows, and their sequence.
+        clock: of event time.
+        pairing: everything else that a caller chooses.
+        silent: whether a row that is new enters without an event.
+        late: called with the late rows of a side.
+        declared: columns that later rules may use.
+        journal: whether `changes` will be asked for.
+
+    """
+
+    def __init__(
+        self,
+        columns: tuple[str, Sequence[str]],
+        clock: Clock,
+        pairing: Pairing,
+        *,
+        silent: bool,
+        late: Callable[[str, Any], None] | None = None,
+        declared: Mapping[str, ColumnType] | None = None,
+        journal: bool = False,
+    ) -> None:
+        self.pairing, self.clock, self._silent, self._columns = pairing, clock, silent, columns
+        self.sides = Sides(columns, clock, pairing, late, journal=journal)
+        if declared:
+            self.sides.declare(declared)
+        self._indexes = BandIndexes(self.sides, clock)
+        self._rules: RulesInForce | None = None
+        self.counts = Counts()
+        self._unsettled: Callable[[], None] | None = None
+        """Takes back what a step that was not settled has done."""
+
+    @property
+    def version(self) -> int:
+        """Of the snapshot in force."""
+        return 0 if self._rules is None else self._rules.version
+
+    @property
+    def weight(self) -> int:
+        """How many rows it has room for, and how many rules it has."""
+        return sum(len(state.objects) for state in self.states) + len(self._indexes.rules)
+
+    @property
+    def states(self) -> tuple[State, State]:
+        """The left and the right rows."""
+        return self.sides.states
+
+    @property
+    def types(self) -> dict[str, AttributeType]:
+        """Of every column that bands subtract or ever subtracted."""
+        return self.sides.types
+
+    def copy(self) -> "Pairwise":
+        """An engine with the same rows and rules; the snapshot is shared."""
+        return deepcopy(self, {id(self._rules): self._rules})
+
+    # -- rules ---------------------------------------------------------------------------------------------
+
+    def find(self, id: int) -> BandRule | None:
+        """The band rule in force with this id."""
+        self._mend()
+        return self._indexes.rules.find(id)
+
+    def start(self, rules: RulesInForce, known: Mapping[str, AttributeType] | None = None) -> None:
+        """Let rules be in force before there is any row; `known` has the types that columns of other events have."""
+        self.follow(rules, known=known).settle()
+
+    def follow(
+        self, rules: RulesInForce, elsewhere: Any = None, known: Mapping[str, AttributeType] | None = None
+    ) -> Step:
+        """Let other rules be in force."""
+        assert elsewhere is None, "bands are not in shards"
+        self._mend()
+        change = self._prepare(rules.snapshot(), known or {})
+        tracked = self.sides.tracked()
+        self._unsettled = lambda: self.sides.untrack(tracked)
+        self._track(change)
+        found, about = self._detect_change(change)
+
+        def settle() -> None:
+            before = [rule for rule in self._indexes.rules.rules if rule is not None]
+            self._unsettled = lambda: self._index_anew(before, tracked)
+            self._indexes.drop(change.gone)
+            self._indexes.put(change.new)
+            self._rules, self._unsettled = rules, None
+
+        return Step(found, about, settle)
+
+    def _prepare(self, after: Snapshot, known: Mapping[str, AttributeType]) -> BandChange:
+        """What another snapshot changes; refuses what cannot be, and changes nothing."""
+        before = None if self._rules is None else self._rules.snapshot()
+        new = _bands_of(after, None if before is None else after.unlike(before), self.pairing.key)
+        gone = {}
+        if before is not None and len(self._indexes.rules):
+            ids = before.rules.ids[before.unlike(after)].tolist()
+            gone = {id: rule for id in ids if (rule := self.find(id)) is not None}
+        for id in [id for id, rule in new.items() if gone.get(id) == rule]:
+            del new[id], gone[id]
+        types = {name: after.types[name] for rule in new.values() for name in rule.shape.columns}
+        known = {**known, **self.types}
+        for name, type_ in after.types.items():
+            if known.get(name, type_) != type_:
+                raise FencepostError(
+                    f"rules that have {name} as {type_}",
+                    f"{known[name]}, as the rules until now",
+                    "Compile them with schema= naming that type.",
+                )
+        check_names({**self.types, **types}, self.pairing.key)
+        ids = np.array(list(gone), np.int64)
+        edited = set(ids[after.rows_of(ids) >= 0].tolist())
+        reasons = {id: "edited" if id in edited else "paused" if id in after.paused else "removed" for id in gone}
+        return BandChange(list(gone.values()), list(new.values()), types, reasons, after.version)
+
+    def _detect_change(self, change: BandChange) -> tuple[Detections, Subjects]:
+        """What a change of rules does to the pairs that are there."""
+        ids = np.array(sorted({rule.id for rule in (*change.gone, *change.new)}), np.int64)
+        was, is_now = (self._indexes.inside(rules, ids) for rules in (change.gone, change.new))
+        begun, ended = differing(was, is_now)
+        parts, versions = [], []
+        for place, (pairs, rules, kind) in enumerate(((ended, change.gone, "exit"), (begun, change.new, "enter"))):
+            wanted, codes = np.zeros(len(ids), np.bool_), np.zeros(len(ids), np.uint8)
+            own_versions = np.zeros(len(ids), np.int64)
+            for rule in rules:
+                number = int(np.searchsorted(ids, rule.id))
+                wanted[number] = bool(rule.detects & DETECTS[kind]) and (kind == "exit" or rule.initial)
+                codes[number] = REASON_CODES["initial" if kind == "enter" else change.reasons[rule.id]]
+                own_versions[number] = rule.version
+            pairs = pairs.only(wanted[pairs.rules])
+            times = np.maximum(self.states[LEFT].times[pairs.moves], self.states[RIGHT].times[pairs.others])
+            codes = codes[pairs.rules]
+            # An exit carries the version that it ends, an enter the new one: the rules stand twice in the table.
+            pairs = pairs._replace(rules=pairs.rules + place * len(ids))
+            parts.append(_without_row(pairs, kind, times, codes))
+            versions.append(own_versions)
+        found, values = self._placed(join_detections(parts))
+        about = self._subjects(np.concatenate([ids, ids]), np.concatenate(versions), change.version, values)
+        return found, about
+
+    def track(self, types: Mapping[str, AttributeType], columns: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
+        """Keep columns from now on, of each side its attributes and its keys, whether rules need them yet or not."""
+        self.sides.track(types, columns)
+
+    def _track(self, change: BandChange) -> None:
+        """Keep the columns that new rules need."""
+        if not change.new:
+            return
+        shapes = {rule.shape for rule in change.new}
+        attributes = ({shape.columns[side] for shape in shapes} for side in (LEFT, RIGHT))
+        keys = ({name for rule in change.new for name in rule.key_columns(side)} for side in (LEFT, RIGHT))
+        self.track(change.types, [(tuple(one), tuple(two)) for one, two in zip(attributes, keys, strict=True)])
+
+    # -- rows and time -------------------------------------------------------------------------------------
+
+    def update(self, tables: Sequence[Any], objects: Any = None) -> Step:
+        """Take rows of either side or both; `objects` is the type of objects in events so far, if any."""
+        self._mend()
+        rules = self._indexes.rules
+        sides = self.sides.take(tables, self._expiring, objects, rules.compared, self._indexes.same)
+        batch = BandBatch(sides, self.sides, rules, self.clock, silent=self._silent)
+        self._unsettled = self._indexes.refill
+        found = join_detections([each for join in self._indexes for each in batch.apply(join)])
+        if self.pairing.report == "rules":
+            found = found.take(_each_once([found.rows, found.rules, found.times, found.phases]))
+        about = self._subjects(rules.ids, rules.versions, self.version, None)
+        if len(found.rules):
+            values = together([each.moved.positions for _, each in sides], self.types)
+            about = about._replace(values=values, ranks=batch.moments, sequences=batch.sequences())
+
+        def settle() -> None:
+            self.counts = self.counts.plus(self.sides.settle(sides))
+            self._unsettled = None
+            self._forget_answers()
+
+        return Step(found, about, settle)
+
+    def _expiring(self) -> Int64s:
+        if self._rules is None:
+            return np.zeros(0, np.int64)
+        self._rules.snapshot()
+        expiring: Int64s = self._rules.ids[self._rules.expiring]
+        return expiring
+
+    def advance(self, now: int) -> Step:
+        """What ends by a time: expired rules, and pairs with a row gone silent. The caller advances the clock."""
+        self._mend()
+        rules, timeout = self._indexes.rules, self.clock.timeout
+        ending = [rule for rule in rules.rules if rule and self.clock.instant(rule.expires) <= now]
+        ids = np.array(sorted(rule.id for rule in ending), np.int64)
+        pairs = self._indexes.inside(ending, ids)
+        pairs = pairs._replace(rules=np.array([rules.slots[id] for id in ids.tolist()], np.int64)[pairs.rules])
+        silent = []
+        for side, state in enumerate(self.states):
+            slots = state.here()
+            silent.append(slots[:0] if timeout is None else slots[gone_after(state.times[slots], timeout) <= now])
+            pairs = pairs.joined(self._indexes.pairs_of(side, silent[side]))
+        pairs = Triples(*np.unique(np.array(pairs), axis=1))
+        expires = self.clock.instants(rules.expires)
+        ends = expires[pairs.rules]
+        if timeout is not None:
+            for state, slots in zip(self.states, (pairs.moves, pairs.others), strict=True):
+                ends = np.minimum(ends, gone_after(state.times[slots], timeout))
+        wanted = (rules.detects[pairs.rules] & DETECTS["exit"]) != 0
+        pairs, ends = pairs.only(wanted), ends[wanted]
+        found = _without_row(pairs, "exit", ends, time_reasons(expires[pairs.rules], ends))
+        found, values = self._placed(found)
+
+        def settle() -> None:
+            for side, slots in enumerate(silent):
+                self._indexes.forget(side, slots)
+                self.states[side].forget(slots)
+            self._forget_answers()
+
+        return Step(found, self._subjects(rules.ids, rules.versions, self.version, values), settle)
+
+    def _placed(self, found: Detections) -> tuple[Detections, Positions]:
+        """Detections that no row caused, with the values of their left rows; each rule once where only rules count."""
+        assert found.others is not None, "they are pairs"
+        if self.pairing.report == "rules":
+            found = found.take(_each_once([found.rules, found.times, found.detects, found.objects]))
+        here = np.arange(len(found.rules))
+        values = together([self.states[LEFT].positions(found.objects)], self.types)
+        return found._replace(before=here, after=here), values
+
+    def _mend(self) -> None:
+        """Take back what a step has done that was not settled."""
+        if self._unsettled is not None:
+            self._unsettled()
+            self._unsettled = None
+
+    def _index_anew(self, rules: Sequence[BandRule], tracked: Any) -> None:
+        self.sides.untrack(tracked)
+        self._indexes = BandIndexes(self.sides, self.clock)
+        self._indexes.put(rules)
+
+    def _forget_answers(self) -> None:
+        """Forget what is known only as long as no row moves, and give back room."""
+        self._indexes.rows_moved()
+        if self.sides.tidy():
+            self._indexes.refill()
+
+    # -- keeping it ----------------------------------------------------------------------------------------
+
+    def tables(self) -> list[Any]:
+        """All rows, a table per side."""
+        return [table_of(state) for state in self.states]
+
+    def changes(self) -> list[Any] | None:
+        """The rows that were touched since the last call, a table per side; None where they were numbered anew."""
+        tables = [touched_table(state) for state in self.states if isinstance(state, Journal)]
+        return None if any(table is None for table in tables) else tables
+
+    def restore(self, entries: Iterable[Sequence[Any]], kinds: Sequence[dict[str, str]] = ({}, {})) -> None:
+        """Take over rows that were saved under the same rules, in place of those that are here."""
+        self.sides.restore(self.sides.read(entries), (kinds[LEFT], kinds[RIGHT]))
+        self._indexes.refill()
+
+    # -- questions -----------------------------------------------------------------------------------------
+
+    def inside(self, rule: BandRule) -> list[tuple[Any, Any]]:
+        """The pairs that are inside a rule now."""
+        self._mend()
+        pairs = self._indexes.inside([rule], np.array([rule.id]))
+        lefts, rights = (
+            state.objects.ids(state.objects.values(slots)).to_pylist()
+            for state, slots in zip(self.states, (pairs.moves, pairs.others), strict=True)
+        )
+        return list(zip(lefts, rights, strict=True))
+
+    def _subjects(self, ids: Int64s, versions: Int64s, version: int, values: Any) -> Subjects:
+        left, right = self.states
+        return Subjects(
+            ids,
+            versions,
+            False,
+            version,
+            self.clock.type,
+            self.types,
+            values,
+            left.objects,
+            right.objects,
+            sequence_count=len(self._columns[1]),
+            key=self.pairing.key,
+            only_movers=self.pairing.report == "rules",
+        )
+
+
+_bands: "WeakKeyDictionary[Snapshot, dict[tuple[str, ...], dict[int, BandRule]]]" = WeakKeyDictionary()
+"""All band rules of a snapshot by id, once per process: many engines may follow the same snapshot."""
+
+
+def _bands_of(snapshot: Snapshot, rows: Int64s | None, key: tuple[str, ...]) -> dict[int, BandRule]:
+    """The band rules in these rows of a snapshot, by default of all that are in force."""
+    kept = _bands.setdefault(snapshot, {})
+    if rows is not None and key not in kept and 2 * len(rows) < len(snapshot):
+        return {rule.id: rule for rule in band_rules(snapshot, rows, key)}
+    if key not in kept:
+        kept[key] = {rule.id: rule for rule in band_rules(snapshot, snapshot.in_force, key)}
+    if rows is None:
+        return dict(kept[key])
+    ids = snapshot.rules.ids[rows].tolist()
+    return {id: kept[key][id] for id in ids if id in kept[key]}
+
+
+def _without_row(pairs: Triples, kind: str, times: Int64s, reasons: UInt8s) -> Detections:
+    """Detections that no row caused; where the rows are is filled in later."""
+    nowhere = np.zeros(len(times), np.int64)
+    found = detections_of(Pairs(nowhere, pairs.rules), kind, ENDED, nowhere, nowhere, times, pairs.moves, reasons)
+    from_left: Bools = np.ones(len(times), np.bool_)
+    return found._replace(others=pairs.others, from_left=from_left)
+
+
+def _each_once(columns: Sequence[Any]) -> Int64s:
+    """The places of items, one of those that are equal in all columns."""
+    order = np.lexsort(columns)
+    differs = np.ones(len(order), np.bool_)
+    differs[1:] = False
+    for column in columns:
+        differs[1:] |= column[order][1:] != column[order][:-1]
+    return order[differs]

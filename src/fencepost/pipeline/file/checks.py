@@ -1,0 +1,272 @@
+"""What can be known to be wrong with a pipeline before Spark starts."""
+
+import csv
+import os
+import re
+import socket
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from fencepost._files.storage import exists
+from fencepost.buckets import checked_buckets
+from fencepost.errors import FencepostError
+from fencepost.ordinals import AttributeType
+from fencepost.pipeline.connector import connector_jars, session_has_connector
+from fencepost.pipeline.file.columns import Columns, files_of, is_pattern, source_columns
+from fencepost.pipeline.file.document import PipelineFile, listed
+from fencepost.pipeline.file.faults import Fault, meant
+from fencepost.pipeline.file.ticks import check_ticking
+from fencepost.pipeline.runtime import identity
+from fencepost.pipeline.runtime.book import check_book
+from fencepost.pipeline.runtime.requirements import missing_for_spark
+from fencepost.published import VersionDirectory, check_shards
+from fencepost.snapshot import Table
+
+_FILES = ("json", "csv", "parquet")
+
+
+def pipeline_faults(file: PipelineFile) -> list[Fault]:
+    """Everything that is wrong with a file whose sections have been read."""
+    faults: list[Fault] = []
+    columns = {name: source_columns(file, name, faults) for name in file.sources}
+    for name, source in file.sources.items():
+        faults += _path_faults(file, name, source)
+        faults += _header_faults(file, name, source)
+    for name, known in columns.items():
+        if known is not None:
+            faults += _operator_faults(file, known, name)
+    faults += _operator_value_faults(file)
+    faults += _rules_faults(file, columns)
+    faults += _sink_faults(file)
+    faults += _machine_faults(file)
+    return faults
+
+
+def _path_faults(file: PipelineFile, name: str, source: dict[str, Any]) -> Iterator[Fault]:
+    if source["format"] in _FILES and "path" in source:
+        path = file.resolved(source["path"])
+        if not is_pattern(path) and not path.exists():
+            yield file.fault(f"{name}.path", f"{path}, which does not exist", "files or a directory", "Make it first.")
+    if source["format"] == "socket" and {"host", "port"} <= set(source):
+        yield from _unreachable(file, f"{name}.port", f"{source['host']}:{source['port']}")
+    if source["format"] == "kafka" and "servers" in source:
+        yield from _unreachable(file, f"{name}.servers", source["servers"])
+    if source.get("dead_letters"):
+        yield from _unwritable(file, f"{name}.dead_letters", source["dead_letters"])
+    if source["format"] == "rate" and source["rows_per_second"] == 0:
+        yield file.fault(f"{name}.rows_per_second", "0", "1 or more", "Correct the value.")
+
+
+def _header_faults(file: PipelineFile, name: str, source: dict[str, Any]) -> Iterator[Fault]:
+    """A CSV file must have the columns that the schema says, since Spark takes them by position."""
+    options = {key.lower(): str(value).lower() for key, value in source.get("options", {}).items()}
+    if source["format"] != "csv" or not {"path", "schema"} <= set(source) or options.get("header", "true") != "true":
+        return
+    first = next(files_of(file.resolved(source["path"])), None)
+    if first is None or not first.exists():
+        return
+    try:
+        with first.open(newline="", encoding="utf-8") as opened:
+            header = next(csv.reader(opened, delimiter=str(source["options"].get("sep", ","))), [])
+    except (OSError, ValueError) as error:
+        yield file.fault(f"{name}.path", f"{first} ({error})", "a CSV file in UTF-8", "Check path and format.")
+        return
+    if [column.lower() for column in header] != [column.lower() for column in source["schema"]]:
+        yield file.fault(
+            f"{name}.schema",
+            f"the columns {', '.join(source['schema'])}",
+            f"those of {first.name} in their order: {', '.join(header)}",
+            "Write the schema as the file has it.",
+        )
+
+
+def _unreachable(file: PipelineFile, place: str, servers: str) -> Iterator[Fault]:
+    """A fault unless one of the servers answers."""
+    refused = []
+    for server in servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 2**16:
+            yield file.fault(place, repr(server.strip()), "host:port", 'Write for example "127.0.0.1:9092".')
+            return
+        try:
+            socket.create_connection((host, int(port)), timeout=3).close()
+        except OSError as error:
+            refused.append(f"{server.strip()} ({error.strerror or error})")
+        else:
+            return
+    yield file.fault(place, f"no answer from {', '.join(refused)}", "a server that listens", "Start it, or correct it.")
+
+
+def _unwritable(file: PipelineFile, place: str, path: str) -> Iterator[Fault]:
+    target = file.resolved(path)
+    there = next(parent for parent in (target, *target.parents) if parent.exists())
+    if not there.is_dir():
+        yield file.fault(place, f"{there}, which is a file", "a directory", "Name another place.")
+    elif not os.access(there, os.W_OK):
+        yield file.fault(place, f"{there}, which may not be written to", "a directory to write to", "Grant the right.")
+
+
+def _operator_faults(file: PipelineFile, known: Columns, source: str) -> Iterator[Fault]:
+    """Columns that the operator names against those of a source."""
+    operator = file.section("operator")
+    names = Table(dict.fromkeys(known.types, ()))
+    roles = ("object", "time", "key", "deleted", "sequence")
+    named = [(role, column) for role in roles for column in listed(operator.get(role))]
+    for role, column in named:
+        try:
+            own = names.find(column)
+        except FencepostError as error:
+            yield file.refusal(f"operator.{role}", error)
+            continue
+        if own is None:
+            got = f"the column {column}, which [{source}] does not have"
+            yield file.fault(f"operator.{role}", got, "a column of the source", meant(column, known.types))
+            continue
+        yield from _type_faults(file, role, column, known.types[own])
+    if operator.get("kind") == "match":
+        for column in known.types:
+            if column.lower() in {"rule_ids", "rule_id"}:
+                got = f"a column {column}"
+                yield file.fault(f"{source}.schema", got, "that name to be free for the answer", "Rename the column.")
+
+
+def _type_faults(file: PipelineFile, role: str, column: str, type_: str | None) -> Iterator[Fault]:
+    if type_ is None:
+        return
+    if role == "deleted" and type_ != "boolean":
+        yield file.fault("operator.deleted", f"{column}, which is {type_}", "a boolean column", "Name another one.")
+    if role in {"time", "sequence"}:
+        try:
+            AttributeType.parse(type_)
+        except FencepostError as error:
+            got = f"{column}, which is {type_}"
+            yield file.fault(f"operator.{role}", got, error.expected, "Name another column, or cast it in columns.")
+            return
+    if role == "time" and file.section("operator").get("tick"):
+        try:
+            check_ticking(column, type_)
+        except FencepostError as error:
+            yield file.refusal("operator.tick", error)
+    if role == "object" and re.match(r"array|map|struct|float|double", type_):
+        got = f"{column}, which is {type_}"
+        yield file.fault("operator.object", got, "a column that names things", "Name another one.")
+
+
+def _operator_value_faults(file: PipelineFile) -> Iterator[Fault]:
+    operator = file.section("operator")
+    try:
+        checked_buckets(operator.get("buckets", 1))
+    except FencepostError as error:
+        yield file.fault("operator.buckets", str(operator["buckets"]), error.expected, error.remedy)
+    if operator.get("shards") is not None:
+        try:
+            check_shards(operator["shards"])
+            if directory := file.section("rules").get("directory"):
+                versions = VersionDirectory(file.located(directory))
+                if exists(versions.path):
+                    versions.shards_for(operator["shards"])
+        except FencepostError as error:
+            yield file.refusal("operator.shards", error)
+    if operator.get("seed") and not file.resolved(operator["seed"]).is_dir():
+        got = f"{file.resolved(operator['seed'])}, which does not exist"
+        yield file.fault("operator.seed", got, "a directory that save_state wrote", "Write it first.")
+    if operator.get("late"):
+        yield from _unwritable(file, "operator.late", operator["late"])
+
+
+def _rules_faults(file: PipelineFile, columns: dict[str, Columns | None]) -> Iterator[Fault]:
+    rules = file.section("rules")
+    known = [each for each in columns.values() if each is not None]
+    if rules.get("book"):
+        try:
+            check_book(rules["book"], file, known[0] if len(known) == 1 else None)
+        except FencepostError as error:
+            yield file.refusal("rules.book", error)
+    if changes := file.section("rules.changes"):
+        if "servers" in changes:
+            yield from _unreachable(file, "rules.changes.servers", changes["servers"])
+        if changes.get("dead_letters"):
+            yield from _unwritable(file, "rules.changes.dead_letters", changes["dead_letters"])
+    if not rules.get("directory"):
+        return
+    try:
+        versions = VersionDirectory(file.located(rules["directory"]))
+        if versions.latest() is None:
+            got = f"{versions.path}{' without any version' if exists(versions.path) else ', which does not exist'}"
+            remedy = f"Publish rules first: fencepost publish {rules['directory']}"
+            yield file.fault("rules.directory", got, "a directory with a published version", remedy)
+            return
+        snapshot = versions.load()
+    except FencepostError as error:
+        yield file.refusal("rules.directory", error)
+        return
+    if file.section("operator").get("kind") == "bands" or len(known) != 1 or find_spec("pyspark") is None:
+        return
+    from fencepost.spark.plan.columns import bound_columns, needed_columns
+
+    untyped = {name.lower() for name, type_ in known[0].types.items() if type_ is None}
+    for name, kind in (versions.schema() or needed_columns(snapshot)).items():
+        if name.lower() in untyped:
+            continue
+        try:
+            bound_columns(known[0], {name: kind}, snapshot)
+        except FencepostError as error:
+            place = f"{next(iter(columns))}.schema"
+            yield file.fault(place, error.got.replace("a frame", "a source"), error.expected, _in_file(error.remedy))
+
+
+def _in_file(remedy: str) -> str:
+    return remedy.replace("the frame has", "the source has").replace("Cast the column", "Cast it in source.columns")
+
+
+def _sink_faults(file: PipelineFile) -> Iterator[Fault]:
+    sink = file.section("sink")
+    if sink.get("format") == "kafka" and "servers" in sink:
+        yield from _unreachable(file, "sink.servers", sink["servers"])
+        topics = [source.get("topic") for source in file.sources.values() if source.get("servers") == sink["servers"]]
+        read = [topic for each in topics for topic in listed(each)]
+        if sink.get("topic") in read:
+            got = f"the topic {sink['topic']}, which is also read"
+            yield file.fault("sink.topic", got, "another topic", "A pipeline must not read what it writes.")
+    if "url" in sink:
+        url = urlsplit(sink["url"])
+        if url.scheme not in {"http", "https"} or not url.hostname:
+            got = repr(sink["url"])
+            yield file.fault("sink.url", got, "http:// or https:// and a host", "Correct the address.")
+    for key in ("path", "dead_letters", "checkpoint"):
+        if sink.get(key):
+            yield from _unwritable(file, f"sink.{key}", sink[key])
+            yield from _loops(file, key, file.resolved(sink[key]))
+    if sink.get("checkpoint"):
+        try:
+            identity.check_checkpoint(file)
+        except FencepostError as error:
+            yield file.refusal("sink.checkpoint", error)
+
+
+def _loops(file: PipelineFile, key: str, target: Path) -> Iterator[Fault]:
+    for name, source in file.sources.items():
+        if source["format"] in _FILES and "path" in source:
+            read = file.resolved(source["path"])
+            if read == target or read in target.parents:
+                got = f"{target}, which lies in what [{name}] reads"
+                yield file.fault(f"sink.{key}", got, "another place", "A pipeline must not read what it writes.")
+
+
+def _machine_faults(file: PipelineFile) -> Iterator[Fault]:
+    """What the machine lacks."""
+    for missing in missing_for_spark():
+        yield file.fault("session", missing.got, missing.expected, missing.remedy)
+    uses = [name for name in (*file.sources, "sink") if file.section(name).get("format") == "kafka"]
+    uses += ["rules.changes"] if file.section("rules.changes") else []
+    settings = file.section("session").get("settings", {})
+    if uses and not session_has_connector(settings) and not connector_jars():
+        yield file.fault(
+            uses[0],
+            "Kafka without Spark's connector for it",
+            "spark-sql-kafka-0-10_2.13 and what it depends on",
+            "Run fencepost connector, or name it in session.settings as spark.jars.packages.",
+        )

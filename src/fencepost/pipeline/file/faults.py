@@ -1,0 +1,59 @@
+"""What is wrong with a pipeline file: every fault with its place, and all of them raised at once."""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from fencepost.errors import FencepostError
+
+
+class Fault(NamedTuple):
+    """One fault of a pipeline file."""
+
+    place: str
+    """Section and key, such as ``source.path``."""
+    line: int | None
+    """Where that stands in the file; None where it is missing altogether."""
+    got: str
+    expected: str
+    remedy: str
+
+    def __str__(self) -> str:
+        where = self.place if self.line is None else f"{self.place} (line {self.line})"
+        return f"{where}: got {self.got}; expected {self.expected}. {self.remedy}"
+
+
+class PipelineFaultsError(FencepostError):
+    """A pipeline that was refused, with everything that is wrong with it.
+
+    Args:
+        name: of the file.
+        faults: all of them.
+    """
+
+    def __init__(self, name: str, faults: Sequence[Fault]) -> None:
+        count = f"{len(faults)} fault{'s' * (len(faults) != 1)}"
+        super().__init__(f"{count} in {name}", "none", "Correct them and run it again; nothing was started.")
+        self.faults = tuple(faults)
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  {fault}" for fault in self.faults)])
+
+
+def fault_of(error: FencepostError, place: str, line: int | None) -> Fault:
+    """A refusal as a fault of the file."""
+    details = [text.strip() for text in str(error).splitlines()[1:]]
+    return Fault(place, line, "; ".join([error.got, *details]), error.expected, error.remedy)
+
+
+def meant(wrong: str, known: Iterable[str]) -> str:
+    """The next step for a name that is not known.
+
+    >>> meant("pth", ["path", "format"])
+    'Did you mean path?'
+    >>> meant("colour", ["path", "format"])
+    'Remove it; there are format, path.'
+    """
+    names = sorted(known)
+    close = get_close_matches(wrong, names, n=1)
+    return f"Did you mean {close[0]}?" if close else f"Remove it; there are {', '.join(names)}."

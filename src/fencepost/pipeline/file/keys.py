@@ -1,0 +1,148 @@
+"""Every section and key that a pipeline file may have."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+Kind = Literal["text", "whole number", "true or false", "table", "text or list", "duration", "duration or false"]
+
+
+class Key(NamedTuple):
+    """One key of a section."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    default: Any = None
+
+
+_SCHEMA = Key("schema", "table", "columns and their Spark types", required=True)
+_COLUMNS = Key("columns", "table", "columns to add or replace, each a Spark SQL expression over the others")
+_OPTIONS = Key("options", "table", "further options of Spark's reader or writer, as Spark names them", default={})
+_DEAD = Key("dead_letters", "text", "directory for rows that cannot be read or have no object or time")
+_DEAD_TOPIC = Key("dead_letters_topic", "text", "in its place a topic, on the same servers")
+_SERVERS = Key("servers", "text", "brokers, host:port separated by commas", required=True)
+_DIRECTORY = Key("path", "text", "directory of files, or a pattern", required=True)
+_REST = (_COLUMNS, _DEAD, _OPTIONS)
+
+FORMATS: Mapping[str, tuple[Key, ...]] = {
+    "json": (_DIRECTORY, _SCHEMA, *_REST),
+    "csv": (_DIRECTORY, _SCHEMA, *_REST),
+    "parquet": (_DIRECTORY, _SCHEMA._replace(required=False, meaning="columns and types; else the files'"), *_REST),
+    "kafka": (
+        _SERVERS,
+        Key("topic", "text or list", "topics to read", required=True),
+        _SCHEMA,
+        Key("starting", "text", "where a new pipeline begins", choices=("earliest", "latest"), default="earliest"),
+        _DEAD_TOPIC,
+        *_REST,
+    ),
+    "socket": (
+        Key("host", "text", "of a server that sends a JSON object per line", required=True),
+        Key("port", "whole number", "of that server", required=True),
+        _SCHEMA,
+        *_REST,
+    ),
+    "rate": (Key("rows_per_second", "whole number", "of columns timestamp and value", default=1), *_REST),
+}
+"""What sources may say, by format."""
+
+_OBJECT = Key("object", "text", "the column that names the object", required=True)
+_TIME = Key("time", "text", "the column of event time", required=True)
+_FIRST = Key("first", "text", "what an object's first row is", choices=("enter", "silent"), default="enter")
+_STATEFUL = (
+    Key("sequence", "text or list", "columns that order rows of equal time; Kafka: partition and offset"),
+    Key("buckets", "whole number", "parts the objects are spread over; kept by the checkpoint", default=32),
+    Key("timeout", "duration", "how long an object may be silent before it is gone"),
+    Key("tick", "duration or false", "how often time ends what is silent or expired; false for never"),
+    Key("late", "text", "directory for late rows"),
+)
+
+_SHARDS = Key("shards", "whole number", "parts that rules are taken in, where they are more than a worker should hold")
+
+OPERATORS: Mapping[str, tuple[Key, ...]] = {
+    "match": (Key("explode", "true or false", "a row per event and rule instead of an array", default=False), _SHARDS),
+    "watch": (_OBJECT, _TIME, _FIRST, Key("seed", "text", "directory that save_state wrote"), _SHARDS, *_STATEFUL),
+    "bands": (
+        _OBJECT._replace(meaning="the column that names a row of either side"),
+        _TIME,
+        Key("key", "text or list", "columns on which the two sides meet; without one, all rows meet in one task"),
+        _FIRST,
+        Key("deleted", "text", "a boolean column that says that a row is gone"),
+        Key("report", "text", "pairs that met and parted, or only their rules", choices=("pairs", "rules")),
+        *_STATEFUL,
+    ),
+}
+"""What operators may say, by kind."""
+
+_CHECKPOINT = Key("checkpoint", "text", "directory that remembers how far the pipeline has come", required=True)
+_TARGET = (Key("path", "text", "directory to write to", required=True), _CHECKPOINT, _OPTIONS)
+
+SINKS: Mapping[str, tuple[Key, ...]] = {
+    "parquet": _TARGET,
+    "json": _TARGET,
+    "csv": _TARGET,
+    "kafka": (
+        _SERVERS,
+        Key("topic", "text", "topic to write JSON objects to", required=True),
+        Key("key", "text", "column for the messages' key; watch and bands: object"),
+        _CHECKPOINT,
+        _OPTIONS,
+    ),
+    "console": (_CHECKPOINT._replace(required=False), _OPTIONS),
+    "webhook": (
+        Key("url", "text", "where each event is posted as a JSON object", required=True),
+        Key("headers", "table", "further HTTP headers", default={}),
+        Key("retries", "whole number", "after a failed attempt", default=5),
+        Key("backoff", "duration", "before the first retry; doubled for each further one", default="1 second"),
+        Key("wait", "duration", "for an answer", default="10 seconds"),
+        Key("dead_letters", "text", "directory for events that were not taken; without it, beside the checkpoint"),
+        _CHECKPOINT,
+    ),
+}
+"""What sinks may say, by format."""
+
+_CHANGES = tuple(key for key in FORMATS["kafka"] if key.name in {"servers", "topic", "dead_letters", "options"})
+
+SECTIONS: Mapping[str, tuple[str | None, Mapping[str, tuple[Key, ...]]]] = {
+    "source": ("format", FORMATS),
+    "rules": (
+        None,
+        {
+            "": (
+                Key("directory", "text", "that rules are published to, a path or a URL; followed live"),
+                Key("book", "text", "URL of a rule book in its place; published and followed live"),
+                Key("columns", "text or list", "columns that rules of the book may use; without it, all of the source"),
+                Key("changes", "table", "a topic of changes to apply to the book"),
+            )
+        },
+    ),
+    "rules.changes": (None, {"": _CHANGES}),
+    "operator": ("kind", OPERATORS),
+    "sink": ("format", SINKS),
+    "trigger": (
+        None,
+        {
+            "": (
+                Key("every", "duration", "between two micro-batches; without it, one follows the other"),
+                Key("once", "true or false", "take what is there, then end", default=False),
+            )
+        },
+    ),
+    "session": (
+        None,
+        {
+            "": (
+                Key("master", "text", "Spark's master", default="local[*]"),
+                Key("settings", "table", "any settings of Spark", default={}),
+            )
+        },
+    ),
+}
+"""For every section the key that chooses its variant, and the keys of each variant."""
+
+
+def variants_of(section: str) -> tuple[str | None, Mapping[str, tuple[Key, ...]]]:
+    """The variants of a section; both sides of bands are sources."""
+    return SECTIONS["source" if section.startswith("source.") else section]

@@ -1,0 +1,84 @@
+"""Rules of a book in a pipeline: published beside the checkpoint, and again whenever the book has changed."""
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
+
+from fencepost.book import RuleBook
+from fencepost.errors import FencepostError
+from fencepost.ordinals.schema import read_schema
+from fencepost.pipeline.file.columns import Columns
+from fencepost.pipeline.file.document import PipelineFile, listed
+
+_OF_EVENTS = {
+    *("event_id", "rule_id", "rule_version", "snapshot_version", "object", "other", "detect", "time", "reason"),
+    *("kafka_partition", "kafka_offset", "kafka_timestamp"),
+}
+"""Columns of events and of Kafka, which no rule is about."""
+
+
+def open_book(url: str, file: PipelineFile) -> RuleBook:
+    """The book that a pipeline names; one that does not exist is refused.
+
+    The file of a relative SQLite URL is relative to the pipeline's.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise FencepostError(f"{url!r}", "sqlite:///FILE or postgresql://...", "Correct the URL.") from None
+    if parsed.get_backend_name() == "sqlite" and parsed.database not in {None, "", ":memory:"}:
+        parsed = parsed.set(database=str(file.resolved(str(parsed.database))))
+    written = parsed.render_as_string(hide_password=False)
+    return RuleBook(written, author=f"pipeline {file.path.name}", create=False)
+
+
+def check_book(url: str, file: PipelineFile, columns: Columns | None) -> None:
+    """Refuse a book that is not there, has no rule, or whose rules do not fit the source."""
+    with open_book(url, file) as book:
+        if not len(book) and not file.section("rules").get("changes"):
+            raise FencepostError(f"{book.url} without a rule", "at least one", "Add rules: fencepost rules add")
+        if columns is not None and None not in columns.types.values():
+            book.rules().compile(rule_columns(columns.types, file))
+
+
+def rule_columns(types: Mapping[str, Any], file: PipelineFile) -> dict[str, Any]:
+    """The columns of the source that rules may be about: those that are named, or all that can be."""
+    if wanted := {name.lower() for name in listed(file.section("rules").get("columns"))}:
+        return {name: type_ for name, type_ in types.items() if name.lower() in wanted}
+    operator = file.section("operator")
+    order = {operator.get("time"), *listed(operator.get("sequence"))}
+    usable = read_schema(types).types
+    return {name: types[name] for name in usable if name not in order and name.lower() not in _OF_EVENTS}
+
+
+class FollowedBook:
+    """A book that is published to a directory for a running pipeline."""
+
+    def __init__(self, book: RuleBook, directory: str, schema: Mapping[str, Any], shards: int | None = None) -> None:
+        self.book, self.directory, self.schema, self._shards = book, directory, dict(schema), shards
+        self._tried: int | None = None
+        self._said = ""
+        self._publishing = threading.Lock()  # changes on a topic are applied in a thread of their own
+        self._publish()
+
+    def _publish(self) -> None:
+        revision = self.book.revision
+        if revision != self._tried:
+            self._tried = revision  # what cannot be published is tried again after the next change
+            self.book.publish(self.directory, self.schema, shards=self._shards)
+
+    def follow(self) -> str | None:
+        """Publish if the book has changed; what to tell the user, if anything.
+
+        A book that cannot be reached, and rules that cannot be published, leave the last version in force.
+        """
+        with self._publishing:
+            try:
+                self._publish()
+            except FencepostError as error:
+                said, self._said = self._said, str(error)
+                return None if said == self._said else f"the rules stay as they were, since the book gave: {error}"
+        return None

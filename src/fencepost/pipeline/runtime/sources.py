@@ -1,0 +1,201 @@
+"""Streaming frames of what a source section says; rows that cannot be used are told apart in the JVM."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
+from pyspark.sql.types import StructType
+
+from fencepost.pipeline.file.columns import KAFKA_SEQUENCE
+from fencepost.pipeline.file.document import PipelineFile
+from fencepost.pipeline.file.ticks import NEWEST
+from fencepost.spark.plan.columns import quoted
+
+FAULTS = "faults"
+"""The prefix under which query progress reports how many rows of a source could not be used."""
+
+_DAY = 86_400_000_000
+_CORRUPT = "fencepost corrupt"
+_FAULT = "fencepost fault"
+_RAW = "fencepost raw"
+_ORIGIN = "fencepost origin"
+_KEY = "fencepost key"
+_PARSED = "fencepost parsed"
+_OWN = (_CORRUPT, _FAULT, _RAW, _ORIGIN, _KEY)
+
+
+class SourceFrames(NamedTuple):
+    """What a source gives."""
+
+    rows: Any
+    """Those that can be used; how many cannot is observed."""
+    dead: Any
+    """The others: ``origin, fault, value`` and the raw ``key`` and ``raw`` of a message. Reads the source again."""
+
+
+def source_frames(
+    spark: Any,
+    file: PipelineFile,
+    name: str,
+    schema: Mapping[str, str],
+    required: Sequence[str],
+    time: str | None = None,
+) -> SourceFrames:
+    """The frames of a source."""
+    source = file.sections[name]
+    read = _READERS[source["format"]](spark, file, source, schema)
+    derived = {column: F.expr(text) for column, text in (source.get("columns") or {}).items()}
+    told = read.withColumns(derived) if derived else read
+    fault = quoted(_FAULT)
+    for column in required:
+        fault = F.coalesce(fault, F.when(quoted(column).isNull(), F.lit(f"no {column}")))
+    told = told.withColumn(_FAULT, fault)
+    newest = [] if time is None else [_newest(told, time).alias(NEWEST)]
+    usable = told.observe(f"{FAULTS} {name}", F.count(quoted(_FAULT)).alias("faults"), *newest)
+    rows = usable.where(quoted(_FAULT).isNull()).drop(*_OWN)
+    unusable = told.where(quoted(_FAULT).isNotNull())
+    return SourceFrames(rows, unusable.select(*_dead_columns()))
+
+
+def _newest(told: Any, time: str) -> Any:
+    """The newest event time in microseconds since 1970; null where times are no instants."""
+    type_ = told.select(quoted(time)).schema.fields[0].dataType.simpleString()
+    newest = F.max(F.when(quoted(_FAULT).isNull(), quoted(time)))
+    match type_:
+        case "timestamp":
+            return F.unix_micros(newest)
+        case "timestamp_ntz":  # in UTC, as everywhere, whatever the session's zone is
+            return F.unix_micros(F.concat(newest.cast("string"), F.lit("Z")).try_cast("timestamp"))
+        case "date":
+            return F.unix_date(newest) * F.lit(_DAY)
+        case _:
+            return F.max(F.lit(None).cast("bigint"))
+
+
+def _dead_columns() -> list[Any]:
+    text = F.make_valid_utf8(quoted(_RAW).cast("string"))
+    return [
+        quoted(_ORIGIN).alias("origin"),
+        quoted(_FAULT).alias("fault"),
+        text.alias("value"),
+        quoted(_KEY).alias("key"),
+        quoted(_RAW).alias("raw"),
+    ]
+
+
+def kafka_reader(spark: Any, servers: str, topics: str | Sequence[str], options: Mapping[str, Any]) -> Any:
+    """The raw messages of topics, as a stream."""
+    subscribed = topics if isinstance(topics, str) else ",".join(topics)
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
+    return reader.option("subscribe", subscribed).options(**plain_options(options)).load()
+
+
+def _json_object(schema: Mapping[str, str], options: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The parsed object of the column of raw text, and what is wrong with it or null."""
+    text = quoted(_RAW).cast("string")
+    struct = StructType.fromDDL(_ddl({**schema, _CORRUPT: "string"}))
+    settings = plain_options(options) | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    trimmed = F.trim(text)
+    fault = (
+        F.when(text.isNull() | (trimmed == ""), "empty")
+        # Spark would take the first object of an array, or of several in a row, and drop the rest without a word.
+        .when(~(F.startswith(trimmed, F.lit("{")) & F.endswith(trimmed, F.lit("}"))), "not a JSON object")
+        .when((F.locate("}", trimmed) < F.length(trimmed)) & ~_is_alone(trimmed), "not a JSON object")
+        .when(quoted(_PARSED).isNull() | _field(_CORRUPT).isNotNull(), "does not fit the schema")
+    )
+    return F.from_json(text, struct, settings).alias(_PARSED), fault
+
+
+def _is_alone(text: Any) -> Any:
+    """Whether a text is one JSON value; only asked where it does not end with its first brace, as flat objects do."""
+    return F.coalesce(F.size(F.from_json(F.concat(F.lit("["), text, F.lit("]")), "array<string>")), F.lit(0)) == 1
+
+
+def _field(name: str) -> Any:
+    """A field of the parsed object."""
+    return quoted(_PARSED).getField(name)
+
+
+def _parsed(raw: Any, schema: Mapping[str, str], options: Mapping[str, Any], given: Sequence[Any]) -> Any:
+    """Frames of raw text with the fields of their JSON objects."""
+    parsed, fault = _json_object(schema, options)
+    kept = [quoted(name) for name in (_RAW, _ORIGIN, _KEY)]
+    objects = raw.select(*kept, *given, parsed)
+    fields = [_field(name).alias(name) for name in schema]
+    names = [column for column in objects.columns if column not in {_PARSED, _RAW, _ORIGIN, _KEY}]
+    return objects.select(*kept, *fields, *map(quoted, names), fault.alias(_FAULT))
+
+
+def _kafka(spark: Any, file: PipelineFile, source: Mapping[str, Any], schema: Mapping[str, str]) -> Any:
+    del file
+    options = {"startingOffsets": source["starting"], **source["options"]}
+    raw = kafka_reader(spark, source["servers"], source["topic"], options)
+    origin = F.concat_ws("/", "topic", "partition", "offset")
+    raw = raw.withColumns({_RAW: F.col("value"), _ORIGIN: origin, _KEY: F.col("key")})
+    partition, offset = KAFKA_SEQUENCE
+    given = [F.col("partition").alias(partition), F.col("offset").alias(offset)]
+    return _parsed(raw, schema, {}, [*given, F.col("timestamp").alias("kafka_timestamp")])
+
+
+def _socket(spark: Any, file: PipelineFile, source: Mapping[str, Any], schema: Mapping[str, str]) -> Any:
+    del file
+    reader = spark.readStream.format("socket").option("host", source["host"]).option("port", source["port"])
+    lines = reader.options(**plain_options(source["options"])).load()
+    return _lines(lines, F.lit(f"{source['host']}:{source['port']}"), source, schema)
+
+
+def _json(spark: Any, file: PipelineFile, source: Mapping[str, Any], schema: Mapping[str, str]) -> Any:
+    path = str(file.resolved(source["path"]))
+    lines = spark.readStream.options(**plain_options(source["options"])).text(path)
+    return _lines(lines, F.col("_metadata.file_path"), source, schema)
+
+
+def _lines(lines: Any, origin: Any, source: Mapping[str, Any], schema: Mapping[str, str]) -> Any:
+    """Objects, one on each line that is not blank."""
+    written = lines.where(F.trim("value") != "")
+    columns = {_RAW: F.col("value").cast("binary"), _ORIGIN: origin, _KEY: F.lit(None).cast("binary")}
+    return _parsed(written.withColumns(columns), schema, source["options"], [])
+
+
+def _csv(spark: Any, file: PipelineFile, source: Mapping[str, Any], schema: Mapping[str, str]) -> Any:
+    # Whether a row fits the schema must not depend on which of its columns a query needs.
+    settings = {"header": "true", "columnPruning": "false"} | plain_options(source["options"])
+    settings |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    reader = spark.readStream.schema(_ddl({**schema, _CORRUPT: "string"})).options(**settings)
+    rows = reader.csv(str(file.resolved(source["path"])))
+    return _from_columns(rows, schema, F.when(quoted(_CORRUPT).isNotNull(), "does not fit the schema"))
+
+
+def _parquet(spark: Any, file: PipelineFile, source: Mapping[str, Any], schema: Mapping[str, str]) -> Any:
+    reader = spark.readStream.schema(_ddl(schema)).options(**plain_options(source["options"]))
+    return _from_columns(reader.parquet(str(file.resolved(source["path"]))), schema, F.lit(None).cast("string"))
+
+
+def _rate(spark: Any, file: PipelineFile, source: Mapping[str, Any], schema: Mapping[str, str]) -> Any:
+    del file, schema
+    reader = spark.readStream.format("rate").option("rowsPerSecond", source["rows_per_second"])
+    rows = reader.options(**plain_options(source["options"])).load()
+    columns = {_FAULT: F.lit(None).cast("string"), _ORIGIN: F.lit("rate")}
+    columns |= {_RAW: F.to_json(F.struct("timestamp", "value")).cast("binary"), _KEY: F.lit(None).cast("binary")}
+    return rows.withColumns(columns)
+
+
+def _from_columns(rows: Any, schema: Mapping[str, str], fault: Any) -> Any:
+    """Rows of files that have columns of their own; what cannot be used is told as JSON."""
+    raw = F.to_json(F.struct(*map(quoted, schema)))
+    if _CORRUPT in rows.columns:
+        raw = F.coalesce(quoted(_CORRUPT), raw)
+    columns = {_FAULT: fault, _RAW: raw.cast("binary"), _ORIGIN: F.col("_metadata.file_path")}
+    return rows.withColumns(columns | {_KEY: F.lit(None).cast("binary")})
+
+
+_READERS = {"kafka": _kafka, "socket": _socket, "json": _json, "csv": _csv, "parquet": _parquet, "rate": _rate}
+
+
+def _ddl(schema: Mapping[str, str]) -> str:
+    return ", ".join(f"`{name.replace('`', '``')}` {type_}" for name, type_ in schema.items())
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options as Spark takes them."""
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}

@@ -1,0 +1,89 @@
+"""Ticks on the query of a running pipeline, where anything can end by time."""
+
+import time
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, TextIO
+
+from fencepost._files.storage import place_of
+from fencepost.errors import FencepostError
+from fencepost.pipeline.file.document import PipelineFile
+from fencepost.pipeline.file.durations import parse_duration
+from fencepost.pipeline.file.ticks import DEFAULT_TICK, Ticks, check_ticking, is_instant
+from fencepost.pipeline.runtime.identity import own_place
+from fencepost.pipeline.runtime.progress import Progress
+from fencepost.pipeline.runtime.sources import FAULTS
+from fencepost.published import VersionDirectory
+from fencepost.published.markers import Markers
+from fencepost.snapshot import NEVER
+from fencepost.spark.plan.columns import quoted
+from fencepost.spark.work.caches import Published, snapshot_at
+
+
+def make_ticker(file: PipelineFile, frames: Mapping[str, Any], rules: str, out: TextIO) -> "Ticker | None":
+    """What ticks in a pipeline; None where nothing does."""
+    operator, trigger = file.section("operator"), file.section("trigger")
+    if operator["kind"] == "match" or operator["tick"] is False or trigger["once"]:
+        return None
+    column = operator["time"]
+    types = [frame.select(quoted(column)).schema.fields[0].dataType.simpleString() for frame in frames.values()]
+    for type_ in types:
+        if operator["tick"]:
+            check_ticking(column, type_)
+        elif not is_instant(type_):
+            return None
+    ticks = Ticks(
+        Markers(own_place(file, "markers")),
+        [f"{FAULTS} {name}" for name in frames],
+        parse_duration(operator["tick"] or DEFAULT_TICK),
+        parse_duration(trigger["every"]) if trigger["every"] else timedelta(0),
+        dates="date" in types,
+        now=_now(),
+    )
+    always = bool(operator["tick"] or operator["timeout"])
+    return Ticker(ticks, None if always else VersionDirectory(place_of(rules).absolute()), out)
+
+
+class Ticker:
+    """Ticks as long as it is called; a marker that cannot be written is told, once for each cause.
+
+    With a directory of `rules` it only ticks while one of them expires.
+    """
+
+    def __init__(self, ticks: Ticks, rules: VersionDirectory | None, out: TextIO) -> None:
+        self._ticks, self._rules, self._out = ticks, rules, out
+        self._expiring: tuple[int, bool] | None = None
+        self._said = ""
+
+    def tick(self, query: Any, progress: Progress) -> None:
+        """Take the progress of a pipeline's query, and tell it the time where it is time to."""
+        now, idle = _now(), _is_idle(query)
+        for report in progress.take(query):  # after the look at the query: what it did before that is reported
+            self._ticks.hear(report)
+        try:
+            self._ticks.tick(now, idle=idle, wanted=lambda: self._has_expiring(progress.version))
+        except (FencepostError, OSError) as error:
+            if str(error) != self._said:
+                self._said = str(error)
+                self._out.write(f"\nsilent objects and expired rules wait, since no time could be told: {error}\n")
+
+    def _has_expiring(self, version: int | None) -> bool:
+        if self._rules is None:
+            return True
+        version = self._rules.latest() if version is None else version
+        if version is None:
+            return False
+        if self._expiring is None or self._expiring[0] != version:
+            snapshot = snapshot_at(Published(str(self._rules.path)), version)
+            self._expiring = version, bool((snapshot.rules.expires[snapshot.in_force] != NEVER).any())
+        return self._expiring[1]
+
+
+def _is_idle(query: Any) -> bool:
+    """Whether the query has looked for rows, is done with them, and waits."""
+    status = query.status
+    return not status["isTriggerActive"] and status["message"].startswith("Waiting")
+
+
+def _now() -> int:
+    return time.time_ns() // 1000

@@ -1,0 +1,387 @@
+"""A directory of published snapshots: versions 1, 2, ..., each written whole, then announced.
+
+    schema.json          the columns and types of all versions, fixed by the first publisher
+    00000001.claim       someone is writing, or was killed while writing, version 1
+    00000001/            the snapshot itself
+    00000001.published   version 1 is complete; its content repeats the snapshot's digest
+    parts/               the same in parts, where the first publisher asked for shards
+    00000001.HOLDER.lease   someone needs version 1; kept fresh by its holder
+    collected            when old versions were last collected by a rule book
+    markers/             say to streams which versions are there, and which time has come
+
+Numbers are claimed and versions announced by creating a file that must not exist yet, so that any number of
+publishers can work at once on anything that has exclusive creation. A version that was claimed and never announced
+is skipped by readers.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+from os import PathLike
+from pathlib import Path
+from typing import Self
+
+from fencepost._files.storage import (
+    Place,
+    create,
+    delete,
+    delete_tree,
+    make_directory,
+    modified,
+    names,
+    place_of,
+    read_text,
+    touch,
+)
+from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.published.markers import Markers
+from fencepost.published.shards.parts import Head, PartDirectory
+from fencepost.published.shards.plan import ShardPlan, check_shards, plan_shards
+from fencepost.snapshot.columns import key_columns
+from fencepost.snapshot.snapshot import Snapshot, in_force_among
+from fencepost.snapshot.store import read_header
+
+_DIGITS = 8
+_FRESH = timedelta(hours=1)
+
+
+class VersionDirectory:
+    """The versions that were published to one path.
+
+    Args:
+        path: a directory that every reader and writer can reach, or its URL; made if it does not exist.
+
+    >>> import tempfile
+    >>> versions = VersionDirectory(tempfile.mkdtemp())
+    >>> versions.latest() is None
+    True
+    """
+
+    def __init__(self, path: str | PathLike[str] | Place) -> None:
+        self.path = place_of(path)
+
+    def versions(self) -> list[int]:
+        """The numbers of all complete versions, ascending."""
+        return [number for number in self._announced() if self._complete(number)]
+
+    def latest(self) -> int | None:
+        """The newest complete version, or None."""
+        return next(self.newest_first(), None)
+
+    def newest_first(self) -> Iterator[int]:
+        """The numbers of all complete versions, descending; looked at as they are asked for."""
+        return (number for number in reversed(self._announced()) if self._complete(number))
+
+    def _announced(self) -> list[int]:
+        return self._numbers("published")
+
+    def _numbers(self, ending: str) -> list[int]:
+        """The versions that have a file with this ending, ascending."""
+        return [int(name[:_DIGITS]) for name in names(self.path, f"{'[0-9]' * _DIGITS}.{ending}")]
+
+    def load(self, version: int | None = None, verify: bool = True) -> Snapshot:
+        """One version, the newest if none is named."""
+        return Snapshot.load(self.path / self._name(self.latest() if version is None else version), verify)
+
+    def _name(self, number: int | None) -> str:
+        """The name of a version, which must be there."""
+        if number is None or not self._complete(number):
+            there = ", ".join(str(v) for v in self.versions()[-5:]) or "none"
+            raise FencepostError(
+                f"version {number} of {self.path}" if number is not None else f"{self.path} without any version",
+                f"a published version (the last are: {there})",
+                "Publish rules to the directory, or name a version that is there.",
+            )
+        return f"{number:0{_DIGITS}}"
+
+    # -- parts ------------------------------------------------------------------------------------------
+
+    def shards(self) -> ShardPlan | None:
+        """How the rules are parted; None where they are not."""
+        return self._parts.plan()
+
+    def shards_for(self, shards: int) -> ShardPlan:
+        """How the rules are parted, for a reader who wants so many parts; refuses any other number."""
+        plan = self.shards()
+        if plan is None:
+            raise FencepostError(
+                f"shards={shards} and {self.path}, which was published without",
+                "a directory whose versions are written in parts",
+                f"Publish the rules to a new directory with shards={shards}, or leave out shards.",
+            )
+        if plan.parts != shards:
+            raise FencepostError(
+                f"shards={shards} and {self.path}",
+                f"shards={plan.parts}, with which it was published",
+                f"Take shards={plan.parts}, or publish the rules to a new directory with shards={shards}.",
+            )
+        return plan
+
+    @property
+    def _parts(self) -> PartDirectory:
+        return PartDirectory(self.path / "parts")
+
+    def load_part(self, version: int, part: int) -> Snapshot:
+        """One part of a version."""
+        return self._parts.load(self._name(version), part)
+
+    def head(self, version: int) -> Head:
+        """What is to be known of a version with parts by those who do not load its rules."""
+        return self._parts.head(self._name(version))
+
+    def check_parts(self, version: int, plan: ShardPlan) -> None:
+        """Refuse a version of which some part cannot be loaded; none is kept."""
+        self._parts.check(self._name(version), plan)
+
+    def in_force_among(self, version: int, ids: Int64s) -> Bools:
+        """Which of these rules are in force in a version; reads nothing but its ids."""
+        return in_force_among(self.path / self._name(version), ids)
+
+    def _check_shards(self, shards: int | None) -> None:
+        """Refuse a number of parts that the directory cannot have."""
+        if shards is None:
+            return
+        fixed = self.shards()
+        if fixed is None and check_shards(shards) and self._announced():
+            raise FencepostError(
+                f"shards={shards} for {self.path}, which was first published without",
+                "a new directory, since its versions are read in parts from the first one on",
+                "Publish to a new directory, or leave out shards.",
+            )
+        if fixed is not None and fixed.parts != shards:
+            raise FencepostError(
+                f"shards={shards} for {self.path}",
+                f"shards={fixed.parts}, with which it was first published",
+                f"Leave out shards, pass shards={fixed.parts}, or publish to a new directory.",
+            )
+
+    def _fixed_shards(self, snapshot: Snapshot, shards: int | None) -> ShardPlan | None:
+        """How the version is to be parted: as the first one was, or else as it asks for itself."""
+        fixed = self.shards()
+        if shards is None or fixed is not None:
+            return fixed
+        keys = [name for name, kind in (self.schema() or {}).items() if kind == "key"]
+        return self._parts.fix(plan_shards(snapshot, shards, keys))
+
+    # -- publishing -------------------------------------------------------------------------------------
+
+    def digest(self, version: int) -> str:
+        """What tells this version's snapshot from every other one, wherever the directory is."""
+        return read_header(self.path / f"{version:0{_DIGITS}}")[1]
+
+    def schema(self) -> dict[str, str] | None:
+        """Columns and types that every version has, "key" for a column of strings; None before the first."""
+        try:
+            found: dict[str, str] = json.loads(read_text(self.path / "schema.json"))
+        except FileNotFoundError:
+            return None
+        return found
+
+    def publish(
+        self,
+        compile_version: Callable[[int], Snapshot],
+        schema: Mapping[str, str] | None = None,
+        shards: int | None = None,
+    ) -> int:
+        """Write the next version and announce it; its number.
+
+        Args:
+            compile_version: makes the snapshot, given its number.
+            schema: columns and types to fix for the directory, if they are not only those that the rules use.
+            shards: how many parts this and all later versions are written in, too; fixed by the first one.
+        """
+        self._check_shards(shards)
+        make_directory(self.path)
+        number = self._claim()
+        snapshot = compile_version(number)
+        used = {name: str(kind) for name, kind in snapshot.types.items()} | dict.fromkeys(snapshot.keys, "key")
+        # What bands compare has no type in a snapshot: strings, unless somebody said otherwise.
+        compared = key_columns(snapshot.bands) - set(self.schema() or {})
+        self._fix_schema({**dict.fromkeys(sorted(compared), "key"), **(schema or {}), **used})
+        plan = self._fixed_shards(snapshot, shards)
+        target = self.path / f"{number:0{_DIGITS}}"
+        with contextlib.ExitStack() as leases:
+            shared = self._lease_layers(snapshot, number, leases)
+            if plan is not None:
+                self._parts.save(target.name, snapshot, plan, shared=shared)
+            snapshot.save(target, shared=shared)
+            self._announce(number)
+        self.mark()
+        return number
+
+    def mark(self) -> None:
+        """Tell streams of every version that they have not been told of: a publisher may have died before it could."""
+        self.markers.tell_versions(self._announced())
+
+    def tick(self, time: datetime | int) -> None:
+        """Tell streams that a time has come: rules expire and silent objects time out, also without any row.
+
+        Args:
+            time: an instant, without a zone in UTC; or a number, where the time column is one.
+        """
+        self.markers.tell_time(time)
+
+    @property
+    def markers(self) -> Markers:
+        """What tells streams what has come."""
+        return Markers(self.path / "markers")
+
+    def _lease_layers(self, snapshot: Snapshot, number: int, leases: contextlib.ExitStack) -> bool:
+        """Keep the versions whose layers the snapshot shares until it is announced; False if one is gone."""
+        for layer in snapshot.layers:
+            if layer.home is None or layer.home.path.parent != self.path.absolute():
+                continue
+            version = int(layer.home.path.name)
+            try:
+                leases.enter_context(self.lease(version, f"publisher of {number}"))
+            except FencepostError:
+                return False
+            if not self._complete(version):  # it went between being found and being leased
+                return False
+        return True
+
+    def lease(self, version: int, holder: str) -> "Lease":
+        """Keep one version from being collected, until the lease is released or no longer renewed.
+
+        Args:
+            version: a published version.
+            holder: who needs it, such as a query's id; a holder has one lease per version.
+        """
+        if not self._complete(version):
+            raise FencepostError(
+                f"a lease of version {version} of {self.path}", "a published version", "Take the latest() instead."
+            )
+        kept = Lease(self.path / f"{version:0{_DIGITS}}.{_plain(holder)}.lease")
+        kept.renew()
+        return kept
+
+    def leased(self, fresh_for: timedelta = _FRESH) -> set[int]:
+        """The versions that someone needs: those with a lease that was renewed lately."""
+        oldest = time.time() - fresh_for.total_seconds()
+        leases = names(self.path, f"{'[0-9]' * _DIGITS}.*.lease")
+        return {int(name[:_DIGITS]) for name in leases if (modified(self.path / name) or 0) >= oldest}
+
+    def collect(self, retention: timedelta, fresh_for: timedelta = _FRESH) -> list[int]:
+        """Delete versions that are older than the retention, not leased and not the newest; their numbers.
+
+        A version whose layers are part of one that stays, stays too. The announcement goes first, so that nobody
+        starts on a version that is being deleted.
+        """
+        versions, oldest = self.versions(), time.time() - retention.total_seconds()
+        needed = self.leased(fresh_for).union(versions[-1:])
+        needed |= {number for number in versions if (modified(self._announcement(number)) or 0) > oldest}
+        for number in needed.intersection(versions):
+            needed |= self._built_on(number)
+        collected = []
+        for number in versions:
+            if number in needed:
+                continue
+            delete(self._announcement(number))
+            if number in self.leased(fresh_for):
+                self._announce(number)
+                continue
+            delete_tree(self.path / f"{number:0{_DIGITS}}")
+            self._parts.delete(f"{number:0{_DIGITS}}")
+            collected.append(number)
+        return collected
+
+    def _announce(self, number: int) -> None:
+        try:
+            create(self._announcement(number), _digest_of(self.path / f"{number:0{_DIGITS}}") + "\n")
+        except FileExistsError:
+            if not self._complete(number):  # else a request was repeated on its way, or another collector was faster
+                raise
+
+    def _announcement(self, number: int) -> Place:
+        return self.path / f"{number:0{_DIGITS}}.published"
+
+    def _built_on(self, number: int) -> set[int]:
+        """The versions whose layers one version shares."""
+        header, _ = read_header(self.path / f"{number:0{_DIGITS}}")
+        return {int(layer["in"]) for layer in header["layers"] if "in" in layer}
+
+    def _claim(self) -> int:
+        number = max(self._numbers("claim"), default=0) + 1
+        while True:
+            try:
+                self._create_claim(number)
+            except FileExistsError:
+                number += 1
+                continue
+            self._check_exclusive(number)
+            return number
+
+    def _create_claim(self, number: int) -> None:
+        create(self.path / f"{number:0{_DIGITS}}.claim", f"{os.getpid()}\n")
+
+    def _check_exclusive(self, number: int) -> None:
+        """Refuse a store that ignores the condition of a request: there, publishers would overwrite each other."""
+        if isinstance(self.path, Path):
+            return
+        with contextlib.suppress(FileExistsError):
+            self._create_claim(number)
+            raise FencepostError(
+                f"{self.path}, on a store that created a file a second time",
+                "one that creates a file only if it is missing (conditional writes)",
+                "Use a store that has conditional writes, or publish to a path.",
+            )
+
+    def _fix_schema(self, needed: Mapping[str, str]) -> None:
+        """The first publisher's columns hold for all; a later version may use fewer of them."""
+        try:
+            create(self.path / "schema.json", json.dumps(dict(sorted(needed.items()))))
+        except FileExistsError:
+            fixed = self.schema() or {}
+            wrong = {name: kind for name, kind in needed.items() if fixed.get(name) != kind}
+            if wrong:
+                name, kind = next(iter(wrong.items()))
+                has = f"{name} is {fixed[name]} there" if name in fixed else f"it has {', '.join(fixed)}"
+                raise FencepostError(
+                    f"rules that need {name} as {kind}",
+                    f"the columns that {self.path} was first published with ({has})",
+                    "Publish to a new directory, or first publish with schema= naming every column.",
+                ) from None
+
+    def _complete(self, number: int) -> bool:
+        """Whether the announcement was written whole."""
+        try:
+            announced = read_text(self._announcement(number))
+            return announced == _digest_of(self.path / f"{number:0{_DIGITS}}") + "\n"
+        except (FileNotFoundError, ValueError, KeyError):
+            return False
+
+
+class Lease:
+    """Says that a version is needed; whoever holds one renews it every few minutes."""
+
+    def __init__(self, file: Place) -> None:
+        self._file = file
+
+    def renew(self) -> None:
+        """Keep the version for another while."""
+        touch(self._file)
+
+    def release(self) -> None:
+        """The version is no longer needed."""
+        delete(self._file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def _plain(holder: str) -> str:
+    """A holder as a part of a file name."""
+    return hashlib.blake2b(holder.encode(), digest_size=8).hexdigest()
+
+
+def _digest_of(snapshot: Place) -> str:
+    digest: str = json.loads(read_text(snapshot / "header.json"))["digest"]
+    return digest

@@ -1,0 +1,337 @@
+"""From rules to the columns of a snapshot: types bound, every bound an ordinal, boxes grouped by their columns."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Int64s
+from fencepost.language import (
+    KEY,
+    Band,
+    Binder,
+    BoundBand,
+    BoundBox,
+    ColumnKind,
+    ColumnType,
+    Condition,
+    bind_band,
+    infer_types,
+)
+from fencepost.ordinals import AttributeType
+from fencepost.ordinals.schema import read_schema
+from fencepost.rules.bounds import edges_of
+from fencepost.rules.checked import TextRule
+from fencepost.rules.faults import Faults, one_line
+from fencepost.rules.rule import Rule, labels_text, microseconds_of
+from fencepost.rules.table_blocks import RuleFields, TableBlock, TableRange
+from fencepost.snapshot.columns import BandColumns, BoxSet, CompiledColumns, RuleColumns, detect_flags
+
+_REMEDY = "Correct the rules, or bind their columns to other types."
+
+
+def compile_columns(blocks: Sequence[TableBlock], texts: Sequence[TextRule], schema: Any) -> CompiledColumns:
+    """See Rules.columns."""
+    texts = [text for text in texts if text.rule.enabled]
+    rows_of = [np.flatnonzero(block.alive & block.fields.enabled) for block in blocks]
+    count = sum(map(len, rows_of)) + len(texts)
+    faults = Faults("rule")
+    types, binder = _binder(blocks, texts, schema, faults, count)
+    builder = _Builder(types, binder, faults)
+    for block, rows in zip(blocks, rows_of, strict=True):
+        if len(rows):
+            builder.add_block(block, rows)
+    builder.add_texts(texts, None if schema is None else types.types)
+    faults.raise_if_any(count, _REMEDY)
+    return builder.finished(_rule_columns(blocks, rows_of, texts))
+
+
+class _Types(NamedTuple):
+    types: Mapping[str, ColumnType]
+    unusable: Mapping[str, FencepostError]
+
+    def blame(self, columns: Iterable[str]) -> FencepostError | None:
+        """Why one of the columns cannot be used, where the schema has it with a type that no rule can use."""
+        by_lower_case = {name.lower(): error for name, error in self.unusable.items()}
+        found = (by_lower_case.get(column.strip('"').lower()) for column in columns)
+        return next((error for error in found if error), None)
+
+
+def _binder(
+    blocks: Sequence[TableBlock], texts: Sequence[TextRule], schema: Any, faults: Faults, count: int
+) -> tuple[_Types, Binder]:
+    if schema is not None:
+        read = read_schema(schema)
+        return _Types(read.types, read.unusable), Binder(read.types)
+    first_users: dict[tuple[str, ColumnKind], int] = {}
+    for block in blocks:
+        rows = np.flatnonzero(block.alive & block.fields.enabled)
+        for use in block.columns.items() if len(rows) else ():
+            first_users.setdefault(use, int(block.fields.ids[rows[0]]))
+    for rule, parsed in texts:
+        if isinstance(parsed, Condition):
+            for use in parsed.columns.items():
+                first_users.setdefault(use, rule.id)
+    types = _infer(first_users, faults)
+    faults.raise_if_any(count, _REMEDY)
+    return _Types(types, {}), Binder(types)
+
+
+def _infer(first_users: Mapping[tuple[str, ColumnKind], int], faults: Faults) -> dict[str, ColumnType]:
+    """The types that the uses suggest; uses that disagree are faults of both rules."""
+    try:
+        return infer_types([{column: kind} for column, kind in first_users])
+    except FencepostError:
+        pass  # found again below, use by use, to tell which rules disagree
+    agreed: dict[tuple[str, ColumnKind], int] = {}
+    for (column, kind), id in first_users.items():
+        try:
+            infer_types([{column: kind} for column, kind in (*agreed, (column, kind))])
+            agreed[column, kind] = id
+        except FencepostError as error:
+            bare = column.strip('"').lower()
+            other = next(each for (name, _), each in agreed.items() if name.strip('"').lower() == bare)
+            fault = f"{error.got} (rules {id} and {other})" if id != other else error.got
+            faults.add(id, one_line(FencepostError(fault, error.expected, error.remedy)))
+    return {}
+
+
+class _Group:
+    """The boxes over one combination of columns, collected."""
+
+    def __init__(self) -> None:
+        self.rules: list[int] = []
+        self.ordinals: list[int] = []
+        self.keys: list[str] = []
+        self.arrays: list[tuple[Int64s, tuple[Any, ...], Int64s, Int64s]] = []
+
+    def add(self, row: int, box: BoundBox) -> None:
+        self.rules.append(row)
+        for _, first, last in box.ranges:
+            self.ordinals += (first, last)
+        self.keys += [value for _, value in box.keys]
+
+    def finished(self, keys: tuple[str, ...], attributes: tuple[str, ...]) -> BoxSet:
+        arrays = self.arrays
+        if self.rules:
+            ordinals = np.array(self.ordinals, np.int64).reshape(len(self.rules), len(attributes), 2)
+            values = tuple(pa.array(self.keys[place :: len(keys)], pa.string()) for place in range(len(keys)))
+            arrays = [*arrays, (np.array(self.rules, np.int64), values, ordinals[..., 0], ordinals[..., 1])]
+        if len(arrays) == 1:
+            rules, values, firsts, lasts = arrays[0]
+        else:
+            rules = np.concatenate([each[0] for each in arrays])
+            values = tuple(_joined([each[1][place] for each in arrays]) for place in range(len(keys)))
+            firsts, lasts = (np.concatenate([each[place] for each in arrays]) for place in (2, 3))
+        return BoxSet(keys, attributes, rules, values, np.ascontiguousarray(firsts), np.ascontiguousarray(lasts))
+
+
+def _joined(columns: list[Any]) -> Any:
+    """Columns of keys as one."""
+    plain = [each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in columns]
+    type_ = pa.large_string() if any(pa.types.is_large_string(each.type) for each in plain) else pa.string()
+    return pa.concat_arrays([each.cast(type_) for each in plain])
+
+
+class _Builder:
+    """Binds rules one after the other and keeps their boxes in groups."""
+
+    def __init__(self, types: _Types, binder: Binder, faults: Faults) -> None:
+        self._types = types
+        self._binder = binder
+        self._faults = faults
+        self._groups: dict[tuple[tuple[str, ...], tuple[str, ...]], _Group] = {}
+        self._bands: list[tuple[int, BoundBand]] = []
+        self._dropped: dict[int, tuple[str, ...]] = {}
+        self._row_count = 0
+
+    def add_block(self, block: TableBlock, rows: Int64s) -> None:
+        """Adds the rules in these rows of a table."""
+        ids = block.fields.ids[rows]
+        start, self._row_count = self._row_count, self._row_count + len(rows)
+        try:
+            keys = [(self._key_name(key.column), _taken(key.values, rows)) for key in block.keys]
+            keys.sort(key=lambda each: each[0])
+            ranges = sorted(
+                ((*self._attribute(range_.column), range_) for range_ in block.ranges), key=lambda each: each[0]
+            )
+            edges = [self._edges(type_, range_, name, rows, ids) for name, type_, range_ in ranges]
+        except FencepostError as error:
+            error = self._types.blame(block.columns) or error
+            self._faults.add(int(ids[0]), f"{one_line(error)} (rules of that table: {len(rows):,})")
+            return
+        names = [name for name, *_ in ranges]
+        if len(names) + len(keys) > len({*names, *(name for name, _ in keys)}):
+            self._faults.add(int(ids[0]), "two columns of the table that name one column of the schema")
+            return
+        firsts = np.stack([first for first, _ in edges], axis=1) if edges else np.empty((len(rows), 0), np.int64)
+        lasts = np.stack([last for _, last in edges], axis=1) if edges else firsts
+        for used, mine in _by_presence([values for _, values in keys], len(rows)):
+            signature = tuple(keys[place][0] for place in used), tuple(names)
+            group = self._groups.setdefault(signature, _Group())
+            rules = np.arange(start, start + len(rows))
+            values = tuple(keys[place][1] for place in used)
+            if mine is None:
+                group.arrays.append((rules, values, firsts, lasts))
+            else:
+                taken = pa.array(mine)
+                group.arrays.append(
+                    (rules[mine], tuple(each.take(taken) for each in values), firsts[mine], lasts[mine])
+                )
+
+    def add_texts(self, texts: Iterable[TextRule], schema: Mapping[str, ColumnType] | None) -> None:
+        """Adds rules written as text."""
+        bind, groups = self._binder.bind, self._groups
+        for row, (rule, parsed) in enumerate(texts, start=self._row_count):
+            try:
+                if isinstance(parsed, Band):
+                    self._bands.append((row, _check_band(bind_band(parsed, schema, schema))))
+                    continue
+                bound = bind(parsed)
+            except FencepostError as error:
+                self._faults.add(rule.id, one_line(self._types.blame(_columns_of(parsed)) or error))
+                continue
+            for box in bound.boxes:
+                signature = tuple(name for name, _ in box.keys), tuple(name for name, _, _ in box.ranges)
+                group = groups.get(signature)
+                if group is None:
+                    group = groups[signature] = _Group()
+                group.add(row, box)
+            if bound.dropped:
+                self._dropped[rule.id] = bound.dropped
+
+    def finished(self, rules: RuleColumns) -> CompiledColumns:
+        """All that was added."""
+        boxes = [group.finished(*signature) for signature, group in sorted(self._groups.items())]
+        types = {name: type_ for each in boxes for name in each.attributes if (type_ := self._types.types[name]) != KEY}
+        for _, band in self._bands:
+            types |= {band.left: band.left_type, band.right: band.right_type}
+        return CompiledColumns(rules, boxes, dict(sorted(types.items())), _band_columns(self._bands), self._dropped)
+
+    def _key_name(self, column: str) -> str:
+        name, type_ = self._found(column)
+        if type_ != KEY:
+            raise FencepostError(
+                f"keys for {name}, which is {type_}",
+                "a column of strings",
+                "Put it into ranges=, or correct the schema.",
+            )
+        return name
+
+    def _attribute(self, column: str) -> tuple[str, AttributeType]:
+        name, type_ = self._found(column)
+        if type_ == KEY:
+            raise FencepostError(
+                f"ranges for {name}, which is a key", "an attribute", "Put it into equal=, or correct the schema."
+            )
+        return name, type_
+
+    def _found(self, column: str) -> tuple[str, ColumnType]:
+        try:
+            return self._binder.find(column)
+        except FencepostError as error:
+            raise FencepostError(f"a table of rules {error.got}", error.expected, error.remedy) from None
+
+    def _edges(
+        self, type_: AttributeType, range_: TableRange, name: str, rows: Int64s, ids: Int64s
+    ) -> tuple[Int64s, Int64s]:
+        lower, upper = _taken(range_.lower, rows), _taken(range_.upper, rows)
+        count = len(rows)
+        first = edges_of(type_, lower, count, is_lower=True, is_closed=range_.lower_closed, column=name)
+        last = edges_of(type_, upper, count, is_lower=False, is_closed=range_.upper_closed, column=name)
+        is_empty = first.is_empty | last.is_empty | (first.ordinals > last.ordinals)
+
+        def fault(row: int) -> str:
+            low, high = ("unbounded" if each is None else each[row] for each in (lower, upper))
+            low, high = ("unbounded" if str(each) == "None" else each for each in (low, high))
+            return f"{name} from {low} to {high} with bounds {range_.bounds}, where no {type_} is; expected some value"
+
+        self._faults.add_rows(is_empty, fault, ids)
+        return first.ordinals, last.ordinals
+
+
+def _columns_of(parsed: Condition | Band) -> Iterable[str]:
+    return parsed.columns if isinstance(parsed, Condition) else [*parsed.left_columns, *parsed.right_columns]
+
+
+def _taken(values: Any, rows: Int64s) -> Any:
+    """The rows of a column, if there is one; it is not copied where they are all."""
+    return values if values is None or len(values) == len(rows) else values.take(pa.array(rows))
+
+
+def _by_presence(keys: Sequence[Any], count: int) -> Iterator[tuple[list[int], Int64s | None]]:
+    """The rows by which of their keys are not null; None for all rows."""
+    pattern = np.zeros(count, np.int64)
+    for place, values in enumerate(keys):
+        pattern |= np.asarray(pc.is_valid(values)).astype(np.int64) << place
+    for each in np.unique(pattern).tolist():
+        used = [place for place in range(len(keys)) if each >> place & 1]
+        mine = np.flatnonzero(pattern == each)
+        yield used, None if len(mine) == count else mine
+
+
+def _check_band(band: BoundBand) -> BoundBand:
+    for bound in (band.lower, band.upper):
+        if bound is not None and float(bound) != bound:
+            raise FencepostError(
+                f"a band bound of {bound} units", "a number that a double holds", "Round it, or use a coarser unit."
+            )
+    return band
+
+
+def _band_columns(bands: Sequence[tuple[int, BoundBand]]) -> BandColumns | None:
+    if not bands:
+        return None
+    rows, bound = zip(*bands, strict=True)
+    text = pa.large_string()
+    return BandColumns(
+        np.array(rows, np.int64),
+        pa.array([band.left for band in bound], text),
+        pa.array([band.right for band in bound], text),
+        pa.array([json.dumps(band.same) for band in bound], text),
+        pa.array([json.dumps(band.left_keys) for band in bound], text),
+        pa.array([json.dumps(band.right_keys) for band in bound], text),
+        np.array([-math.inf if band.lower is None else band.lower for band in bound], np.float64),
+        np.array([math.inf if band.upper is None else band.upper for band in bound], np.float64),
+        np.array([band.lower_closed for band in bound], np.bool_),
+        np.array([band.upper_closed for band in bound], np.bool_),
+    )
+
+
+def _rule_columns(blocks: Sequence[TableBlock], rows_of: Sequence[Int64s], texts: Sequence[TextRule]) -> RuleColumns:
+    parts = [_take_fields(block.fields, rows) for block, rows in zip(blocks, rows_of, strict=True)]
+    parts.append(text_fields([text.rule for text in texts]))
+    conditions = pa.array([text.rule.condition for text in texts], pa.large_string())
+    nulls = pa.nulls(sum(map(len, rows_of)), pa.large_string())
+
+    columns = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in ("ids", "versions", "detects", "initial", "expires")
+    }
+    labels = pa.concat_arrays([part.labels for part in parts])
+    return RuleColumns(**columns, conditions=pa.concat_arrays([nulls, conditions]), labels=labels)
+
+
+def _take_fields(fields: RuleFields, rows: Int64s) -> RuleFields:
+    if len(rows) == len(fields.ids):
+        return fields
+    return RuleFields._make([*(column[rows] for column in fields[:-1]), fields.labels.take(pa.array(rows))])
+
+
+def text_fields(rules: Sequence[Rule]) -> RuleFields:
+    """The fields of rules as columns."""
+    flags = {detect: detect_flags(detect) for detect in {rule.detect for rule in rules}}
+    return RuleFields(
+        np.array([rule.id for rule in rules], np.int64),
+        np.array([rule.version for rule in rules], np.int64),
+        np.array([flags[rule.detect] for rule in rules], np.uint8),
+        np.array([rule.initial for rule in rules], np.bool_),
+        np.array([rule.enabled for rule in rules], np.bool_),
+        np.array([microseconds_of(rule.expires) for rule in rules], np.int64),
+        pa.array([labels_text(rule.labels) for rule in rules], pa.large_string()),
+    )

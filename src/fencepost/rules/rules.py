@@ -1,0 +1,435 @@
+"""A set of rules that can be edited, bound to types and compiled."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from typing import Any, NamedTuple, Self, SupportsIndex, Unpack
+
+import numpy as np
+
+from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.language import KEY, ColumnKind, Condition
+from fencepost.ordinals.schema import read_schema
+from fencepost.published import VersionDirectory
+from fencepost.rules import files
+from fencepost.rules.checked import TextRule, check_rule, rule_of_mapping
+from fencepost.rules.compile import compile_columns
+from fencepost.rules.faults import Faults, one_line
+from fencepost.rules.options import Options, RuleOptions, TableOptions, read_table_options, takes_options
+from fencepost.rules.rule import Rule, checked_id, labels_of
+from fencepost.rules.table_blocks import TableBlock
+from fencepost.rules.table_rules import read_table, table_shape
+from fencepost.snapshot import CompiledColumns, Snapshot
+
+_COMPILED_ALONE = 8
+"""A change of at most one rule in so many is compiled alone: one layer more to ask costs less than compiling all."""
+
+
+class _Compiled(NamedTuple):
+    """What was compiled last."""
+
+    snapshot: Snapshot
+    types: Mapping[str, Any] | None
+    """Of the schema, if there was one."""
+    blocks: int
+    """How many blocks there were."""
+
+
+class TableArguments(TableOptions, total=False):
+    """The arguments of Rules.add_table."""
+
+    id: str
+    equal: str | Sequence[str] | Mapping[str, str]
+    ranges: Mapping[str, tuple[str | None, str | None]] | None
+    bounds: str | Mapping[str, str]
+
+
+class Rules:
+    """Rules by id, each a SQL condition with what to detect, or a row of a table.
+
+    Rules of tables stay columns and become `Rule` objects only when they are asked for. Iteration yields them
+    first, then those written as text, in the order in which they were added. Not for use by several threads.
+
+    >>> rules = Rules()
+    >>> rules.add(1, "symbol = 'IBM' AND price BETWEEN 40 AND 50", detect="enter,exit")
+    >>> rules.add(2, "price >= 120 OR volume > 1e6")
+    >>> len(rules), 2 in rules, rules[1].detect
+    (2, True, 'enter,exit')
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[int, TextRule] = {}
+        self._blocks: list[TableBlock] = []
+        # The versions of removed rules: an id that comes back goes on from there, or two conditions of one id
+        # would have the same version.
+        self._last_versions: dict[int, int] = {}
+        self._compiled: _Compiled | None = None
+        self._touched: set[int] = set()
+        """Ids of rules that were changed or removed since, or added as text."""
+
+    @classmethod
+    def from_dicts(cls, rows: Iterable[Mapping[str, Any]]) -> Self:
+        """Rules from mappings with the names that add takes, and perhaps a version; faults are raised all at once.
+
+        Args:
+            rows: one mapping per rule; id and condition are needed.
+
+        >>> len(Rules.from_dicts([{"id": 1, "condition": "price > 40"}, {"id": 2, "condition": "price < 4"}]))
+        2
+        """
+        rules, faults, count = cls(), Faults("row"), 0
+        for count, row in enumerate(rows, start=1):
+            try:
+                rules._add_mapping(row)
+            except FencepostError as error:
+                faults.add(count - 1, one_line(error))
+        faults.raise_if_any(count, "Correct the rows and pass all of them again.")
+        return rules
+
+    @classmethod
+    def from_table(cls, table: Any, **arguments: Unpack[TableArguments]) -> Self:
+        """Rules from the rows of a table.
+
+        Args:
+            table: Arrow, pandas or polars table, or a mapping of column names to columns.
+            **arguments: those of add_table.
+
+        >>> table = {"rule_id": [1, 2], "symbol": ["IBM", None], "lower": [40.0, 9.5], "upper": [50.0, None]}
+        >>> rules = Rules.from_table(table, equal=["symbol"], ranges={"price": ("lower", "upper")})
+        >>> [(boxes.keys, boxes.attributes, len(boxes.rules)) for boxes in rules.columns().boxes]
+        [((), ('price',), 1), (('symbol',), ('price',), 1)]
+        """
+        rules = cls()
+        rules.add_table(table, **arguments)
+        return rules
+
+    @classmethod
+    def from_jsonl(cls, path: str | PathLike[str]) -> Self:
+        """Rules from JSON lines, one object per rule; faults are raised all at once, with their lines.
+
+        Args:
+            path: a file of objects as from_dicts takes them; empty lines are skipped.
+        """
+        rules, faults, count = cls(), Faults("line"), 0
+        for count, read in files.json_lines(path):
+            try:
+                rules._add_mapping(read())
+            except FencepostError as error:
+                faults.add(count, one_line(error))
+        faults.raise_if_any(count, f"Correct these lines of {path}.")
+        return rules
+
+    @classmethod
+    def from_parquet(cls, path: str | PathLike[str]) -> Self:
+        """Rules from a file that to_parquet wrote.
+
+        Args:
+            path: the file. For a table of your own, read it and use from_table.
+        """
+        stored = files.read_parquet(path)
+        rules, faults = cls(), Faults("row")
+        for row, mapping in stored.texts:
+            try:
+                rules._add_mapping({**mapping, "labels": labels_of(mapping["labels"])})
+            except FencepostError as error:
+                faults.add(row, one_line(error))
+        faults.raise_if_any(stored.row_count, f"Correct these rows of {path}.")
+        for part in stored.tables:
+            known = rules._is_taken, rules._next_versions
+            rules._blocks.append(read_table(part.table, part.shape, Options(), files.OPTION_COLUMNS, *known))
+        return rules
+
+    @takes_options
+    def add(self, id: SupportsIndex, condition: str, **options: Unpack[RuleOptions]) -> None:
+        """Adds a rule.
+
+        Args:
+            id: an integer that no other rule has.
+            condition: what would stand after WHERE, or a band over `left.` and `right.`.
+            detect: any of inside, enter, exit and cross, separated by commas.
+            initial: whether objects already inside when the rule is added are reported.
+            labels: free text by name, carried along.
+            expires: when the rule ends; without a zone it is read as UTC.
+            enabled: whether it takes part at all.
+
+        >>> rules = Rules()
+        >>> rules.add(7, "left.price - right.price BETWEEN -1 AND 1")
+        >>> rules.add(7, "price > 40")
+        Traceback (most recent call last):
+        ...
+        fencepost.errors.FencepostError: got rule 7 a second time; expected an id of its own. Use replace to
+        edit a rule.
+        """
+        number = checked_id(id)
+        self._refuse_known(number)
+        self._texts[number] = check_rule(number, condition, options, self._last_versions.get(number, 0) + 1)
+        self._last_versions.pop(number, None)
+        self._touched.add(number)
+
+    @takes_options
+    def replace(self, id: SupportsIndex, condition: str, **options: Unpack[RuleOptions]) -> None:
+        """Puts another rule under a known id, with the next version; takes the arguments of add.
+
+        Args:
+            id: of the rule to replace, which may have come from a table.
+            condition: as in add.
+            **options: as in add; nothing is taken over from the old rule.
+
+        >>> rules = Rules()
+        >>> rules.add(7, "price > 40")
+        >>> rules.replace(7, "price > 41")
+        >>> rules[7].version
+        2
+        """
+        old = self[id]
+        made = check_rule(old.id, condition, options, old.version + 1)
+        self._end_row(old.id)
+        self._texts[old.id] = made
+        self._touched.add(old.id)
+
+    def remove(self, id: SupportsIndex) -> None:
+        """Takes a rule out.
+
+        Args:
+            id: of a known rule.
+        """
+        old = self[id]
+        if self._texts.pop(old.id, None) is None:
+            self._end_row(old.id)
+        self._last_versions[old.id] = old.version
+        self._touched.add(old.id)
+
+    @takes_options
+    def add_table(
+        self,
+        table: Any,
+        *,
+        id: str = "rule_id",
+        equal: str | Sequence[str] | Mapping[str, str] = (),
+        ranges: Mapping[str, tuple[str | None, str | None]] | None = None,
+        bounds: str | Mapping[str, str] = "[)",
+        **options: Unpack[TableOptions],
+    ) -> None:
+        """Adds a rule per row of a table, all or none; every faulty row is reported.
+
+        A null key means every key; a null bound means unbounded, though the attribute must still have a value. In
+        pandas NaN is null, elsewhere it is a fault. Bounds are exact in the type that the table has them in.
+
+        Args:
+            table: Arrow, pandas or polars table, or a mapping of column names to columns.
+            id: the column of rule ids.
+            equal: columns whose string the data must equal; a mapping where the data names them differently.
+            ranges: for every attribute of the data the table's columns of lower and upper bounds; None for a side
+                without bounds. Names match without case, unless in double quotes or such that SQL needs quotes.
+            bounds: [) [] () or (], for all attributes or as a mapping.
+            **options: those of add, for all rows. Or name the column that has one per row; there a null stands for what
+                holds for all rows. `detect_column`: strings such as 'enter,exit'. `initial_column` and
+                `enabled_column`: booleans. `labels_column`: JSON objects, maps or structs. `expires_column`: timestamps
+                or dates.
+
+        >>> rules = Rules()
+        >>> rules.add_table({"rule_id": [1, 2], "lower": [4, 9], "upper": [5, 8]}, ranges={"price": ("lower", "upper")})
+        Traceback (most recent call last):
+        ...
+        fencepost.rules.faults.RuleFaultsError: got 1 fault in 2 rows; expected none. Correct the rows and pass the
+        table again; no rule was added.
+          row 1: lower and upper are 9 and 8, an empty range; expected lower below upper with bounds [)
+        """
+        shape = table_shape(id, equal, ranges or {}, bounds)
+        block = read_table(table, shape, *read_table_options(options), self._is_taken, self._next_versions)
+        self._blocks.append(block)
+        for number in [each for each in self._last_versions if block.find(each) is not None]:
+            del self._last_versions[number]
+
+    def column_kinds(self) -> dict[str, ColumnKind]:
+        """Every column that the rules use, with the kind of value it is compared with; bands aside.
+
+        >>> rules = Rules()
+        >>> rules.add(1, "symbol = 'IBM' AND price > 40")
+        >>> rules.column_kinds()
+        {'symbol': 'key', 'price': 'number'}
+        """
+        kinds: dict[str, ColumnKind] = {}
+        for block in self._blocks:
+            kinds |= block.columns
+        for _, parsed in self._texts.values():
+            if isinstance(parsed, Condition):
+                kinds |= parsed.columns
+        return kinds
+
+    def columns(self, schema: Any = None) -> CompiledColumns:
+        """The enabled rules bound to types, as the arrays that a snapshot is compiled from.
+
+        Args:
+            schema: an Arrow schema, a dict of column to type, or a Spark StructType; columns of strings are keys.
+                Without one, numbers are doubles, strings are keys, dates and timestamps what they are.
+
+        >>> rules = Rules()
+        >>> rules.add(1, "volume > 10")
+        >>> rules.columns({"Volume": "bigint"}).boxes[0].firsts.tolist()
+        [[11]]
+        """
+        return compile_columns(self._blocks, list(self._texts.values()), schema)
+
+    def compile(self, schema: Any = None, version: int = 0) -> Snapshot:
+        """The enabled rules as a snapshot, which answers which of them hold.
+
+        After a small change, only what changed since the last time is compiled, and the new snapshot shares the rest
+        with the last one.
+
+        Args:
+            schema: as in columns.
+            version: the number of the snapshot, where it is published.
+
+        >>> rules = Rules()
+        >>> rules.add(1, "price > 40")
+        >>> rules.compile().match({"price": [39.0, 41.0]})[1].tolist()
+        [1]
+        """
+        types = None if schema is None else dict(read_schema(schema).types)
+        made = self._compile_onto_last(schema, types, version)
+        if made is None:
+            made = Snapshot.compile(self.columns(schema), self.paused(), version)
+        self._compiled = _Compiled(made, types, len(self._blocks))
+        self._touched.clear()
+        return made
+
+    def _compile_onto_last(self, schema: Any, types: Mapping[str, Any] | None, version: int) -> Snapshot | None:
+        """The last snapshot with what changed since; None where it is better, or needed, to compile everything."""
+        last = self._compiled
+        if last is None or last.types != types:
+            return None
+        new_blocks = self._blocks[last.blocks :]
+        changes = len(self._touched) + sum(block.count for block in new_blocks)
+        if changes * _COMPILED_ALONE > len(last.snapshot):
+            return None
+        if not changes:
+            return last.snapshot.with_version(version)
+        texts = [self._texts[id] for id in sorted(self._touched) if id in self._texts]
+        try:
+            changed = compile_columns(new_blocks, texts, schema)
+        except FencepostError:
+            return None  # compiling everything tells all that is wrong
+        if schema is None and not _agree(changed, last.snapshot):
+            return None
+        gone = np.array(sorted(self._touched), np.int64)
+        return last.snapshot.changed(gone, changed, self.paused(), version)
+
+    def paused(self) -> dict[int, int]:
+        """The versions of rules that are not enabled, by id."""
+        paused = {id: text.rule.version for id, text in self._texts.items() if not text.rule.enabled}
+        for block in self._blocks:
+            rows = np.flatnonzero(block.alive & ~block.fields.enabled)
+            paused |= zip(block.fields.ids[rows].tolist(), block.fields.versions[rows].tolist(), strict=True)
+        return paused
+
+    def publish(self, directory: str | PathLike[str], schema: Any = None, *, shards: int | None = None) -> int:
+        """Writes the next snapshot version into a directory that others follow, and returns its number.
+
+        Args:
+            directory: a path, which is made where it does not exist, or a URL such as s3://bucket/rules.
+            schema: as in columns; without one, the schema that the directory has from its first version.
+            shards: write every version in so many parts as well, for rule sets larger than a Spark worker should
+                hold; fixed by the first version, later ones need not say it.
+        """
+        versions = VersionDirectory(directory)
+        if schema is None:
+            number = versions.publish(lambda version: self.compile(versions.schema(), version), shards=shards)
+            if self._compiled is not None and self._compiled.types is None:  # the first version fixed them
+                self._compiled = self._compiled._replace(types=dict(read_schema(versions.schema()).types))
+            return number
+        return versions.publish(lambda version: self.compile(schema, version), read_schema(schema).as_texts(), shards)
+
+    def to_jsonl(self, path: str | PathLike[str]) -> None:
+        """Writes one JSON object per rule; rules of tables are written as the SQL condition that says the same.
+
+        Args:
+            path: the file to write.
+        """
+        files.write_jsonl(path, self.with_text())
+
+    def to_parquet(self, path: str | PathLike[str]) -> None:
+        """Writes all rules to one Parquet file; rules of tables stay columns in their own types.
+
+        Args:
+            path: the file to write.
+        """
+        files.write_parquet(path, self._blocks, [text.rule for text in self._texts.values()])
+
+    def __len__(self) -> int:
+        return len(self._texts) + sum(block.count for block in self._blocks)
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._texts or (isinstance(id, (int, np.integer)) and self._place(int(id)) is not None)
+
+    def __iter__(self) -> Iterator[Rule]:
+        for block in self._blocks:
+            yield from block.rules()
+        for text in self._texts.values():
+            yield text.rule
+
+    def __getitem__(self, id: SupportsIndex) -> Rule:
+        number = checked_id(id)
+        if number in self._texts:
+            return self._texts[number].rule
+        place = self._place(number)
+        if place is None:
+            raise FencepostError(f"rule {number}", "the id of a rule that is here", "Use add for a new rule.")
+        block, row = place
+        return block.rule(row)
+
+    def __repr__(self) -> str:
+        of_tables = len(self) - len(self._texts)
+        return f"Rules({len(self):,}: {len(self._texts):,} as text, {of_tables:,} of {len(self._blocks):,} tables)"
+
+    def _place(self, id: int) -> tuple[TableBlock, int] | None:
+        """The block and row of a rule of a table."""
+        for block in self._blocks:
+            if (row := block.find(id)) is not None:
+                return block, row
+        return None
+
+    def _end_row(self, id: int) -> None:
+        place = self._place(id)
+        if place is not None:
+            block, row = place
+            block.end(row)
+
+    def _is_taken(self, ids: Int64s) -> Bools:
+        is_taken = np.isin(ids, np.fromiter(self._texts, np.int64)) if self._texts else np.zeros(len(ids), np.bool_)
+        for block in self._blocks:
+            is_taken |= block.contains(ids)
+        return is_taken
+
+    def _next_versions(self, ids: Int64s) -> Int64s:
+        if not self._last_versions:
+            return np.broadcast_to(np.int64(1), len(ids))
+        return np.array([self._last_versions.get(id, 0) + 1 for id in ids.tolist()], np.int64)
+
+    def _add_mapping(self, mapping: Mapping[str, Any]) -> None:
+        made = rule_of_mapping(mapping)
+        self._refuse_known(made.rule.id)
+        self._texts[made.rule.id] = made
+        self._touched.add(made.rule.id)
+
+    def _refuse_known(self, id: int) -> None:
+        if id in self:
+            raise FencepostError(f"rule {id} a second time", "an id of its own", "Use replace to edit a rule.")
+
+    def with_text(self) -> Iterator[tuple[Rule, str]]:
+        """Every rule with its condition; one of a table with the SQL condition that says the same."""
+        for block in self._blocks:
+            yield from block.rules_as_text()
+        for rule, parsed in self._texts.values():
+            yield rule, parsed.text
+
+
+def _agree(changed: CompiledColumns, last: Snapshot) -> bool:
+    """Whether types inferred from some rules alone are those that all rules together would give."""
+    before: dict[str, Any] = {**last.types, **dict.fromkeys(last.keys, KEY)}
+    now: dict[str, Any] = {**changed.types, **dict.fromkeys(changed.keys, KEY)}
+    spellings: dict[str, set[str]] = {}
+    for name in (*before, *now):
+        spellings.setdefault(name.lower(), set()).add(name)
+    # Beside "X" and "x" an unquoted x may be either: only all rules together can tell.
+    return all(len(spellings[name.lower()]) == 1 and before.get(name, type_) == type_ for name, type_ in now.items())

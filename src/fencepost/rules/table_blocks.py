@@ -1,0 +1,187 @@
+"""Rules that came from a table, kept as its columns: a million of them are a dozen arrays."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from fencepost.indexes.arrays import Bools, Int64s, UInt8s
+from fencepost.language import ColumnKind
+from fencepost.rules.rule import Rule, instant_of, labels_of
+from fencepost.snapshot.columns import detect_names
+
+_ROWS_AT_ONCE = 10_000
+
+
+class RuleFields(NamedTuple):
+    """What every rule has besides its condition, one row per rule."""
+
+    ids: Int64s
+    versions: Int64s
+    detects: UInt8s
+    initial: Bools
+    enabled: Bools
+    expires: Int64s
+    labels: Any
+    """Arrow large_string: a JSON object, or null."""
+
+
+class TableKey(NamedTuple):
+    """A key column of a table of rules; null where every key is meant."""
+
+    column: str
+    """As conditions know it: in lower case, or in double quotes and exactly so."""
+    values: Any
+
+
+class TableRange(NamedTuple):
+    """A pair of bound columns; None or null where the range is unbounded."""
+
+    column: str
+    kind: ColumnKind
+    lower: Any | None
+    upper: Any | None
+    bounds: str
+    """One of [) [] () (]."""
+
+    @property
+    def lower_closed(self) -> bool:
+        """Whether the lower bound itself is inside."""
+        return self.bounds[0] == "["
+
+    @property
+    def upper_closed(self) -> bool:
+        """Whether the upper bound itself is inside."""
+        return self.bounds[1] == "]"
+
+
+class TableBlock:
+    """The rules of one table.
+
+    Invariants: (1) ids are unique; (2) every column has one row per rule; (3) `alive` is False exactly for the
+    rules that were removed or replaced since.
+    """
+
+    def __init__(self, fields: RuleFields, keys: tuple[TableKey, ...], ranges: tuple[TableRange, ...]) -> None:
+        self.fields = fields
+        self.keys = keys
+        self.ranges = ranges
+        self.alive: Bools = np.ones(len(fields.ids), np.bool_)
+        self.count = len(fields.ids)
+
+    @cached_property
+    def _by_id(self) -> tuple[Int64s, Int64s]:
+        """The ids in order, and the row of each."""
+        order = np.argsort(self.fields.ids, kind="stable")
+        return self.fields.ids[order], order
+
+    @property
+    def columns(self) -> Mapping[str, ColumnKind]:
+        """Every column with its kind, as Condition.columns."""
+        columns: dict[str, ColumnKind] = {key.column: "key" for key in self.keys}
+        return columns | {range_.column: range_.kind for range_ in self.ranges}
+
+    def find(self, id: int) -> int | None:
+        """The row of a rule that is still here."""
+        ids, order = self._by_id
+        place = int(np.searchsorted(ids, id))
+        if place == len(ids) or ids[place] != id:
+            return None
+        row = int(order[place])
+        return row if self.alive[row] else None
+
+    def contains(self, ids: Int64s) -> Bools:
+        """Which of the ids are rules that are still here."""
+        mine, order = self._by_id
+        places = np.searchsorted(mine, ids).clip(max=max(0, len(mine) - 1))
+        found: Bools = (mine[places] == ids) & self.alive[order[places]] if len(mine) else np.zeros(len(ids), np.bool_)
+        return found
+
+    def end(self, row: int) -> None:
+        """Takes the rule of a row out."""
+        self.count -= int(self.alive[row])
+        self.alive[row] = False
+
+    def rule(self, row: int) -> Rule:
+        """The rule of a row."""
+        return next(self._rules(np.array([row])))
+
+    def rules(self) -> Iterator[Rule]:
+        """All rules that are still here, made a few at a time."""
+        rows = np.flatnonzero(self.alive)
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            yield from self._rules(rows[start : start + _ROWS_AT_ONCE])
+
+    def _rules(self, rows: Int64s) -> Iterator[Rule]:
+        fields = self.fields
+        columns = [fields.ids, fields.detects, fields.initial, fields.expires, fields.enabled, fields.versions]
+        lists = [column[rows].tolist() for column in columns]
+        labels = fields.labels.take(pa.array(rows)).to_pylist()
+        for (id, detect, initial, expires, enabled, version), text in zip(
+            zip(*lists, strict=True), labels, strict=True
+        ):
+            yield Rule(id, None, detect_names(detect), initial, labels_of(text), instant_of(expires), enabled, version)
+
+    def rules_as_text(self) -> Iterator[tuple[Rule, str]]:
+        """All rules that are still here, each with the SQL condition that says the same."""
+        rows = np.flatnonzero(self.alive)
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            some = rows[start : start + _ROWS_AT_ONCE]
+            yield from zip(self._rules(some), self._texts(some), strict=True)
+
+    def _texts(self, rows: Int64s) -> Iterator[str]:
+        parts = [_key_texts(key, rows) for key in self.keys] + [_range_texts(each, rows) for each in self.ranges]
+        for row in range(len(rows)):
+            yield " AND ".join(part[row] for part in parts if part[row]) or "TRUE"
+
+
+def _key_texts(key: TableKey, rows: Int64s) -> list[str]:
+    values = key.values.take(pa.array(rows)).to_pylist()
+    return ["" if value is None else f"{key.column} = {_as_text(value)}" for value in values]
+
+
+def _range_texts(range_: TableRange, rows: Int64s) -> list[str]:
+    above, below = ">=" if range_.lower_closed else ">", "<=" if range_.upper_closed else "<"
+    texts = []
+    for low, high in zip(_constants(range_.lower, rows), _constants(range_.upper, rows), strict=True):
+        parts = [
+            f"{range_.column} {sign} {bound}" for sign, bound in ((above, low), (below, high)) if bound is not None
+        ]
+        texts.append(" AND ".join(parts) or _any_value(range_))
+    return texts
+
+
+def _any_value(range_: TableRange) -> str:
+    """The condition that holds for every value: an unbounded range still asks for one."""
+    some = {"date": "DATE '2000-01-01'", "timestamp": "TIMESTAMP '2000-01-01'", "boolean": "TRUE"}.get(range_.kind, "0")
+    return f"({range_.column} < {some} OR {range_.column} >= {some})"
+
+
+def _constants(bounds: Any | None, rows: Int64s) -> list[str | None]:
+    if bounds is None:
+        return [None] * len(rows)
+    written: Callable[[Any], str] = _double_text if pa.types.is_floating(bounds.type) else _as_text
+    return [None if value is None else written(value) for value in bounds.take(pa.array(rows)).to_pylist()]
+
+
+def _double_text(value: float) -> str:
+    """A double, exactly: 0.1 written plainly would be a tenth, which a decimal column can tell from the double."""
+    if math.isinf(value):
+        return f"CAST('{value}' AS DOUBLE)"
+    text = repr(value)
+    return text if Decimal(text) == Decimal(value) else f"CAST({text} AS DOUBLE)"
+
+
+def _as_text(value: Any) -> str:
+    """A constant as SQL."""
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, (bool, int)):
+        return str(value).upper()
+    if hasattr(value, "hour"):
+        return f"TIMESTAMP '{value.replace(tzinfo=None).isoformat(sep=' ')}'"
+    return f"DATE '{value.isoformat()}'" if hasattr(value, "isoformat") else f"{value:f}"

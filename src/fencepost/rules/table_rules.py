@@ -1,0 +1,370 @@
+"""Tables of rules, checked whole: every fault is found before any rule is taken."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Bools, Int64s, UInt8s
+from fencepost.language import Condition, parse
+from fencepost.ordinals import TIMESTAMP
+from fencepost.ordinals.spellings import is_string
+from fencepost.rules.bounds import kind_of, plain_bounds, same_type
+from fencepost.rules.faults import Faults, one_line
+from fencepost.rules.options import Options
+from fencepost.rules.rule import checked_labels, labels_of, labels_text, microseconds_of
+from fencepost.rules.table_blocks import RuleFields, TableBlock, TableKey, TableRange
+from fencepost.snapshot.columns import NEVER, detect_flags
+
+_FIRST_INSTANT, _LAST_INSTANT = microseconds_of(datetime.min), microseconds_of(datetime.max)
+BOUNDS = ("[)", "[]", "()", "(]")
+
+
+class TableShape(NamedTuple):
+    """Which columns of a table hold what."""
+
+    id: str
+    equal: dict[str, str]
+    """Key column to the table's column."""
+    ranges: dict[str, tuple[str | None, str | None]]
+    """Attribute to the table's columns of lower and upper bounds."""
+    bounds: dict[str, str]
+
+
+def table_shape(
+    id: str,
+    equal: str | Sequence[str] | Mapping[str, str],
+    ranges: Mapping[str, tuple[str | None, str | None]],
+    bounds: str | Mapping[str, str],
+) -> TableShape:
+    """The arguments of from_table, checked against each other."""
+    if isinstance(equal, str):
+        equal = [equal]
+    keys = dict(equal) if isinstance(equal, Mapping) else {column: column for column in equal}
+    if not keys and not ranges:
+        raise FencepostError(
+            "neither equal= nor ranges=", "columns that make a condition", "Name the key and the bound columns."
+        )
+    for attribute, pair in ranges.items():
+        if isinstance(pair, str) or len(pair) != 2:
+            raise FencepostError(
+                f"{pair!r} as the bounds of {attribute}",
+                "two columns, None for a side without bounds",
+                f'Write ranges={{"{attribute}": ("lower", "upper")}}.',
+            )
+    ends = {attribute: bounds if isinstance(bounds, str) else bounds.get(attribute, "[)") for attribute in ranges}
+    wrong = [end for end in ends.values() if end not in BOUNDS]
+    if wrong:
+        raise FencepostError(f"bounds={wrong[0]!r}", f"one of {' '.join(BOUNDS)}", "Write [ where the bound is inside.")
+    names = [_canonical(column) for column in (*keys, *ranges)]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise FencepostError(
+            f"{twice} twice in equal= and ranges=", "every column once", "Leave one out, or quote names with case."
+        )
+    return TableShape(
+        id,
+        {_canonical(column): name for column, name in keys.items()},
+        {_canonical(attribute): (low, high) for attribute, (low, high) in ranges.items()},
+        {_canonical(attribute): end for attribute, end in ends.items()},
+    )
+
+
+def _canonical(name: str) -> str:
+    """A name as conditions know it; one that SQL needs quotes for is quoted, and so matched exactly."""
+    try:
+        condition = parse(f"{name} > 0")
+        if isinstance(condition, Condition) and len(condition.boxes) == len(condition.boxes[0]) == 1:
+            part = condition.boxes[0][0]
+            if (part.lower, part.place[0]) == (0, 0) and part.column in (name, name.lower()):
+                return part.column
+    except FencepostError:
+        pass
+    return '"' + name.replace('"', '""') + '"'
+
+
+def read_table(
+    table: Any,
+    shape: TableShape,
+    options: Options,
+    columns: Mapping[str, str],
+    is_taken: Callable[[Int64s], Bools],
+    next_versions: Callable[[Int64s], Int64s],
+) -> TableBlock:
+    """The rules of a table, or one error with all its faults.
+
+    A null in the column of an option stands for what `options` has, which holds for all rows without such a column.
+    """
+    reader = _Reader(table)
+    faults = reader.faults
+    ids = reader.ids(shape.id, is_taken)
+    keys = tuple(TableKey(column, reader.strings(name)) for column, name in shape.equal.items())
+    ranges = tuple(reader.range(column, pair, shape.bounds[column]) for column, pair in shape.ranges.items())
+    fields = RuleFields(
+        ids,
+        reader.versions(columns["version"]) if "version" in columns else next_versions(ids),
+        reader.detects(columns.get("detect"), detect_flags(options.detect)),
+        reader.flags(columns.get("initial"), options.initial),
+        reader.flags(columns.get("enabled"), options.enabled),
+        reader.instants(columns.get("expires"), microseconds_of(options.expires)),
+        reader.labels(columns.get("labels"), labels_text(options.labels)),
+    )
+    faults.raise_if_any(reader.count, "Correct the rows and pass the table again; no rule was added.")
+    return TableBlock(fields, keys, ranges)
+
+
+class _Reader:
+    """Takes columns out of a table of any kind, each as one Arrow array, and collects the faults of rows."""
+
+    def __init__(self, table: Any) -> None:
+        if hasattr(table, "toArrow"):  # Spark
+            table = table.toArrow()
+        if isinstance(table, (pa.Table, pa.RecordBatch)):
+            names = table.schema.names
+        elif isinstance(table, Mapping):
+            names = list(table)
+        elif hasattr(table, "columns") and hasattr(table, "__getitem__"):  # pandas, polars
+            names = list(table.columns)
+        else:
+            raise FencepostError(
+                f"{type(table).__name__} as a table of rules",
+                "an Arrow, pandas or polars table, or a dict of columns",
+                "Convert it to Arrow.",
+            )
+        self._table = table
+        self._names = names
+        self._lengths: dict[str, int] = {}
+        self.faults = Faults("row")
+        self.count = 0
+
+    def ids(self, name: str, is_taken: Callable[[Int64s], Bools]) -> Int64s:
+        array = self._column(name)
+        self.count = len(array)
+        if pa.types.is_floating(array.type):  # pandas makes them of integers beside a null
+            doubles = np.asarray(pc.fill_null(array.cast(pa.float64()), 0.0))
+            is_whole = (np.floor(doubles) == doubles) & (np.abs(doubles) < 2.0**53)
+            self.faults.add_rows(~is_whole, lambda row: f"id {doubles[row]}; expected a whole number below 2**53")
+            ids = np.where(is_whole, doubles, 0.0).astype(np.int64)
+        elif pa.types.is_integer(array.type):
+            is_whole = np.ones(len(array), np.bool_)
+            if pa.types.is_uint64(array.type):
+                is_whole = np.asarray(pc.fill_null(array, 0)) < np.uint64(2**63)
+                self.faults.add_rows(~is_whole, lambda row: f"id {array[row]}; expected an integer of 64 bits")
+            ids = np.asarray(pc.fill_null(array, 0)).astype(np.int64)
+        elif pa.types.is_null(array.type):
+            ids, is_whole = np.zeros(len(array), np.int64), np.ones(len(array), np.bool_)
+        else:
+            raise self._wrong_type(name, array, "integers", "Number the rules.")
+        is_null = np.asarray(pc.is_null(array))
+        self.faults.add_rows(is_null, lambda _: "a null id; expected an integer")
+        self._add_duplicates(ids, is_whole & ~is_null)
+        self.faults.add_rows(
+            is_taken(ids) & is_whole & ~is_null,
+            lambda row: f"id {ids[row]}, which another rule has; expected an id of its own",
+        )
+        return ids
+
+    def _add_duplicates(self, ids: Int64s, is_good: Bools) -> None:
+        if not is_good.all() or not (ids[1:] > ids[:-1]).all():  # mostly they rise, which is quickly seen
+            rows = np.flatnonzero(is_good)
+            order = rows[np.argsort(ids[rows], kind="stable")]
+            same = ids[order[1:]] == ids[order[:-1]]
+            is_repeated = np.zeros(len(ids), np.bool_)
+            is_repeated[order[1:][same]] = True
+            self.faults.add_rows(
+                is_repeated, lambda row: f"id {ids[row]}, which an earlier row has; expected every id once"
+            )
+
+    def strings(self, name: str) -> Any:
+        """A column of keys."""
+        array = self._column(name, is_key=True)
+        type_ = array.type
+        if pa.types.is_null(type_):
+            return array.cast(pa.string())
+        if pa.types.is_dictionary(type_) and is_string(type_.value_type):
+            if array.null_count == 0 and array.dictionary.null_count == 0:
+                return array
+            return array.dictionary_decode().cast(pa.string())
+        if not is_string(type_):
+            raise self._wrong_type(
+                name, array, "strings in a column of keys", "Cast it to strings, or put it into ranges=."
+            )
+        return array if array.nbytes > 2**30 else array.cast(pa.string())
+
+    def range(self, column: str, pair: tuple[str | None, str | None], bounds: str) -> TableRange:
+        lower_name, upper_name = pair
+        lower_closed, upper_closed = bounds[0] == "[", bounds[1] == "]"
+        lower = upper = None
+        if lower_name is not None:
+            lower = plain_bounds(self._column(lower_name), lower_name, self.faults, round_up=lower_closed)
+        if upper_name is not None:
+            upper = plain_bounds(self._column(upper_name), upper_name, self.faults, round_up=not upper_closed)
+        names = f"{lower_name} and {upper_name}"
+        lower, upper = same_type(lower, upper, names)
+        if lower is not None and upper is not None:
+            self._add_empty(lower, upper, names, bounds)
+        some = upper if lower is None else lower
+        return TableRange(column, "number" if some is None else kind_of(some.type), lower, upper, bounds)
+
+    def _add_empty(self, lower: Any, upper: Any, names: str, bounds: str) -> None:
+        if pa.types.is_boolean(lower.type):
+            lower, upper = lower.cast(pa.int8()), upper.cast(pa.int8())
+        compare, expected = (pc.greater, "at most") if bounds == "[]" else (pc.greater_equal, "below")
+        is_empty = np.asarray(pc.fill_null(compare(lower, upper), False))
+        self.faults.add_rows(
+            is_empty,
+            lambda row: (
+                f"{names} are {lower[row]} and {upper[row]}, an empty range; "
+                f"expected lower {expected} upper with bounds {bounds}"
+            ),
+        )
+
+    def versions(self, name: str) -> Int64s:
+        return np.asarray(pc.fill_null(self._column(name).cast(pa.int64()), 1))
+
+    def detects(self, name: str | None, default: int) -> UInt8s:
+        if name is None:
+            return np.broadcast_to(np.uint8(default), self.count)
+        array = self._column(name)
+        if not (is_string(array.type) or pa.types.is_null(array.type)):
+            raise self._wrong_type(name, array, "strings such as 'enter,exit'", "Cast it to strings.")
+        flags, faulty = self._by_distinct(array.cast(pa.string()), detect_flags, 0)
+        flags[np.asarray(pc.is_null(array))] = default
+        self.faults.add_rows(flags == 0, lambda row: one_line(faulty[array[row].as_py()]))
+        return flags.astype(np.uint8)
+
+    def _by_distinct(
+        self, array: Any, read: Callable[[str], int], failed: int
+    ) -> tuple[Int64s, dict[str, FencepostError]]:
+        """What a function makes of each row, called once per distinct text."""
+        encoded = pc.fill_null(array, "").dictionary_encode()
+        found: list[int] = []
+        faulty: dict[str, FencepostError] = {}
+        for text in encoded.dictionary.to_pylist():
+            try:
+                found.append(read(text))
+            except FencepostError as error:
+                found.append(failed)
+                faulty[text] = error
+        return np.array(found, np.int64)[np.asarray(encoded.indices)], faulty
+
+    def flags(self, name: str | None, default: bool) -> Bools:
+        if name is None:
+            return np.broadcast_to(np.bool_(default), self.count)
+        array = self._column(name)
+        if not (pa.types.is_boolean(array.type) or pa.types.is_null(array.type)):
+            raise self._wrong_type(name, array, "booleans", "Cast it to booleans.")
+        return np.asarray(pc.fill_null(array.cast(pa.bool_()), default))
+
+    def instants(self, name: str | None, default: int) -> Int64s:
+        if name is None:
+            return np.broadcast_to(np.int64(default), self.count)
+        instants, is_valid = TIMESTAMP.encode(self._column(name), name)
+        if is_valid is not None:
+            instants[~is_valid] = default
+        outside = (instants < _FIRST_INSTANT) | ((instants > _LAST_INSTANT) & (instants != NEVER))
+        self.faults.add_rows(
+            outside, lambda _: f"a time in {name} outside the years 1 to 9999; expected null for a rule that stays"
+        )
+        return instants
+
+    def labels(self, name: str | None, default: str | None) -> Any:
+        if name is None:
+            return pa.repeat(pa.scalar(default, pa.large_string()), self.count)
+        array = self._column(name)
+        if pa.types.is_map(array.type) or pa.types.is_struct(array.type):
+            texts: Any = pa.array([self._packed(row, value) for row, value in enumerate(array.to_pylist())])
+        elif is_string(array.type) or pa.types.is_null(array.type):
+            texts = array.cast(pa.large_string())
+            canonical: dict[str, str | None] = {}
+
+            def read(text: str) -> int:
+                canonical[text] = labels_text(labels_of(text)) if text else None
+                return 1
+
+            is_good, faulty = self._by_distinct(texts, read, 0)
+            self.faults.add_rows(is_good == 0, lambda row: one_line(faulty[texts[row].as_py()]))
+            if not faulty:
+                encoded = texts.dictionary_encode()
+                written = [canonical[text] for text in encoded.dictionary.to_pylist()]
+                texts = pa.array(written, pa.large_string()).take(encoded.indices)
+        else:
+            raise self._wrong_type(
+                name, array, "JSON objects as strings, or a map or struct of strings", "Write the labels as JSON."
+            )
+        texts = texts.cast(pa.large_string())
+        return texts if default is None else pc.fill_null(texts, default)
+
+    def _packed(self, row: int, value: Any) -> str | None:
+        if value is None:
+            return None
+        pairs = value.items() if isinstance(value, dict) else value
+        try:
+            return labels_text(checked_labels({name: text for name, text in pairs if text is not None}))
+        except FencepostError as error:
+            self.faults.add(row, one_line(error))
+            return None
+
+    def _column(self, name: str, *, is_key: bool = False) -> Any:
+        if name not in self._names:
+            raise FencepostError(
+                f"a table without the column {name}", f"one of {', '.join(map(str, self._names))}", "Correct the name."
+            )
+        if list(self._names).count(name) > 1:
+            raise FencepostError(
+                f"a table with two columns named {name}", "one column of a name", "Rename one of the two."
+            )
+        values = self._table[name]
+        try:
+            array = _as_arrow(values)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            if is_key:
+                return self._keys_of_objects(values, name)
+            raise FencepostError(
+                f"the column {name}, which Arrow refuses ({str(error).splitlines()[0]})",
+                "values of one type",
+                "Convert the column to numbers, dates or strings.",
+            ) from None
+        self._check_length(name, len(array))
+        return array
+
+    def _check_length(self, name: str, length: int) -> None:
+        self._lengths[name] = length
+        first, expected = next(iter(self._lengths.items()))
+        if length != expected:
+            raise FencepostError(
+                f"{length:,} rows in {name} and {expected:,} in {first}", "columns of one length", "Pass whole columns."
+            )
+
+    def _keys_of_objects(self, values: Any, name: str) -> Any:
+        """Mixed objects, which Arrow refuses: the strings among them; all others are faults."""
+        objects = list(values)
+        self._check_length(name, len(objects))
+        # Unequal to itself is the null of pandas.
+        wrong = [
+            not (each is None or isinstance(each, str) or (isinstance(each, float) and each != each))
+            for each in objects
+        ]
+        self.faults.add_rows(
+            np.array(wrong), lambda row: f"{objects[row]!r} in {name}; expected a string, or null for every key"
+        )
+        return pa.array([each if isinstance(each, str) else None for each in objects], pa.string())
+
+    def _wrong_type(self, name: str, array: Any, expected: str, remedy: str) -> FencepostError:
+        return FencepostError(f"{name}, a column of {array.type}", expected, remedy)
+
+
+def _as_arrow(values: Any) -> Any:
+    """One plain Arrow array."""
+    if hasattr(values, "to_arrow"):  # polars
+        values = values.to_arrow()
+    elif not isinstance(values, (pa.Array, pa.ChunkedArray)):
+        # Only pandas writes NaN for null; in numpy and in lists it is a number that someone failed to compute.
+        values = pa.array(values, from_pandas=hasattr(values, "iloc"))
+    if isinstance(values, pa.ChunkedArray):
+        values = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+    return values

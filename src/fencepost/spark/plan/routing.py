@@ -1,0 +1,76 @@
+"""The part that a row goes to, as an expression of Spark SQL: the number that `fencepost.snapshot.routing` gives."""
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import Any
+
+import numpy as np
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
+
+from fencepost.ordinals import AttributeType
+from fencepost.published import ShardPlan
+
+PART = "fencepost part"
+_PLACE = "fencepost place"
+
+
+def to_parts(frame: Any, parts: int, spread: Any) -> Any:
+    """The frame with the rows of each part in partitions of their own.
+
+    There are as many partitions as the session's shuffles have, or the next multiple of the parts, so that a part
+    with most of the rows is the work of several tasks.
+
+    The rows of a part are spread by `spread`, a column of whole numbers.
+    """
+    each = ceil(int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions")) / parts)
+    place = F.col(f"`{PART}`") + parts * F.pmod(spread, F.lit(each)).cast("int")
+    # As a column, because a shuffle takes only rows that the JVM has made itself, not those of a Python operator.
+    return frame.withColumn(_PLACE, place).repartitionById(each * parts, F.col(f"`{_PLACE}`")).drop(_PLACE)
+
+
+def part_column(plan: ShardPlan, columns: Mapping[str, Any], types: Mapping[str, str]) -> Any:
+    """The part of each row."""
+    value, kind = None, None
+    if plan.attribute is not None:
+        kind = AttributeType.parse(types[plan.attribute])
+        value = _number(columns[plan.attribute].cast(str(kind)), kind)
+
+    def cell(cuts: Sequence[int], parts: Sequence[int]) -> Any:
+        """The part of a row of one lane: halves are told apart until one cell is left."""
+        if not cuts:
+            return F.lit(parts[0])
+        assert kind is not None, "lanes are cut by an attribute"
+        middle = len(cuts) // 2
+        below, above = cell(cuts[:middle], parts[: middle + 1]), cell(cuts[middle + 1 :], parts[middle + 1 :])
+        return F.when(value >= _literal(cuts[middle], kind), above).otherwise(below)
+
+    def lane(cuts: Sequence[int], parts: Sequence[int]) -> Any:
+        """The same, also for rows without a value."""
+        if kind is None or kind.kind != "double":  # a null is above no cut, NaN above all
+            return cell(cuts, parts)
+        return F.when(F.isnan(value), F.lit(parts[0])).otherwise(cell(cuts, parts))
+
+    if plan.key is None:
+        (only,) = plan.lanes
+        return lane(only.cuts, only.parts).cast("int")
+    key = columns[plan.key]
+    found = F.when(key.isNull(), F.lit(0))
+    for heavy in plan.lanes:
+        found = found.when(key == F.lit(heavy.text), lane(heavy.cuts, heavy.parts))
+    return found.otherwise(F.pmod(F.crc32(key.cast("binary")), F.lit(plan.parts))).cast("int")
+
+
+def _number(column: Any, kind: AttributeType) -> Any:
+    """A column as something that compares like its ordinals."""
+    as_numbers = {"timestamp": F.unix_micros, "date": F.unix_date}
+    if kind.kind == "boolean":
+        return column.cast("int")
+    return as_numbers[kind.kind](column) if kind.kind in as_numbers else column
+
+
+def _literal(ordinal: int, kind: AttributeType) -> Any:
+    """The value that `_number` has where the ordinal is this."""
+    if kind.kind in ("timestamp", "date", "boolean", "bigint"):
+        return F.lit(ordinal)
+    value = kind.decode(np.array([ordinal], np.int64))[0].as_py()
+    return F.lit(value) if kind.kind == "double" else F.lit(str(value)).cast(str(kind))

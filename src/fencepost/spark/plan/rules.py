@@ -1,0 +1,124 @@
+"""Whatever a caller passes as rules, made ready for executors: files that Spark distributes, or a directory."""
+
+import atexit
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from fencepost._files.storage import place_of
+from fencepost.errors import FencepostError
+from fencepost.published import Head, ShardPlan, VersionDirectory, check_shards, parts_of, plan_shards
+from fencepost.rules import Rules
+from fencepost.snapshot import Snapshot
+from fencepost.spark.plan.columns import needed_columns
+from fencepost.spark.work.caches import SHIPPED_PARTS, Published, Shards, Shipped, Source, snapshot_at
+from fencepost.spark.work.claims import Claims
+
+_saved: "WeakKeyDictionary[Snapshot, Shipped]" = WeakKeyDictionary()
+_parted: "WeakKeyDictionary[Snapshot, dict[int, tuple[Shipped, Shards]]]" = WeakKeyDictionary()
+_shipped: "WeakKeyDictionary[Any, set[str]]" = WeakKeyDictionary()
+
+
+class Plan(NamedTuple):
+    """Rules as a query takes them."""
+
+    source: Source
+    snapshot: Snapshot
+    """The version that the query was planned with."""
+    needed: dict[str, str]
+    """The columns that any version may need, with their types."""
+    shards: Shards | None = None
+    """The rules in parts, where they are asked for in parts; executors then load nothing else."""
+
+
+def plan_rules(spark: Any, rules: Any, schema: Any = None, shards: int | None = None) -> Plan:
+    """The source of the rules, loaded and checked on the driver."""
+    if shards is not None:
+        check_shards(shards)
+    if isinstance(rules, Rules):
+        rules = rules.compile(schema)
+    if isinstance(rules, Snapshot):
+        source, parts = (_ship(spark, rules), None) if shards is None else _ship_parts(spark, rules, shards)
+        return Plan(source, rules, needed_columns(rules), parts)
+    if isinstance(rules, (str, os.PathLike)):
+        return _published(os.fspath(rules), shards)
+    raise FencepostError(
+        f"{type(rules).__name__} as rules",
+        "Rules, a Snapshot, or the directory that rules are published to",
+        "Write for example match(events, rules) with rules = fencepost.Rules().",
+    )
+
+
+def _published(directory: str, shards: int | None) -> Plan:
+    versions = VersionDirectory(place_of(directory).absolute())
+    latest = versions.latest()
+    if latest is None:
+        versions.load()  # refuses, and says what is there
+    assert latest is not None, "an empty directory was refused"
+    parts = None if shards is None else _published_parts(versions, shards)
+    source = Published(str(versions.path))
+    snapshot = snapshot_at(source, latest)
+    Claims(versions).sweep()
+    return Plan(source, snapshot, versions.schema() or needed_columns(snapshot), parts)
+
+
+def _published_parts(versions: VersionDirectory, shards: int) -> Shards:
+    plan = versions.shards_for(shards)
+    return Shards(plan, tuple(Published(str(versions.path), part) for part in range(shards)))
+
+
+def _ship(spark: Any, snapshot: Snapshot) -> Shipped:
+    """Hand a snapshot to Spark as two files, once per session and content."""
+    shipped = _saved.get(snapshot) or _save(snapshot.save)
+    _saved[snapshot] = shipped
+    return _send(spark, shipped)
+
+
+def _ship_parts(spark: Any, snapshot: Snapshot, count: int) -> tuple[Shipped, Shards]:
+    """Hand a snapshot to Spark in parts; the source is their head."""
+    found = _parted.setdefault(snapshot, {})
+    if count not in found:
+        found[count] = _save_parts(snapshot, plan_shards(snapshot, count))
+    source, shards = found[count]
+    for each in (source, *shards.parts):
+        assert isinstance(each, Shipped), "all were saved here"
+        _send(spark, each)
+    return source, shards
+
+
+def _save_parts(snapshot: Snapshot, plan: ShardPlan) -> tuple[Shipped, Shards]:
+    parts = tuple(_save(part.save) for part in parts_of(snapshot, plan))
+    head = _save(lambda path: Head.of(snapshot).save(path, [part.digest for part in parts]))
+    return head, Shards(plan, parts)
+
+
+def _send(spark: Any, shipped: Shipped) -> Shipped:
+    known = _shipped.setdefault(spark, set())
+    if shipped.digest not in known:
+        spark.addArtifacts(*(str(_scratch() / shipped.file(part)) for part in SHIPPED_PARTS), file=True)
+        known.add(shipped.digest)
+    return shipped
+
+
+def _save(write: Callable[[Path], object]) -> Shipped:
+    """What a snapshot writes to a directory, as files that can be shipped."""
+    with tempfile.TemporaryDirectory(dir=_scratch()) as draft:
+        saved = Path(draft) / "snapshot"
+        write(saved)
+        shipped = Shipped(json.loads((saved / "header.json").read_text())["digest"])
+        for part in SHIPPED_PARTS:
+            (saved / part).replace(_scratch() / shipped.file(part))
+    return shipped
+
+
+@cache
+def _scratch() -> Path:
+    """Where saved snapshots stay until this process ends: a classic session reads them when an executor asks."""
+    directory = tempfile.TemporaryDirectory(prefix="fencepost-")
+    atexit.register(directory.cleanup)
+    return Path(directory.name)

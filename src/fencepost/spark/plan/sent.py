@@ -1,0 +1,83 @@
+"""Which columns of a frame go to Python, under which names; and the frame of events that comes back."""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.types import StringType, StructField, StructType
+
+from fencepost.events import event_schema
+from fencepost.ordinals import AttributeType
+from fencepost.snapshot import Snapshot, Table
+from fencepost.spark.plan.columns import KEY, bound_columns, own_name, quoted
+
+
+class Sent(NamedTuple):
+    """The columns that go to Python."""
+
+    columns: list[tuple[str, str]]
+    """Each as it is called there, and in the frame."""
+    twice: tuple[tuple[str, str], ...]
+    """Those that are sent already under another name."""
+
+    def rows(self, frame: Any) -> Any:
+        """These columns of a frame, under their names in Python."""
+        return frame.select(*(quoted(own).alias(name) for name, own in self.columns))
+
+    def field(self, frame: Any, name: str) -> Any:
+        """The frame's own field of a column."""
+        columns = dict(self.columns)
+        own = columns[dict(self.twice).get(name, name)]
+        return next(field for field in frame.schema.fields if field.name == own)
+
+
+def sent_columns(
+    frame: Any, roles: Iterable[tuple[str, str]], needed: Mapping[str, str], snapshot: Snapshot, own: Iterable[str] = ()
+) -> Sent:
+    """The columns that an operator needs, none of them twice; refuses missing ones and inexact conversions.
+
+    `roles` say what columns are for, with the names a caller gave; `own` columns of rules may have any type.
+    """
+    names = Table(dict.fromkeys(frame.columns, ()))
+    columns: dict[str, str] = {}
+    """By the frame's own name, so that none is sent twice."""
+    twice: list[tuple[str, str]] = []
+
+    def send(name: str, own: str) -> None:
+        if own in columns:
+            twice.append((name, columns[own]))
+        else:
+            columns[own] = name
+
+    for role, wanted in roles:
+        reason = partial("which was named as {}".format, role.removeprefix("fencepost "))
+        send(role, own_name(names, wanted, reason))
+    for column in bound_columns(frame.schema, needed, snapshot):
+        send(column.name, column.own)
+    for name in own:
+        send(name, own_name(names, name, lambda: "which rules compare"))
+    return Sent([(name, own) for own, name in columns.items()], tuple(twice))
+
+
+def attributes_of(needed: Mapping[str, str]) -> dict[str, str]:
+    """The columns that have ranges, or are subtracted, with their types."""
+    return {name: kind for name, kind in needed.items() if kind != KEY}
+
+
+def event_fields(given: Mapping[str, Any], attributes: Mapping[str, str]) -> list[Any]:
+    """The columns of events, in Spark's types."""
+    parsed = {name: AttributeType.parse(kind) for name, kind in attributes.items()}
+    types = dict(given) | dict.fromkeys(("rule_id", "rule_version", "snapshot_version"), "bigint")
+    for name, kind in attributes.items():
+        types |= {name: kind, f"{name}_before": kind}
+    fields = []
+    for name in event_schema(pa.null(), pa.null(), parsed).names:
+        type_ = types.get(name, StringType())
+        fields.append(StructField(name, spark_type(type_) if isinstance(type_, str) else type_))
+    return fields
+
+
+def spark_type(text: str) -> Any:
+    """The Spark type that a text names."""
+    return StructType.fromDDL(f"c {text}")[0].dataType

@@ -1,0 +1,74 @@
+"""The state of a stream, as its checkpoint has it."""
+
+import json
+import os
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructField, StructType
+
+from fencepost.errors import FencepostError
+from fencepost.spark.plan.columns import arrow_type
+from fencepost.spark.plan.sent import spark_type
+from fencepost.spark.work.store import state_rows
+
+
+def read_state(spark: Any, checkpoint: str | os.PathLike[str]) -> Any:
+    """The objects that a stream of `watch` knows, with their last time and values, as its checkpoint has them.
+
+    Of a stream of `bands`: the rows of both sides; the column `side` says which.
+    Who is inside which rule: ``match(read_state(spark, checkpoint), rules, explode=True)``.
+
+    Args:
+        spark: a session.
+        checkpoint: the checkpoint location of the query.
+    """
+    parts = _state_parts(spark, os.fspath(checkpoint))
+    first = parts.where("number = -2").first()
+    if first is None:
+        raise FencepostError(f"no state in {checkpoint}", "the checkpoint of a query that has run", "Check the path.")
+    declared = StructType(
+        [StructField(name, spark_type(kind)) for name, kind in _columns(json.loads(bytes(first["part"]))).items()]
+    )
+    schema = pa.schema([(field.name, arrow_type(field)) for field in declared.fields])
+
+    def fencepost_state(parts: pa.Table) -> pa.Table:
+        return state_rows(parts, schema)
+
+    return parts.groupBy("bucket").applyInArrow(fencepost_state, declared)
+
+
+def _columns(head: dict[str, Any]) -> dict[str, str]:
+    """The columns of the state, with their types."""
+    sides = head.get("sides")
+    kinds = {"object": head["object"] if sides is None else _object_type(sides)}
+    kinds |= {"time": head["clock"]["type"], "snapshot_version": "bigint"}
+    if sides is None:
+        return {**kinds, **head["attributes"], **dict.fromkeys(head["keys"], "string")}
+    used = {name for side in sides for name in side["attributes"]}
+    keys = {name for side in sides for name in side["keys"]}
+    kinds = {"side": "string"} | kinds | dict.fromkeys([*head["key"], *sorted(keys)], "string")
+    return kinds | {name: kind for name, kind in head["attributes"].items() if name in used}
+
+
+def _object_type(sides: list[dict[str, Any]]) -> str:
+    """The type that names rows of both sides; text where they differ."""
+    left, right = (side["object"] for side in sides)
+    return str(left) if left == right else "string"
+
+
+def _state_parts(spark: Any, checkpoint: str) -> Any:
+    """All that a checkpoint has of every bucket, numbered as `state_rows` wants it."""
+
+    def part(frame: Any, number: str, column: str) -> Any:
+        return frame.selectExpr("key.bucket", f"{number} AS number", f"cast({column} AS binary) AS part")
+
+    store = spark.read.format("statestore")
+    operator = spark.read.format("state-metadata").load(checkpoint).select("operatorName").first()
+    if operator is not None and "transformWithState" in operator[0]:
+        head, base = (store.option("stateVarName", name).load(checkpoint) for name in ("head", "base"))
+        log = store.option("stateVarName", "log").load(checkpoint)
+        entries = part(log, "list_element.number", "list_element.entry")
+        return part(head, "-2", "value.head").union(part(base, "-1", "value.base")).union(entries)
+    blobs = store.load(checkpoint)
+    return part(blobs, "-2", "value.groupState.head").union(part(blobs, "-1", "value.groupState.base"))

@@ -1,0 +1,178 @@
+"""What a task of bands must know, and the engine it makes of that."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow.compute as pc
+
+from fencepost._files.recent import RecentlyUsed
+from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Int64s
+from fencepost.ordinals import AttributeType
+from fencepost.pairing.engine import Pairwise
+from fencepost.pairing.rules import SIDES, band_rules
+from fencepost.pairing.sides import Pairing
+from fencepost.snapshot import Snapshot
+from fencepost.spark.work.caches import Shards, Source, snapshot_at
+from fencepost.spark.work.packing import MOST_ROWS
+from fencepost.spark.work.task import OBJECT, TIME, keep_late_rows, name_twice, rules_in_force
+from fencepost.watching.clock import Clock
+from fencepost.watching.rules_in_force import RulesInForce
+
+_HELD = 2
+
+
+class SideTask(NamedTuple):
+    """What a task must know of one side."""
+
+    twice: tuple[tuple[str, str], ...]
+    """Columns that are the same as one that arrives under another name."""
+    attributes: tuple[str, ...]
+    """The columns that bands may subtract."""
+    keys: tuple[str, ...]
+    """The columns that they may compare with strings."""
+    sent: frozenset[str]
+    """All columns of rules that arrive."""
+    object_type: str = ""
+    """Of what names a row, as Spark calls it."""
+
+
+class BandTask(NamedTuple):
+    """See `fencepost.spark.work.task.Task`."""
+
+    source: Source
+    planned: int
+    follow: bool
+    given: tuple[SideTask, SideTask]
+    attributes: tuple[tuple[str, str], ...]
+    """Every attribute of events with its type."""
+    sequence: tuple[str, ...]
+    pairing: Pairing
+    time_type: str
+    buckets: int
+    first: str
+    timeout: timedelta | int | None
+    late: str | None
+    event_schema: Any
+    """The Arrow schema of events, as Spark has it."""
+
+    operator: str = "bands"
+    format: int = 2
+    sides: int = 2
+    shards: Shards | None = None
+    seed: str | None = None
+
+    def kept_settings(self) -> Mapping[str, Any]:
+        """The columns that rows are spread by."""
+        return {"key": list(self.pairing.key)}
+
+    def describe_state(self) -> Mapping[str, Any]:
+        """The types of columns, and which of them each side has."""
+        sides = [
+            {"object": side.object_type, "attributes": list(side.attributes), "keys": list(side.keys)}
+            for side in self.given
+        ]
+        return {"key": list(self.pairing.key), "attributes": dict(self.attributes), "sides": sides}
+
+    def usable(self) -> Callable[[int], object] | None:
+        """The columns that a version needs must arrive."""
+        return lambda version: refuse_columns(snapshot_at(self.source, version), self)
+
+    def name_columns(self, side: int, rows: Any) -> Any:
+        """Rows under the names that rules have for their columns."""
+        return name_twice(rows, self.given[side].twice)
+
+    def rules_at(self, version: int) -> RulesInForce:
+        """The rules of one version."""
+        return rules_in_force(self.source, version)
+
+    def make_engine(self, version: int, bucket: int) -> Pairwise:
+        """An engine with the rules of one version, and no rows.
+
+        Rules are indexed once per process; every bucket gets a copy, which costs a fraction of that.
+        """
+        engine = _templates.get((self, version), lambda: self._index_rules(version)).copy()
+        if self.late is not None:
+            engine.sides.late = partial(_keep_late, task=self, bucket=bucket)
+        return engine
+
+    def _index_rules(self, version: int) -> Pairwise:
+        rules, clock = self.rules_at(version), Clock(TIME, self.timeout)
+        clock.start(AttributeType.parse(self.time_type), rules.ids[rules.expiring])
+        engine = Pairwise((OBJECT, self.sequence), clock, self.pairing, silent=self.first == "silent", journal=True)
+        types = {name: AttributeType.parse(kind) for name, kind in self.attributes}
+        engine.track(types, [(side.attributes, (*side.keys, *self.pairing.key)) for side in self.given])
+        engine.start(rules)
+        return engine
+
+
+_templates: "RecentlyUsed[tuple[BandTask, int], Pairwise]" = RecentlyUsed(_HELD)
+
+
+def _keep_late(side: str, rows: Any, task: BandTask, bucket: int) -> None:
+    keep_late_rows(rows, task.given[SIDES.index(side)].twice, Path(str(task.late), side), bucket)
+
+
+# -- which columns -----------------------------------------------------------------------------------------
+
+
+def needed_by_bands(snapshot: Snapshot) -> list[tuple[dict[str, str], set[str], set[str]]]:
+    """Of each side: the columns that bands subtract, with their types; those compared with strings; and with others."""
+    rules = band_rules(snapshot, snapshot.in_force)
+    return [
+        (
+            {rule.shape.columns[side]: str(snapshot.types[rule.shape.columns[side]]) for rule in rules},
+            {name for rule in rules for name, _ in rule.keys[side]},
+            {pair[side] for rule in rules for pair in rule.shape.same},
+        )
+        for side in (0, 1)
+    ]
+
+
+def refuse_columns(snapshot: Snapshot, task: BandTask) -> None:
+    """Refuse a version whose bands need columns that do not arrive."""
+    for name, side, (subtracted, texts, same) in zip(SIDES, task.given, needed_by_bands(snapshot), strict=True):
+        absent = sorted({*subtracted, *texts, *same} - side.sent)
+        if absent:
+            raise FencepostError(
+                f"bands that need {name}.{absent[0]}",
+                f"only columns that the query was started with: {', '.join(sorted(side.sent))}",
+                "Start the query anew with a frame that has the column.",
+            )
+
+
+# -- batch frames ------------------------------------------------------------------------------------------
+
+
+def parts_by_time(tables: list[Any]) -> Iterator[list[Any]]:
+    """Rows of both sides by time, no time in two parts."""
+    kind: AttributeType | None = None
+    ordered: list[Any] = []
+    times: list[Int64s] = []
+    for table in tables:
+        if table is None:
+            ordered.append(None)
+            times.append(np.zeros(0, np.int64))
+            continue
+        table = table.take(pc.sort_indices(table, [(TIME, "ascending")], null_placement="at_start"))
+        column = table.column(TIME).combine_chunks()
+        kind = kind or AttributeType.parse(column.type)
+        ordinals, known = kind.encode(column, TIME)
+        ordered.append(table)
+        times.append(ordinals if known is None else np.where(known, ordinals, np.iinfo(np.int64).min))
+    every = np.sort(np.concatenate(times))
+    cuts = np.unique(every[MOST_ROWS // 4 :: MOST_ROWS // 4])
+    places = [[0, *np.searchsorted(own, cuts, "right").tolist(), len(own)] for own in times]
+    for number in range(len(cuts) + 1):
+        part = [
+            table.slice(at[number], at[number + 1] - at[number])
+            if table is not None and at[number + 1] > at[number]
+            else None
+            for table, at in zip(ordered, places, strict=True)
+        ]
+        if any(each is not None for each in part):
+            yield part

@@ -1,0 +1,237 @@
+"""A step of one bucket, and whole batch frames: an engine, an emitter and a store, the same for every operator."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor
+
+from fencepost._files.whole import write_whole
+from fencepost.emitting.emitter import Emitter
+from fencepost.emitting.engine import Step
+from fencepost.indexes.arrays import Int64s
+from fencepost.snapshot import DETECTS, Table
+from fencepost.spark.work.band_task import BandTask, parts_by_time
+from fencepost.spark.work.caches import begin_task, head_at
+from fencepost.spark.work.packing import (
+    CLOCK,
+    EVENTS_AT_ONCE,
+    METERS,
+    MOST_ROWS,
+    VERSION,
+    packed_pieces,
+    packed_table,
+    side_of,
+    stepped_rows,
+)
+from fencepost.spark.work.shards import MoveSender, moved_batch
+from fencepost.spark.work.store import BlobStore, BucketStore, LoggedStore, keep, open_bucket, seed_bytes
+from fencepost.spark.work.task import OBJECT, Task
+from fencepost.spark.work.version import version_in_force
+from fencepost.spark.work.watch_task import WatchTask
+
+Packed = Iterable[tuple[int, int, bytes]]
+"""Kind, number and payload of the packed rows of one bucket."""
+Kernel = Callable[[int, Packed, BucketStore, Any], list[dict[str, Any]]]
+"""What a bucket does with its packed rows: rows of `STEPPED`, or of `MOVED` where rules are in shards."""
+
+
+# -- one step of one bucket --------------------------------------------------------------------------------
+
+
+class Processor(StatefulProcessor):  # type: ignore[misc]
+    """For transformWithState: a state store that can append to what it has."""
+
+    def __init__(self, kernel: Kernel, task: Task) -> None:
+        self._kernel, self._task = kernel, task
+
+    def init(self, handle: Any) -> None:
+        """Name the parts of the state."""
+        begin_task()
+        self._store = LoggedStore(handle)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: ARG002, N802, N803
+        """Take the packed rows of one bucket."""
+        packed = ((row["kind"], row["number"], row["payload"]) for row in rows)
+        yield from (Row(**row) for row in self._kernel(int(key[0]), packed, self._store, self._task))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def step_in_pandas(
+    key: tuple[Any, ...], frames: Iterable[Any], state: Any, kernel: Kernel, task: Task
+) -> Iterator[Any]:
+    """For applyInPandasWithState: any other state store."""
+    import pandas as pd
+
+    begin_task()
+    packed = (row for frame in frames for row in zip(frame["kind"], frame["number"], frame["payload"], strict=True))
+    yield pd.DataFrame(kernel(int(key[0]), packed, BlobStore(state), task))
+
+
+def step(bucket: int, packed: Packed, store: BucketStore, task: Task) -> list[dict[str, Any]]:
+    """Markers first, then the rows; the events of both, packed, with their meter."""
+    begin = time.perf_counter_ns()
+    rows, markers = _unpacked(packed, task)
+    before = open_bucket(store, task, bucket)
+    held, newest = None if before is None else before.version, max(markers[VERSION], default=None)
+    claim = version_in_force(task, held, newest, task.operator, task.usable())
+    engine: Any = task.make_engine(claim.version, bucket) if before is None else before.engine
+    counted = engine.counts
+    sender: Any = EventSender(task) if task.shards is None else MoveSender(task, bucket)
+    if before is not None and claim.version != before.version:
+        sender.follow(engine, claim.version)
+    if markers[CLOCK]:
+        sender.advance(engine, max(markers[CLOCK]))
+    if any(each is not None for each in rows):
+        sender.update(engine, rows)
+    keep(engine, before, store, task, bucket)
+    meter = [now - then for now, then in zip(engine.counts, counted, strict=True)]
+    meter += [sender.counts[kind] for kind in DETECTS]
+    rules = len(task.rules_at(claim.version)) if task.shards is None else head_at(task.source, claim.version).rules
+    meter += [time.perf_counter_ns() - begin, claim.version, rules, claim.rejected]
+    sent: list[dict[str, Any]] = sender.rows(dict(zip(METERS, meter, strict=True)))
+    return sent
+
+
+def _unpacked(packed: Packed, task: Task) -> tuple[list[Table | None], dict[int, list[int]]]:
+    """The rows of each side under the names that rules have for their columns, and the numbers of markers."""
+    markers: dict[int, list[int]] = {VERSION: [], CLOCK: []}
+    tables: list[list[Any]] = [[] for _ in range(task.sides)]
+    for kind, number, payload in packed:
+        side = side_of(int(kind))
+        if side is None:
+            markers[int(kind)].append(int(number))
+        else:
+            tables[side].append(packed_table(payload))
+    return [_rows_of(parts, side, task) for side, parts in enumerate(tables)], markers
+
+
+def _rows_of(parts: list[Any], side: int, task: Task) -> Table | None:
+    return Table(task.name_columns(side, pa.concat_tables(parts))) if parts else None
+
+
+class EventSender:
+    """Lets an engine take what happens to one bucket, and packs the events."""
+
+    def __init__(self, task: Task) -> None:
+        self._task, self._emitter = task, Emitter()
+        self._found: list[Any] = []
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Events by kind."""
+        return self._emitter.counts
+
+    def follow(self, engine: Any, version: int) -> None:
+        """Let other rules be in force."""
+        self._emit(engine.follow(self._task.rules_at(version)))
+
+    def advance(self, engine: Any, marker: int) -> None:
+        """Let a time come."""
+        now = engine.clock.read_marker(marker)
+        self._emit(engine.advance(now))
+        engine.clock.advance(now)
+
+    def update(self, engine: Any, rows: list[Table | None]) -> None:
+        """Let objects move."""
+        self._emit(engine.update(rows))
+
+    def _emit(self, step: Step) -> None:
+        self._found.append(self._emitter.emit(step.found, step.about))
+        step.settle()
+
+    def tables(self) -> list[Any]:
+        """The events so far, in the types that Spark expects."""
+        found, self._found = [events for events in self._found if events.num_rows], []
+        schema = self._task.event_schema
+        return [events.rename_columns(schema.names).cast(schema) for events in found]
+
+    def rows(self, meter: Mapping[str, int]) -> list[dict[str, Any]]:
+        """All events, as rows of `STEPPED`."""
+        return stepped_rows(self.tables(), meter)
+
+
+# -- batch frames ------------------------------------------------------------------------------------------
+
+
+def save_buckets(batches: Iterable[Any], task: WatchTask, folder: str) -> Iterator[Any]:
+    """For mapInArrow on rows whose partitions hold whole buckets: a file of state per bucket, for `seed`."""
+    waiting = list(batches)
+    if not waiting:
+        return
+    table = pa.Table.from_batches(waiting)
+    buckets = table.column(table.num_columns - 1).to_numpy()
+    for bucket in np.unique(buckets).tolist():
+        engine = task.make_engine(task.planned, bucket)
+        rows = table.drop_columns(table.column_names[-1:]).take(pa.array(np.flatnonzero(buckets == bucket)))
+        engine.settle(engine.take(Table(task.name_columns(0, rows))))
+        write_whole(Path(folder, f"{bucket:05}.arrow"), seed_bytes(engine, task))
+        yield pa.RecordBatch.from_pydict({"bucket": pa.array([bucket], pa.int32())})
+
+
+def watch_sorted(batches: Iterable[Any], task: WatchTask) -> Iterator[Any]:
+    """For mapInArrow on a batch frame whose partitions are sorted by object: the events of whole objects at a time."""
+    begin_task()
+    engine, sender = task.make_engine(task.planned, 0), EventSender(task)
+    for rows in _whole_objects(batches):
+        sender.update(engine, [Table(task.name_columns(0, rows))])
+        for events in sender.tables():
+            yield from events.combine_chunks().to_batches(max_chunksize=EVENTS_AT_ONCE)
+
+
+def move_sorted(batches: Iterable[Any], task: WatchTask) -> Iterator[Any]:
+    """The same where rules are in shards: the moves of whole objects at a time, as rows of `MOVED`."""
+    begin_task()
+    engine, context = task.make_engine(task.planned, 0), TaskContext.get()
+    for rows in _whole_objects(batches):
+        sender = MoveSender(task, 0 if context is None else context.partitionId())
+        sender.update(engine, [Table(task.name_columns(0, rows))])
+        yield moved_batch(sender.rows(dict.fromkeys(METERS, 0)))
+
+
+def join_bucket(frame: Any, task: BandTask) -> Any:
+    """For applyInPandas on the packed rows of one bucket of a batch frame: the events of its pairs, packed.
+
+    Rows are taken in the order of time, a part at a time, so that only the rows themselves need room at once.
+    """
+    import pandas as pd
+
+    begin_task()
+    packed = zip(frame["kind"], frame["number"], frame["payload"], strict=True)
+    tables: list[list[Any]] = [[] for _ in range(task.sides)]
+    for kind, _, payload in packed:
+        tables[side_of(int(kind)) or 0].append(packed_table(payload))
+    engine, sender, payloads = task.make_engine(task.planned, 0), EventSender(task), []
+    for part in parts_by_time([pa.concat_tables(each) if each else None for each in tables]):
+        sender.update(engine, [_rows_of([] if each is None else [each], side, task) for side, each in enumerate(part)])
+        payloads += [payload for events in sender.tables() for payload in packed_pieces(events)]
+    return pd.DataFrame({"payload": payloads}, dtype=object)
+
+
+def _whole_objects(batches: Iterable[Any]) -> Iterator[Any]:
+    """Rows that are sorted by object, all of an object together."""
+    waiting: list[Any] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(each.num_rows for each in waiting) >= MOST_ROWS // 4:
+            rows = pa.Table.from_batches(waiting).combine_chunks()
+            cut = _last_object(rows.column(OBJECT))
+            if cut:
+                yield rows.slice(0, cut)
+            waiting = rows.slice(cut).to_batches()
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _last_object(objects: Any) -> int:
+    """Where the rows of the last object begin."""
+    last = objects[len(objects) - 1]
+    same: Int64s = np.asarray(pa.compute.equal(objects, last).fill_null(False))
+    return int(np.argmax(same)) if last.is_valid else 0

@@ -1,0 +1,120 @@
+"""Rows packed by bucket, and unpacked: the shuffle and the state operator see a few rows instead of a million."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fencepost.snapshot import DETECTS
+from fencepost.spark.work.caches import begin_task
+
+ROWS, VERSION, CLOCK, OTHER_ROWS = range(4)
+"""What a packed row holds: rows of a bucket, the number of a version, a time that has come, or rows of another side."""
+ROW_KINDS = (ROWS, OTHER_ROWS)
+"""By side."""
+PACKED = "bucket int, kind int, number bigint, payload binary"
+METERS = ("rows", "late", "null_rows", *DETECTS, "nanoseconds", "version", "rules", "rejected")
+"""What a step of a bucket tells about itself."""
+STEPPED = ", ".join(["payload binary", *(f"{name} bigint" for name in METERS)])
+"""What it gives: its packed events, and its meter."""
+MOST_ROWS = 1_000_000
+EVENTS_AT_ONCE = 65_536
+_MANY_EVENTS = 2048
+_PIECE_BYTES = 400_000
+"""From half a megabyte on the JVM's default collector takes an array for a huge one, which costs it much more."""
+
+
+def side_of(kind: int) -> int | None:
+    """The side whose rows a packed row holds; None for a marker."""
+    return ROW_KINDS.index(kind) if kind in ROW_KINDS else None
+
+
+def pack(batches: Iterable[Any]) -> Iterator[Any]:
+    """For mapInArrow: the rows of a partition as a few packed rows per bucket; the last column is the bucket."""
+    begin_task()
+    waiting: list[Any] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(each.num_rows for each in waiting) >= MOST_ROWS:
+            yield _packed(waiting)
+            waiting = []
+    if waiting:
+        yield _packed(waiting)
+
+
+def _packed(batches: list[Any]) -> Any:
+    table = pa.Table.from_batches(batches)
+    buckets = table.column(table.num_columns - 1).to_numpy().astype(np.uint16)  # which NumPy sorts by their bytes
+    rows = table.drop_columns(table.column_names[-1:]).take(pa.array(np.argsort(buckets, kind="stable")))
+    present, counts = np.unique(buckets, return_counts=True)
+    starts = np.cumsum(counts) - counts
+    numbers: list[int] = []
+    payloads: list[bytes] = []
+    for bucket, start, count in zip(present.tolist(), starts.tolist(), counts.tolist(), strict=True):
+        pieces = packed_pieces(rows.slice(start, count))
+        numbers += [bucket] * len(pieces)
+        payloads += pieces
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(numbers, pa.int32()),
+            pa.array([ROWS] * len(payloads), pa.int32()),
+            pa.nulls(len(payloads), pa.int64()),
+            pa.array(payloads, pa.binary()),
+        ],
+        names=["bucket", "kind", "number", "payload"],
+    )
+
+
+def packed_bytes(table: Any) -> bytes:
+    """A table as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(memoryview(sink.getvalue()))
+
+
+def packed_pieces(table: Any) -> list[bytes]:
+    """A table as Arrow streams none of which is large for the JVM."""
+    rows = max(1, _PIECE_BYTES * table.num_rows // max(1, table.nbytes))
+    return [packed_bytes(table.slice(start, rows)) for start in range(0, table.num_rows, rows)]
+
+
+def stepped_rows(events: list[Any], meter: Mapping[str, int]) -> list[dict[str, Any]]:
+    """What a bucket tells, as rows of `STEPPED`: its meter is on the first.
+
+    Args:
+        events: tables with events.
+        meter: by the names of `METERS`.
+    """
+    payloads = packed_pieces(pa.concat_tables(events)) if events else []
+    none = dict.fromkeys(METERS, 0)
+    return [{"payload": payload, **(none if at else meter)} for at, payload in enumerate(payloads or [None])]
+
+
+def packed_table(payload: Any) -> Any:
+    """The table that `packed_bytes` wrote, from bytes or from an Arrow buffer that it goes on to use."""
+    with pa.ipc.open_stream(payload) as reader:
+        return reader.read_all()
+
+
+def unpack(batches: Iterable[Any]) -> Iterator[Any]:
+    """For mapInArrow: the events of packed rows; the first column is the payload."""
+    begin_task()
+    waiting: list[Any] = []
+    for batch in batches:
+        for payload in batch.column(0):
+            events = packed_table(payload.as_buffer())
+            if events.num_rows >= _MANY_EVENTS:  # a copy of them would cost more than a batch of their own
+                yield from events.to_batches(max_chunksize=EVENTS_AT_ONCE)
+                continue
+            waiting.append(events)
+            if sum(table.num_rows for table in waiting) >= _MANY_EVENTS:
+                yield from _together(waiting)
+                waiting = []
+    if waiting:
+        yield from _together(waiting)
+
+
+def _together(tables: list[Any]) -> Iterator[Any]:
+    yield from pa.concat_tables(tables).combine_chunks().to_batches(max_chunksize=EVENTS_AT_ONCE)

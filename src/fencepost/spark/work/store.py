@@ -1,0 +1,322 @@
+"""What a bucket keeps between triggers: a head, tables of its objects, and a log of what has changed since.
+
+The head says what the rest is and carries a token that is new with every trigger. A worker that still has the engine of
+that token reads nothing but the head; any other reads the tables, then the log. Where the store can append, a trigger
+writes only the objects that it touched, and the tables anew once the log has grown to half of them.
+"""
+
+import json
+import secrets
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from fencepost._files.recent import RecentlyUsed
+from fencepost.errors import FencepostError
+from fencepost.ordinals import AttributeType
+from fencepost.pairing.rules import SIDES
+from fencepost.spark.work.caches import Published
+from fencepost.spark.work.packing import packed_bytes, packed_table
+from fencepost.spark.work.task import Task
+from fencepost.watching.keyed_objects import KeyedObjects
+from fencepost.watching.objects import Objects
+from fencepost.watching.rules_in_force import KeptColumns
+from fencepost.watching.state import State
+from fencepost.watching.tables import replay_tables, table_of
+
+BLOB = "head string, base binary"
+"""The state where a value is written whole."""
+
+_HASH = "xxhash64"
+_METADATA = b"fencepost.bucket"
+_MOST_ENTRIES = 256
+_MOST_WARM = 2_000_000
+"""Objects of the engines that a process keeps at hand."""
+_LENGTH = struct.Struct("<q")
+
+
+class BucketStore(Protocol):
+    """Where Spark keeps one bucket."""
+
+    appends: bool
+    """Whether `append` writes less than `rewrite`."""
+
+    def head(self) -> str | None:
+        """The head, or None where there is no state yet."""
+
+    def base(self) -> bytes:
+        """The tables."""
+
+    def log(self) -> Iterable[bytes]:
+        """What has changed since, in order."""
+
+    def rewrite(self, head: str, base: bytes) -> None:
+        """Replace everything."""
+
+    def append(self, head: str, number: int, entry: bytes) -> None:
+        """Replace the head and lengthen the log."""
+
+
+class BlobStore:
+    """A state of applyInPandasWithState, which is one value and so has no log."""
+
+    appends = False
+
+    def __init__(self, state: Any) -> None:
+        self._state = state
+
+    def head(self) -> str | None:
+        """See `BucketStore`, and likewise the rest."""
+        return self._state.get[0] if self._state.exists else None
+
+    def base(self) -> bytes:
+        """The tables."""
+        return bytes(self._state.get[1])
+
+    def log(self) -> Iterable[bytes]:
+        """Nothing."""
+        return ()
+
+    def rewrite(self, head: str, base: bytes) -> None:
+        """Replace everything."""
+        self._state.update((head, base))
+
+    def append(self, head: str, number: int, entry: bytes) -> None:
+        """Is never asked for."""
+        raise NotImplementedError
+
+
+class LoggedStore:
+    """The state variables of transformWithState."""
+
+    appends = True
+
+    def __init__(self, handle: Any) -> None:
+        self._head = handle.getValueState("head", "head string")
+        self._base = handle.getValueState("base", "base binary")
+        self._log = handle.getListState("log", "number int, entry binary")
+
+    def head(self) -> str | None:
+        """See `BucketStore`, and likewise the rest."""
+        found = self._head.get()
+        return None if found is None else found[0]
+
+    def base(self) -> bytes:
+        """The tables."""
+        return bytes(self._base.get()[0])
+
+    def log(self) -> Iterable[bytes]:
+        """What has changed since, in order."""
+        return [bytes(entry) for _, entry in sorted(tuple(each) for each in self._log.get())]
+
+    def rewrite(self, head: str, base: bytes) -> None:
+        """Replace everything."""
+        self._head.update((head,))
+        self._base.update((base,))
+        self._log.clear()
+
+    def append(self, head: str, number: int, entry: bytes) -> None:
+        """Replace the head and lengthen the log."""
+        self._head.update((head,))
+        self._log.appendValue((number, entry))
+
+
+class Opened(NamedTuple):
+    """A bucket as the last trigger left it."""
+
+    engine: Any
+    head: dict[str, Any]
+
+    @property
+    def version(self) -> int:
+        """Of the rules that were in force."""
+        return int(self.head["version"])
+
+
+warm_engines: "RecentlyUsed[tuple[Task, int], tuple[str, Any]]" = RecentlyUsed(
+    _MOST_WARM, weigh=lambda held: held[1].weight
+)
+"""The engines that a process has at hand, by the token of the state they stand for; the oldest ones go first."""
+
+
+def open_bucket(store: BucketStore, task: Task, bucket: int) -> Opened | None:
+    """What a bucket has, or None where it starts.
+
+    Its engine belongs to the caller: it is at hand again only after `keep`, so one that failed halfway is not.
+    """
+    warm = warm_engines.take((task, bucket))
+    text = store.head()
+    if text is None:
+        return _seeded(task, bucket)
+    head = json.loads(text)
+    if warm is not None and warm[0] == head["token"]:
+        return Opened(warm[1], head)
+    return _restored(head, [store.base(), *store.log()], task, bucket)
+
+
+def keep(engine: Any, before: Opened | None, store: BucketStore, task: Task, bucket: int) -> None:
+    """Write what a trigger has changed."""
+    touched = engine.changes()
+    head = _head(engine, task)
+    base, entries, logged = (0, 0, 0) if before is None else _lengths(before.head)
+    logged += 0 if touched is None else sum(map(len, touched))
+    if store.appends and touched is not None and before is not None and 2 * logged <= base and entries < _MOST_ENTRIES:
+        head |= {"base": base, "entries": entries + 1, "logged": logged}
+        store.append(json.dumps(head), entries, _packed(touched))
+    else:
+        tables = engine.tables()
+        head |= {"base": sum(map(len, tables)), "entries": 0, "logged": 0}
+        store.rewrite(json.dumps(head), _packed(tables))
+    warm_engines.put((task, bucket), (head["token"], engine))
+
+
+def seed_bytes(engine: Any, task: Task) -> bytes:
+    """A bucket as a file for `seed`."""
+    table = engine.tables()[0]
+    return packed_bytes(table.replace_schema_metadata({_METADATA: json.dumps(_head(engine, task))}))
+
+
+def _seeded(task: Task, bucket: int) -> Opened | None:
+    file = None if task.seed is None else Path(task.seed, f"{bucket:05}.arrow")
+    if file is None or not file.exists():
+        return None
+    table = file.read_bytes()
+    head = json.loads(packed_table(table).schema.metadata[_METADATA])
+    return _restored(head, [table], task, bucket)
+
+
+def _restored(head: dict[str, Any], entries: Sequence[bytes], task: Task, bucket: int) -> Opened:
+    check_head(head, task)
+    engine: Any = task.make_engine(int(head["version"]), bucket)
+    engine.restore([_unpacked(entry, task.sides) for entry in entries])
+    engine.clock.restore(head["clock"])
+    return Opened(engine, head)
+
+
+def _packed(tables: Sequence[Any]) -> bytes:
+    """Tables as bytes: one as it is, several each behind its length."""
+    if len(tables) == 1:
+        return packed_bytes(tables[0])
+    parts = [packed_bytes(table) for table in tables]
+    return b"".join(_LENGTH.pack(len(part)) + part for part in parts)
+
+
+def _unpacked(payload: bytes, sides: int) -> list[Any]:
+    if sides == 1:
+        return [packed_table(payload)]
+    tables, at, view = [], 0, memoryview(payload)
+    for _ in range(sides):
+        (length,) = _LENGTH.unpack_from(payload, at)
+        at += _LENGTH.size
+        tables.append(packed_table(pa.py_buffer(view[at : at + length])))
+        at += length
+    return tables
+
+
+# -- the head ----------------------------------------------------------------------------------------------
+
+
+def _head(engine: Any, task: Task) -> dict[str, Any]:
+    return {
+        "operator": task.operator,
+        "format": task.format,
+        "buckets": task.buckets,
+        "hash": _HASH,
+        "rules": _fixed_rules(task),
+        "version": engine.version,
+        "clock": engine.clock.saved(),
+        "token": secrets.token_hex(16),
+        **task.kept_settings(),
+        **task.describe_state(),
+    }
+
+
+def _lengths(head: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Rows of the tables, entries of the log, and their rows; a seed has none of them in the store."""
+    return head.get("base", 0), head.get("entries", 0), head.get("logged", 0)
+
+
+def check_head(head: Mapping[str, Any], task: Task) -> None:
+    """Refuse a state that this query cannot go on with."""
+    if head["format"] != task.format:
+        raise FencepostError(
+            f"state in format {head['format']}",
+            f"format {task.format}",
+            "Run the query with the version of fencepost that wrote its checkpoint.",
+        )
+    for name, own in {"buckets": task.buckets, "hash": _HASH, **task.kept_settings()}.items():
+        if head[name] != own:
+            raise FencepostError(
+                f"{task.operator} with {name}={own}",
+                f"{name}={head[name]}, with which the checkpoint was made",
+                f"Pass {name}={head[name]}, or start with a new checkpoint.",
+            )
+    if head["rules"] is not None and head["rules"] != _fixed_rules(task):
+        raise FencepostError(
+            "other rules than those that the checkpoint was made with",
+            "the same ones, so that nothing stays inside a rule that is gone",
+            "Publish the rules to a directory and pass that: then they may change.",
+        )
+    if head["clock"]["type"] != task.time_type:
+        raise FencepostError(
+            f"a time column of type {task.time_type}",
+            f"{head['clock']['type']}, with which the checkpoint was made",
+            "Cast the column, or start with a new checkpoint.",
+        )
+
+
+def _fixed_rules(task: Task) -> str | None:
+    """What tells one set of fixed rules from another; a directory has versions instead."""
+    return None if isinstance(task.source, Published) else task.source.digest
+
+
+# -- reading it --------------------------------------------------------------------------------------------
+
+
+def state_rows(parts: Any, schema: Any) -> Any:
+    """For applyInArrow over the parts of one bucket: a row per object, with its last time and values.
+
+    `parts` is a table of `number` and `part`: the head has number -2, the tables -1, the log counts from 0.
+    """
+    by_number = dict(zip(parts["number"].to_pylist(), parts["part"].to_pylist(), strict=True))
+    head = json.loads(by_number.pop(-2))
+    entries = [by_number[number] for number in (-1, *range(head["entries"]))]
+    sides = head.get("sides")
+    if sides is None:
+        return _side_rows([[packed_table(entry)] for entry in entries], 0, head, head, schema)
+    unpacked = [_unpacked(entry, len(sides)) for entry in entries]
+    return pa.concat_tables([_side_rows(unpacked, side, own, head, schema) for side, own in enumerate(sides)])
+
+
+def _side_rows(
+    entries: list[list[Any]], side: int, own: Mapping[str, Any], head: Mapping[str, Any], schema: Any
+) -> Any:
+    """The rows of one side; columns that the other side has alone are null."""
+    kinds = {name: head["attributes"][name] for name in own["attributes"]}
+    kept = KeptColumns(
+        {name: AttributeType.parse(kind) for name, kind in kinds.items()},
+        frozenset([*own["keys"], *head.get("key", ())]),
+    )
+    key = head.get("key", [])
+    state = State(KeyedObjects(key) if key else Objects())
+    replay_tables(state, (entry[side] for entry in entries), kept)
+    table = table_of(state)
+    objects = table["object"].combine_chunks()
+    columns = {"object": state.objects.ids(objects), "time": _decoded(table["time"], head["clock"]["type"])}
+    columns |= {name: objects.field(place) for place, name in enumerate(key)} if len(objects) else {}
+    columns |= {"snapshot_version": pa.array(np.full(len(table), head["version"]))}
+    columns |= {name: _decoded(table[f"attribute {name}"], kind) for name, kind in kinds.items()}
+    columns |= {name: table[f"key {name}"] for name in own["keys"] if name not in columns}
+    if "sides" in head:
+        columns["side"] = pa.array([SIDES[side]] * len(table), pa.string())
+    filled = [columns[field.name] if field.name in columns else pa.nulls(len(table), field.type) for field in schema]
+    return pa.table(filled, names=schema.names).cast(schema)
+
+
+def _decoded(column: Any, kind: str) -> Any:
+    array = column.combine_chunks()
+    return AttributeType.parse(kind).decode(np.asarray(array.fill_null(0)), np.asarray(array.is_valid()))

@@ -1,0 +1,1 @@
+"""Objects that move, and the rules over them: rows, positions, clocks, transitions."""

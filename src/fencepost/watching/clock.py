@@ -1,0 +1,163 @@
+"""Event time: its type, how long objects may be silent, when rules expire."""
+
+from datetime import timedelta
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Int64s
+from fencepost.ordinals import BIGINT, AttributeType
+from fencepost.snapshot import NEVER
+
+_DAY = 86_400_000_000
+
+
+def gone_after(times: Int64s, timeout: int) -> Int64s:
+    """When objects whose last rows had these times have been silent for too long; `NEVER` if no time is that late."""
+    timeout = min(timeout, NEVER)
+    gone: Int64s = np.minimum(times, NEVER - timeout) + timeout
+    return gone
+
+
+class Expiring(Protocol):
+    """Rules of which some expire."""
+
+    expiring: Int64s
+
+
+class Clock:
+    """The clock that objects live by: ordinals of the time column, or a count of rows where there is none.
+
+    Args:
+        column: the time column.
+        timeout: how long an object may be silent.
+
+    """
+
+    def __init__(self, column: str | None, timeout: timedelta | int | None) -> None:
+        if timeout is not None and column is None:
+            raise FencepostError(
+                f"timeout={timeout!r} without time", "a time column", "Pass time=, the column to measure silence on."
+            )
+        if isinstance(timeout, bool) or not isinstance(timeout, (timedelta, int, type(None))):
+            raise FencepostError(f"timeout={timeout!r}", "a timedelta or a whole number", "Pass timedelta(minutes=5).")
+        if timeout is not None and (timeout <= timedelta(0) if isinstance(timeout, timedelta) else timeout <= 0):
+            raise FencepostError(f"timeout={timeout!r}", "more than zero", "Pass None for no timeout.")
+        self.column = column
+        self.given_timeout = timeout
+        self.type: AttributeType | None = BIGINT if column is None else None
+        """The type of times; None until the first is seen."""
+        self.timeout: int | None = None
+        """In ordinals of the type."""
+        self._marker: int | None = None
+        """Every object's clock is at least this."""
+
+    def type_for(self, arrow_type: Any) -> AttributeType:
+        """The type of times in a column of this Arrow type."""
+        if pa.types.is_null(arrow_type):
+            return BIGINT  # no time at all: nothing will be taken
+        try:
+            return AttributeType.parse(arrow_type)
+        except FencepostError as error:
+            raise FencepostError(
+                f"{self.column} of type {arrow_type} as time",
+                error.expected,
+                "Cast the column, for example to timestamp.",
+            ) from None
+
+    def start(self, type: AttributeType, expiring: Int64s) -> None:
+        """Take times of this type from now on; rules with these ids expire."""
+        self.check(type, expiring)
+        self.type, self.timeout = type, self._timeout_in(type)
+
+    def check(self, type: AttributeType, expiring: Int64s) -> None:
+        """Refuse a type of times that the timeout, or rules that expire, cannot do with."""
+        self._timeout_in(type)
+        self._check_expiry(type, expiring)
+
+    def _timeout_in(self, type: AttributeType) -> int | None:
+        given = self.given_timeout
+        if given is None:
+            return None
+        if type.dimension == "time" and isinstance(given, timedelta):
+            microseconds = given // timedelta(microseconds=1)
+            return -(-microseconds // _DAY) if type.kind == "date" else microseconds
+        if type.kind == "bigint" and isinstance(given, int):
+            return given
+        raise FencepostError(
+            f"timeout={given!r} and {self.column} as {type}",
+            "a timedelta for timestamps and dates, a whole number for integers",
+            "Pass the timeout in the unit of the time column.",
+        )
+
+    def check_expiry(self, expiring: Int64s) -> None:
+        """Refuse rules that expire, given their ids, where no clock can tell when."""
+        self._check_expiry(self.type, expiring)
+
+    def _check_expiry(self, type: AttributeType | None, expiring: Int64s) -> None:
+        if type is None or type.dimension == "time" or not len(expiring):
+            return
+        id = expiring[0]
+        if self.column is None:
+            raise FencepostError(
+                f"rule {id}, which expires, without time",
+                "a time column",
+                "Pass time= to the Monitor: rules expire by event time.",
+            )
+        raise FencepostError(
+            f"rule {id}, which expires, and {self.column} as {type}",
+            "a time column of timestamps or dates",
+            "Convert the column to timestamps, or leave out the expiry.",
+        )
+
+    def instant(self, microseconds: int) -> int:
+        """The ordinal of the first time at or after an instant."""
+        return -(-microseconds // _DAY) if self.type is not None and self.type.kind == "date" else microseconds
+
+    def instants(self, microseconds: Int64s) -> Int64s:
+        """The same for many; `NEVER` stays."""
+        if self.type is None or self.type.kind != "date":
+            return microseconds
+        return np.where(microseconds == NEVER, NEVER, -(-microseconds // _DAY))
+
+    def at_least(self, times: Int64s) -> Int64s:
+        """The clocks of objects whose last rows had these times."""
+        return times if self._marker is None else np.maximum(times, self._marker)
+
+    def clocks(self, rules: Expiring, times: Int64s) -> Int64s | None:
+        """The same, or None where no rule expires."""
+        return self.at_least(times) if len(rules.expiring) else None
+
+    def read(self, time: Any) -> int:
+        """The ordinal of a time to advance to."""
+        if self.column is None:
+            raise FencepostError("a clock marker without time", "a time column", "Pass time= to the Monitor.")
+        if self.type is None:
+            raise FencepostError(
+                f"a clock marker {time!r} before any row", "rows first, which decide the type of time", "Update first."
+            )
+        now = self.type.encode_one(time, self.column)
+        if now is None:
+            raise FencepostError(f"{time!r} as the time to advance to", f"a {self.type}", "Pass an instant.")
+        return now
+
+    def read_marker(self, marker: int) -> int:
+        """The ordinal of a time that a marker tells: in microseconds, or the number itself."""
+        assert self.type is not None, "the clock was started"
+        return marker // _DAY if self.type.kind == "date" else marker
+
+    def advance(self, now: int) -> None:
+        """Let every object's clock be at least this."""
+        self._marker = now if self._marker is None else max(self._marker, now)
+
+    def saved(self) -> dict[str, Any]:
+        """What a state file keeps."""
+        return {"type": None if self.type is None else str(self.type), "marker": self._marker}
+
+    def restore(self, kept: dict[str, Any]) -> None:
+        """Take over what `saved` gave."""
+        self._marker = kept["marker"]
+        self.type = None if kept["type"] is None else AttributeType.parse(kept["type"])
+        self.timeout = None if self.type is None else self._timeout_in(self.type)

@@ -1,0 +1,358 @@
+"""The engine for objects: what rows, changes of rules and time do to the objects that rules watch."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fencepost.emitting.detections import Detections, Subjects
+from fencepost.emitting.emitter import check_names
+from fencepost.emitting.engine import Counts, Step
+from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.ordinals import AttributeType
+from fencepost.snapshot import NEVER, Table
+from fencepost.watching.clock import Clock, gone_after
+from fencepost.watching.crossings import held_at, inside_boxes
+from fencepost.watching.everyone import Everyone
+from fencepost.watching.rows import (
+    MovedRows,
+    Rows,
+    observed,
+    ordered,
+    read_rows,
+    read_values,
+    rows_at,
+    split_late,
+    steps,
+)
+from fencepost.watching.rule_changes import RuleChange, change_rule, change_rules
+from fencepost.watching.rules_in_force import LiveRule, RulesInForce
+from fencepost.watching.state import Journal, State
+from fencepost.watching.tables import replay_tables, table_of, touched_table
+from fencepost.watching.transitions import Context, end_by_time, find_transitions
+
+_NOTHING = np.zeros(0, np.int64)
+
+
+class WatchColumns(NamedTuple):
+    """The columns of a batch that are not about rules."""
+
+    object: str
+    time: str | None
+    sequence: tuple[str, ...]
+
+
+class Watch:
+    """Objects that move, and the rules over them.
+
+    It finds what happens and writes nothing. A step that it returns changes nothing until it is settled; so a batch
+    whose events cannot be written has not been taken.
+
+    Args:
+        rules: in force.
+        columns: that name the object, its time and its sequence.
+        clock: of event time.
+        silent: whether an object that is new enters without an event.
+        late: called with late rows, as an Arrow table.
+        journal: whether `changes` will be asked for.
+
+    """
+
+    def __init__(
+        self,
+        rules: RulesInForce,
+        columns: WatchColumns,
+        clock: Clock,
+        *,
+        silent: bool,
+        late: Callable[[Any], None] | None = None,
+        journal: bool = False,
+    ) -> None:
+        self.rules, self.columns, self.clock, self.silent, self._late = rules, columns, clock, silent, late
+        self.state = Journal() if journal else State()
+        self.counts = Counts()
+        self.inside_now: dict[int, frozenset[int]] = {}
+        """Rows of the rules that objects are inside, by number, where it was asked since the last change."""
+        self._unsettled: Callable[[], None] | None = None
+        """Takes back what a step that was not settled has prepared."""
+        self._everyone: Everyone | None = None
+        """All objects, where it was asked since the last row."""
+        self._plain: bool | None = None
+        clock.check_expiry(rules.ids[rules.expiring])
+        self._track()
+
+    @property
+    def version(self) -> int:
+        """Of the snapshot in force."""
+        return self.rules.version
+
+    @property
+    def weight(self) -> int:
+        """How many objects it has room for."""
+        return len(self.state.objects)
+
+    # -- rows ----------------------------------------------------------------------------------------------
+
+    def update(self, tables: Sequence[Any]) -> Step:
+        """Take a batch of rows."""
+        moved = self.take(tables[0])
+        found, about = self.detect(moved)
+        return Step(found, about, lambda: self.settle(moved))
+
+    def take(self, table: Table, beside: Any = None) -> MovedRows:
+        """The moves of a batch. It needs no rules, and changes nothing but the numbers that objects have.
+
+        Objects must have the type that events already name others by, if there is one: `beside`.
+        """
+        self._take_back()
+        rows, late = self._read(table, beside), None
+        null = table.rows - len(rows.slots)
+        if self.columns.time is not None and len(rows.slots):
+            rows, late = split_late(rows, self.state)
+        counts = Counts(table.rows, 0 if late is None else len(late), null)
+        timed = self.columns.time is not None
+        order, ranks = ordered(rows, self.state.strings, timed=timed, unused=self.rules.unused)
+        rows, moved = steps(rows.take(order), self.state, self.clock.timeout, timed=timed)
+        told = None if late is None or self._late is None else rows_at(table, late)
+        return MovedRows(rows, moved, ranks, counts, told)
+
+    def detect(self, moved: MovedRows) -> tuple[Detections, Subjects]:
+        """What moves do to the rules. It needs no state but the numbers of their objects."""
+        rows, steps_ = moved.rows, moved.steps
+        found = find_transitions(self._context(steps_.clocks), steps_, rows, silent=self.silent)
+        about = self._subjects(steps_.positions)
+        return found, about._replace(ranks=moved.ranks, sequences=rows.sequences, named=rows.objects)
+
+    def settle(self, moved: MovedRows) -> None:
+        """Remember where the objects of a batch are now, and report the late rows."""
+        if moved.late is not None and self._late is not None:
+            self._late(moved.late)  # first of all: if it fails, the batch has not been taken
+        rows, steps_ = moved.rows, moved.steps
+        lasts = np.flatnonzero(steps_.is_last)
+        self.state.store(rows.slots[lasts], rows.times[lasts], steps_.positions.take(steps_.offset + lasts))
+        self.state.tidy()
+        self.forget_answers()
+        self.counts = self.counts.plus(moved.counts)
+
+    def count_row(self, *, late: Any = None, null: bool = False) -> None:
+        """Count one row that was taken without a table."""
+        if late is not None and self._late is not None:
+            self._late(late())
+        self.counts = self.counts.plus(Counts(1, int(late is not None), int(null)))
+
+    def _read(self, table: Table, beside: Any) -> Rows:
+        """The rows that observe something, with numbers for their objects; nothing is kept of a batch it refuses."""
+        state, rules = self.state, self.rules
+        values = read_values(table, rules.kept.types, state.strings, {*rules.types, *rules.keys})
+        columns = (self.columns.object, self.columns.sequence)
+        rows, time_type = read_rows(table, state, columns, self.clock, values, observed(values))
+        if not len(rows.numbers):
+            return rows
+        if beside is not None and rows.objects.type != beside:
+            raise FencepostError(
+                f"objects of type {rows.objects.type} beside left rows named by {beside}",
+                "one type, since both are the objects of events",
+                f"Cast the column {self.columns.object}.",
+            )
+        if self.clock.type is None:
+            assert time_type is not None, "there is a time column, so it has a type"
+            self.start_clock(time_type)
+        slots = state.objects.slots(rows.objects, add=True)
+        state.make_room()
+        return rows._replace(slots=slots)
+
+    def start_clock(self, time: AttributeType) -> None:
+        """Take times of this type from now on."""
+        self.rules.snapshot()
+        self.clock.start(time, self.rules.ids[self.rules.expiring])
+
+    # -- time ----------------------------------------------------------------------------------------------
+
+    def advance(self, now: int) -> Step:
+        """What ends by a time: expired rules, and objects that have gone silent. The caller advances the clock."""
+        self._take_back()
+        everyone, timeout = self.everyone(), self.clock.timeout
+        context = self._context(everyone.times)
+        held = held_at(self.rules, everyone.positions, context.strings, context.clocks, context.expires)
+        last = everyone.times
+        gone = np.full(len(last), NEVER, np.int64) if timeout is None else gone_after(last, timeout)
+        expires = context.expires[held.rules]
+        ends = np.minimum(expires, gone[held.moves])
+        ended = ends <= now
+        found = end_by_time(self.rules, held.only(ended), ends[ended], expires[ended], everyone.slots)
+
+        def settle() -> None:
+            self.state.forget(everyone.slots[gone <= now])
+            self.state.tidy()
+            self.forget_answers()
+
+        return Step(found, self._subjects(everyone.positions), settle)
+
+    # -- rules ---------------------------------------------------------------------------------------------
+
+    def follow(self, rules: RulesInForce, elsewhere: Callable[[Int64s], Bools] | None = None) -> Step:
+        """Let other rules be in force; `elsewhere` says which are in force though they are not among these."""
+        self._take_back()
+        self.clock.check_expiry(rules.ids[rules.expiring])
+        self._prepare(rules.kept.types, rules.kept.keys)
+        before, after = self.rules.snapshot(), rules.snapshot()
+        change = change_rules(before, after, self.everyone(), self.state.strings, self.clock, elsewhere)
+
+        def settle() -> None:
+            self.rules = rules
+            self._rules_changed()
+
+        return self._step_of(change, {**self.rules.types, **rules.types}, rules.version, settle)
+
+    def put(self, id: int, rule: LiveRule | None, columns: Mapping[str, Any]) -> Step:
+        """Put a prepared rule in force, or pause it, in place of any other with its id."""
+        if rule is not None:
+            self.clock.check_expiry(np.array([id] if rule.expires != NEVER else [], np.int64))
+        attributes = {name: type_ for name, type_ in columns.items() if isinstance(type_, AttributeType)}
+        types = {**self.rules.types, **attributes}
+        self._take_back()
+        if columns:
+            check_names(types)
+            self._prepare(attributes, [name for name in columns if name not in attributes])
+        reason = "paused" if rule is None else "edited"
+        return self._replace(id, rule, reason, types, lambda: self.rules.put(id, rule, columns))
+
+    def remove(self, id: int) -> Step:
+        """Take a rule out."""
+        return self._replace(id, None, "removed", self.rules.types, lambda: self.rules.remove(id))
+
+    def _replace(
+        self,
+        id: int,
+        new: LiveRule | None,
+        reason: str,
+        types: Mapping[str, AttributeType],
+        change_rules: Callable[[], None],
+    ) -> Step:
+        old, everyone = self.rules.find(id), self.everyone()
+        change = change_rule(id, old, new, self.inside(old), self.inside(new), reason, everyone)
+
+        def settle() -> None:
+            change_rules()
+            self._rules_changed()
+
+        return self._step_of(change, types, self.rules.version, settle)
+
+    def _step_of(
+        self, change: RuleChange, types: Mapping[str, AttributeType], version: int, settle: Callable[[], None]
+    ) -> Step:
+        about = self._subjects(self.everyone().positions)._replace(
+            rule_ids=change.rule_ids,
+            rule_versions=change.rule_versions,
+            ascending=False,
+            types=dict(types),
+            version=version,
+        )
+        return Step(change.found, about, settle)
+
+    def _prepare(self, types: Mapping[str, AttributeType], keys: Iterable[str]) -> None:
+        """Keep further columns, unless the step that needs them is never settled."""
+        kept = self.state.tracked()
+        if self.state.track(types, tuple(sorted(keys))):
+            self._everyone = None
+            self._unsettled = lambda: self.state.untrack(kept)
+
+    def _take_back(self) -> None:
+        if self._unsettled is not None:
+            self._unsettled()
+            self._unsettled = None
+            self._everyone = None
+
+    def _rules_changed(self) -> None:
+        self._plain = self._unsettled = None
+        self.inside_now.clear()
+        self._track()
+
+    def _track(self) -> None:
+        """Keep the columns that rules need, and those that were declared."""
+        kept = self.rules.kept
+        if self.state.track(kept.types, tuple(sorted(kept.keys))):
+            check_names(self.rules.types)
+            self.forget_answers()
+
+    # -- questions -----------------------------------------------------------------------------------------
+
+    def everyone(self) -> Everyone:
+        """All objects and where they are."""
+        if self._everyone is None:
+            slots = self.state.here()
+            self._everyone = Everyone(slots, self.state.positions(slots), self.state.times[slots])
+        return self._everyone
+
+    def inside(self, rule: LiveRule | None) -> Bools:
+        """Which of all objects are inside one rule."""
+        now = self.everyone()
+        if rule is None:
+            return now.nobody
+        if rule.row is None:
+            inside = inside_boxes(self.rules.boxes(rule), now.positions, self.state.strings)
+        else:
+            inside = now.inside_compiled(rule.row, self.rules.compiled, self.state.strings)
+        if rule.expires != NEVER:
+            inside &= self.clock.instant(rule.expires) > self.clock.at_least(now.times)
+        return inside
+
+    def is_plain(self) -> bool:
+        """Whether the two positions of a move are all that matters: no cross, no expiry, no timeout."""
+        if self._plain is None:
+            self._plain = (
+                not self.rules.detects_cross and not len(self.rules.expiring) and self.clock.given_timeout is None
+            )
+        return self._plain
+
+    def forget_answers(self, *, about_rules: bool = True) -> None:
+        """Forget what is known only as long as no object moves."""
+        if about_rules:
+            self.inside_now.clear()
+        self._everyone = None
+
+    def subjects(self) -> Subjects:
+        """What detections refer to, without any row."""
+        return self._subjects(None)
+
+    def _context(self, times: Int64s) -> Context:
+        """What finding transitions between positions at these times depends on."""
+        rules, clock = self.rules, self.clock
+        rules.snapshot()
+        return Context(
+            rules, self.state.strings, clock.instants(rules.expires), clock.clocks(rules, times), clock.timeout
+        )
+
+    def _subjects(self, values: Any) -> Subjects:
+        rules = self.rules
+        return Subjects(
+            rules.ids,
+            rules.versions,
+            rules.is_ascending,
+            rules.version,
+            self.clock.type,
+            rules.types,
+            values,
+            self.state.objects,
+            sequence_count=len(self.columns.sequence),
+        )
+
+    # -- keeping it ----------------------------------------------------------------------------------------
+
+    def tables(self) -> list[Any]:
+        """All objects, as one table."""
+        return [table_of(self.state)]
+
+    def changes(self) -> list[Any] | None:
+        """The objects that were touched since the last call; None where they were numbered anew."""
+        assert isinstance(self.state, Journal), "it was made with journal=True"
+        table = touched_table(self.state)
+        return None if table is None else [table]
+
+    def restore(self, entries: Iterable[Sequence[Any]]) -> None:
+        """Take over objects that were saved, in place of those that are here."""
+        state = type(self.state)()
+        replay_tables(state, (entry[0] for entry in entries), self.rules.kept)
+        self.state = state
+        self.forget_answers()

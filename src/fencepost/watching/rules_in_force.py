@@ -1,0 +1,370 @@
+"""The rules in force: a snapshot, and what changed since."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from fencepost.emitting.detections import Pairs
+from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.language import KEY, Binder, Condition, parse
+from fencepost.ordinals import AttributeType, ColumnType
+from fencepost.ordinals.schema import read_schema
+from fencepost.rules import Rules
+from fencepost.rules.rule import (
+    checked_detect,
+    checked_expires,
+    checked_flag,
+    checked_id,
+    checked_labels,
+    microseconds_of,
+)
+from fencepost.snapshot import DETECTS, NEVER, BoxSet, CompiledColumns, RuleColumns, Snapshot, detect_flags
+from fencepost.snapshot.columns import key_columns
+from fencepost.watching.positions import KeyStrings, Positions, batch_of
+
+_TRANSITIONS = DETECTS["enter"] | DETECTS["exit"] | DETECTS["cross"]
+
+Box = tuple[dict[str, str], dict[str, tuple[int, int]]]
+"""Keys by column, and inclusive ranges of ordinals by attribute."""
+
+
+class LiveRule(NamedTuple):
+    """One rule in force."""
+
+    id: int
+    version: int
+    detects: int
+    initial: bool
+    expires: int
+    boxes: list[Box] | None
+    """None for a rule that is compiled: the snapshot has them."""
+    row: int | None = None
+    """Of a rule that is compiled."""
+
+
+class KeptColumns(NamedTuple):
+    """Columns that are remembered of objects."""
+
+    types: dict[str, AttributeType]
+    keys: frozenset[str]
+
+
+class RulesInForce:
+    """The rules in force: a snapshot, and what changed since and is not compiled yet.
+
+    Single changes wait until somebody asks what holds; then they become a layer of the snapshot together.
+
+    Args:
+        base: the rules to start with.
+        schema: the types of columns, as for `Rules.compile`; without one, new columns take the type of their first use.
+        attributes: further attributes to keep of objects and to report in events.
+        keys: further key columns to keep.
+
+    Every column of the schema is remembered of objects, so that a rule that comes later can use it.
+
+    """
+
+    def __init__(
+        self,
+        base: Snapshot,
+        schema: Any,
+        attributes: Mapping[str, AttributeType] = MappingProxyType({}),
+        keys: Iterable[str] = (),
+    ) -> None:
+        # Only boxes: the columns of bands belong to rows of two other streams.
+        self.types: dict[str, AttributeType] = {**attributes, **{name: base.types[name] for name in base.attributes}}
+        """The attributes that events have: those that rules use or ever used."""
+        self.keys = {*base.keys, *keys}
+        self._declared: dict[str, ColumnType] = {} if schema is None else read_schema(schema).types
+        self.removed: dict[int, int] = {}
+        """Versions of rules that are gone: an id that comes back goes on from there."""
+        self._schema = schema
+        self._binder: Binder | None = None
+        self._kept: tuple[tuple[int, int], KeptColumns] | None = None
+        self._waiting: dict[int, LiveRule] = {}
+        self._gone: set[int] = set()
+        """Compiled rules that went or were replaced since."""
+        self._take(base)
+
+    def _take(self, snapshot: Snapshot) -> None:
+        """Let these rules be in force, and nothing else."""
+        self.compiled = snapshot
+        """The rules in force but for the latest changes; `snapshot` has those, too."""
+        self.paused = dict(snapshot.paused)
+        """Versions of rules that are known but not in force, by id."""
+        self._waiting.clear()
+        self._gone.clear()
+        self._asked: tuple[int | None, int | None] = (None, None)
+        rules = snapshot.rules
+        self.ids, self.versions, self.detects, self.expires = rules.ids, rules.versions, rules.detects, rules.expires
+        self.detected = int(np.bitwise_or.reduce(self.detects, initial=0))
+        """Every kind that some rule detects."""
+        self.is_ascending = bool((self.ids[1:] > self.ids[:-1]).all())
+        """Whether rows are in the order of ids."""
+        telling = (self.detects & _TRANSITIONS) != 0
+        self.telling: Bools | None = None if telling.all() else telling
+        """Which rules detect more than `inside`; None if all do."""
+        expiring = np.flatnonzero(self.expires != NEVER)
+        hidden = expiring[snapshot.rows_of(self.ids[expiring]) != expiring]
+        self.expiring = np.setdiff1d(expiring, hidden)
+        """The rows of rules in force that expire."""
+
+    @property
+    def kept(self) -> KeptColumns:
+        """What is remembered of objects: the columns that rules use, and those that were declared."""
+        if self._kept is None or self._kept[0] != (len(self.types), len(self.keys)):
+            declared = {name: type_ for name, type_ in self._declared.items() if isinstance(type_, AttributeType)}
+            keys = {name for name, type_ in self._declared.items() if type_ == KEY}
+            kept = KeptColumns({**declared, **self.types}, frozenset(keys | self.keys))
+            self._kept = ((len(self.types), len(self.keys)), kept)
+        return self._kept[1]
+
+    @property
+    def unused(self) -> frozenset[str]:
+        """Columns that were declared and that no rule uses yet."""
+        return frozenset(self._declared) - self.types.keys() - self.keys
+
+    def following(self, snapshot: Snapshot) -> "RulesInForce":
+        """The rules of another snapshot in force, in place of these."""
+        for name in snapshot.attributes:
+            if self.types.get(name, snapshot.types[name]) != snapshot.types[name]:
+                raise FencepostError(
+                    f"rules that have {name} as {snapshot.types[name]}",
+                    f"{self.types[name]}, as the rules until now",
+                    "Compile them with schema= naming that type.",
+                )
+        before = self.snapshot()
+        follower = RulesInForce(snapshot, self._schema, self.types, self.keys)
+        gone = before.unlike(snapshot)
+        gone = gone[snapshot.rows_of(self.ids[gone]) < 0]
+        removed = {**self.removed, **dict(zip(self.ids[gone].tolist(), self.versions[gone].tolist(), strict=True))}
+        removed |= self.paused
+        ids = np.array(list(removed), np.int64)
+        follower.removed = {
+            id: removed[id] for id in ids[snapshot.rows_of(ids) < 0].tolist() if id not in follower.paused
+        }
+        return follower
+
+    def snapshot(self) -> Snapshot:
+        """The rules in force, compiled; rows of rules are its rows."""
+        if self._waiting or self._gone:
+            gone, live = np.array(sorted(self._gone), np.int64), list(self._waiting.values())
+            rules = RuleColumns(
+                np.array([rule.id for rule in live], np.int64),
+                np.array([rule.version for rule in live], np.int64),
+                np.array([rule.detects for rule in live], np.uint8),
+                np.array([rule.initial for rule in live], np.bool_),
+                np.array([rule.expires for rule in live], np.int64),
+                pa.nulls(len(live), pa.large_string()),
+                pa.nulls(len(live), pa.large_string()),
+            )
+            columns = CompiledColumns(rules, _box_sets(live), self.types, None, {})
+            self._take(self.compiled.changed(gone, columns, self.paused, self.compiled.version))
+        return self.compiled
+
+    def changed(self, rules: Rules, remove: Int64s) -> Snapshot:
+        """The rules as they would be in force after many changes at once; changes nothing.
+
+        Args:
+            rules: to add, or to take the place of those with their ids.
+            remove: ids to take out.
+
+        """
+        before = self.snapshot()
+        columns = self._columns_of(rules)
+        compiled = columns.rules
+        pausing = {id: self.next_version(id) for id in rules.paused()}
+        going = set(remove.tolist())
+        paused = {id: version for id, version in self.paused.items() if id not in rules and id not in going} | pausing
+        rows = before.rows_of(compiled.ids)
+        versions = np.where(rows >= 0, self.versions[rows] + 1, 1) if len(self.versions) else np.ones_like(rows)
+        for known in (self.removed, self.paused):
+            if known:
+                versions = np.maximum(versions, [known.get(id, 0) + 1 for id in compiled.ids.tolist()])
+        gone = np.concatenate([remove, np.array(list(pausing), np.int64)])
+        columns = columns._replace(rules=compiled._replace(versions=versions))
+        return before.changed(gone, columns, paused, before.version)
+
+    @property
+    def version(self) -> int:
+        """Of the snapshot."""
+        return self.compiled.version
+
+    def __len__(self) -> int:
+        return len(self.compiled) - len(self._gone) + len(self._waiting)
+
+    def in_force(self) -> tuple[Int64s, Int64s, Int64s]:
+        """Ids, versions and expiries of all rules in force."""
+        rows = self.snapshot().in_force
+        return self.ids[rows], self.versions[rows], self.expires[rows]
+
+    def __contains__(self, id: int) -> bool:
+        return id in self._waiting or self._row(id) is not None
+
+    def find(self, id: int) -> LiveRule | None:
+        """The rule with this id, if it is in force."""
+        if id in self._waiting:
+            return self._waiting[id]
+        row = self._row(id)
+        if row is None:
+            return None
+        version, detects, expires = int(self.versions[row]), int(self.detects[row]), int(self.expires[row])
+        initial = bool(self.compiled.rules.initial[row])
+        return LiveRule(id, version, detects, initial, expires, None, row)
+
+    def boxes(self, rule: LiveRule) -> list[Box]:
+        """The boxes of a rule in force."""
+        if rule.boxes is not None:
+            return rule.boxes
+        assert rule.row is not None, "a rule without boxes is compiled"
+        return self.compiled.boxes_of(rule.row)
+
+    def prepared(self, id: int, condition: str, options: Mapping[str, Any]) -> tuple[LiveRule | None, dict[str, Any]]:
+        """The rule as it would be in force (None if it is not enabled), and the columns it brings; changes nothing."""
+        try:
+            return self._bound(id, condition, **options), {}
+        except (FencepostError, TypeError):
+            pass  # the way around compiles it alone: it can take new columns, and its refusals name the rule
+        alone = Rules()
+        alone.add(id, condition, **options)
+        columns = self._columns_of(alone)
+        new = {**dict.fromkeys(columns.keys, KEY), **columns.types}
+        if not len(columns.rules.ids):
+            return None, new
+        rules, version = columns.rules, self.next_version(id)
+        boxes = Snapshot.compile(columns).boxes_of(0)
+        rule = LiveRule(id, version, int(rules.detects[0]), bool(rules.initial[0]), int(rules.expires[0]), boxes)
+        return rule, new
+
+    def _bound(
+        self,
+        id: int,
+        condition: str,
+        *,
+        detect: Any = "inside",
+        initial: bool = False,
+        labels: Any = None,
+        expires: Any = None,
+        enabled: bool = True,
+    ) -> LiveRule | None:
+        """A rule whose columns are all known: its text bound to their types, without compiling anything."""
+        if self._binder is None:
+            self._binder = Binder(self._columns() if self._schema is None else read_schema(self._schema).types)
+        parsed = parse(condition)
+        if not isinstance(parsed, Condition):
+            raise FencepostError("a band", "a condition of one stream", "Compile it.")
+        boxes = [
+            (dict(box.keys), {name: (first, last) for name, first, last in box.ranges})
+            for box in self._binder.bind(parsed).boxes
+        ]
+        if any(name not in self.types for _, ranges in boxes for name in ranges) or any(
+            name not in self.keys for keys, _ in boxes for name in keys
+        ):
+            raise FencepostError("a new column", "known ones", "Compile it.")
+        checked_labels(labels)
+        rule = LiveRule(
+            checked_id(id),
+            self.next_version(id),
+            detect_flags(checked_detect(detect)),
+            checked_flag(initial, "initial"),
+            microseconds_of(checked_expires(expires)),
+            boxes,
+        )
+        return rule if checked_flag(enabled, "enabled") else None
+
+    def next_version(self, id: int) -> int:
+        """The version that this id gets with its next edit."""
+        if id in self.paused:
+            return self.paused[id] + 1
+        if id in self._waiting:
+            return self._waiting[id].version + 1
+        row = self._row(id)
+        return self.removed.get(id, 0) + 1 if row is None else int(self.versions[row]) + 1
+
+    def put(self, id: int, rule: LiveRule | None, new: Mapping[str, Any]) -> None:
+        """Put a prepared rule in force, in place of any other with its id."""
+        version = self.next_version(id)
+        self._drop(id)
+        self.removed.pop(id, None)
+        for name, type_ in new.items():
+            self._binder = None
+            if type_ == KEY:
+                self.keys.add(name)
+            else:
+                self.types.setdefault(name, type_)
+        if rule is None:
+            self.paused[id] = version
+            return
+        self.paused.pop(id, None)
+        self._waiting[id] = rule
+
+    def remove(self, id: int) -> None:
+        """Take a rule out."""
+        self.removed[id] = self.next_version(id) - 1
+        self._drop(id)
+        self.paused.pop(id, None)
+
+    def held_at(self, positions: Positions, strings: Mapping[str, KeyStrings]) -> Pairs:
+        """Which conditions hold at which positions."""
+        return match_positions(self.snapshot(), positions, strings)
+
+    @property
+    def detects_cross(self) -> bool:
+        """Whether a rule in force detects cross."""
+        snapshot = self.snapshot()
+        if not self.detected & DETECTS["cross"]:
+            return False
+        return bool((self.detects[snapshot.in_force] & DETECTS["cross"]).any())
+
+    def _columns(self) -> dict[str, Any]:
+        return {**dict.fromkeys(sorted(self.keys), KEY), **self.compiled.types, **self.types}
+
+    def _columns_of(self, rules: Rules) -> CompiledColumns:
+        """Bound to the types that columns have so far; new columns take the type of their use."""
+        if self._schema is not None:
+            return rules.columns(self._schema)
+        try:
+            return rules.columns(self._columns())
+        except FencepostError:
+            inferred = rules.columns()
+            known = {name.lower() for name in self._columns()}
+            new = {**dict.fromkeys([*inferred.keys, *key_columns(inferred.bands)], KEY), **inferred.types}
+            return rules.columns({**{n: t for n, t in new.items() if n.lower() not in known}, **self._columns()})
+
+    def _drop(self, id: int) -> None:
+        self._waiting.pop(id, None)
+        if self._row(id) is not None:
+            self._gone.add(id)
+
+    def _row(self, id: int) -> int | None:
+        """The row of a rule that is compiled and still in force."""
+        if self._asked[0] != id:  # one change asks for the same id several times
+            row = int(self.compiled.rows_of(np.array([id]))[0])
+            self._asked = (id, None if row < 0 else row)
+        return None if id in self._gone else self._asked[1]
+
+
+def _box_sets(rules: list[LiveRule]) -> list[BoxSet]:
+    """The boxes of the rules, a set per combination of columns."""
+    together: dict[tuple[tuple[str, ...], tuple[str, ...]], list[tuple[int, Box]]] = {}
+    for row, rule in enumerate(rules):
+        for box in rule.boxes or ():
+            together.setdefault((tuple(sorted(box[0])), tuple(sorted(box[1]))), []).append((row, box))
+    sets = []
+    for (keys, attributes), members in together.items():
+        ends = np.array([[ranges[name] for name in attributes] for _, (_, ranges) in members], np.int64)
+        ends = ends.reshape(len(members), len(attributes), 2)
+        texts = tuple(pa.array([box[0][name] for _, box in members], pa.large_string()) for name in keys)
+        rows = np.array([row for row, _ in members], np.int64)
+        sets.append(BoxSet(keys, attributes, rows, texts, ends[..., 0], ends[..., 1]))
+    return sets
+
+
+def match_positions(snapshot: Snapshot, positions: Positions, strings: Mapping[str, KeyStrings]) -> Pairs:
+    """Which rules of one snapshot hold at which positions."""
+    matches = snapshot.match_rows(batch_of(snapshot, positions, strings))
+    return Pairs(np.repeat(np.arange(positions.rows), matches.counts), matches.ids)

@@ -1,0 +1,167 @@
+"""What a monitor remembers: each object's last time and its last known values."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.watching.objects import Objects
+from fencepost.watching.positions import NO_KEY, KeyStrings, Positions
+
+_FEW = 1024
+
+
+class State:
+    """Arrays by slot of object: whether it is present, its last time, its last known values.
+
+    Which rules an object is inside is not kept: its position and the rules say it.
+
+    Args:
+        objects: none yet, of the kind to keep.
+
+    """
+
+    def __init__(self, objects: Objects | None = None) -> None:
+        self.objects = Objects() if objects is None else objects
+        self.strings: dict[str, KeyStrings] = {}
+        self._room = 0
+        self.count = 0
+        """How many objects are present."""
+        self._columns: dict[tuple[str, str], Any] = {}
+        self.present: Bools = np.zeros(0, np.bool_)
+        self.times: Int64s = np.zeros(0, np.int64)
+
+    def track(self, attributes: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
+        """Keep these columns from now on, and say whether any is new; nothing is known of new ones yet."""
+        before = len(self._columns)
+        for name in attributes:
+            if ("ordinal", name) not in self._columns:
+                self._columns["ordinal", name] = np.zeros(self._room, np.int64)
+                self._columns["known", name] = np.zeros(self._room, np.bool_)
+        for name in keys:
+            if name not in self.strings:
+                self._columns["key", name] = np.full(self._room, NO_KEY, np.int64)
+                self.strings[name] = KeyStrings()
+        return len(self._columns) > before
+
+    def tracked(self) -> tuple[tuple[str, str], ...]:
+        """What `untrack` is given to keep the columns of now and no others."""
+        return tuple(self._columns)
+
+    def untrack(self, kept: Iterable[tuple[str, str]]) -> None:
+        """Keep no columns but these."""
+        self._columns = {place: self._columns[place] for place in kept}
+        self.strings = {name: own for name, own in self.strings.items() if ("key", name) in self._columns}
+
+    def make_room(self) -> None:
+        """Let every slot of the object table have its place."""
+        needed = len(self.objects)
+        if needed <= self._room:
+            return
+        room = max(needed, 2 * self._room, 16)
+
+        def larger(column: Any, empty: Any) -> Any:
+            longer = np.full(room, empty, column.dtype)
+            longer[: len(column)] = column
+            return longer
+
+        self.present, self.times = larger(self.present, False), larger(self.times, 0)
+        for place, column in self._columns.items():
+            self._columns[place] = larger(column, NO_KEY if place[0] == "key" else 0)
+        self._room = room
+
+    def here(self) -> Int64s:
+        """The slots of all objects that are present."""
+        return np.flatnonzero(self.present)
+
+    def positions(self, slots: Int64s | slice) -> Positions:
+        """The last known values of these objects."""
+        columns: dict[str, dict[str, Any]] = {"ordinal": {}, "known": {}, "key": {}}
+        for (kind, name), column in self._columns.items():
+            columns[kind][name] = column[slots]
+        return Positions(len(self.times[slots]), columns["ordinal"], columns["known"], columns["key"])
+
+    def store(self, slots: Int64s, times: Int64s, positions: Positions) -> None:
+        """Remember where these objects are, each of them named once."""
+        self.count += len(slots) - int(np.count_nonzero(self.present[slots]))
+        self.present[slots] = True
+        self.times[slots] = times
+        for kind, columns in (("ordinal", positions.ordinals), ("known", positions.known), ("key", positions.keys)):
+            for name, column in columns.items():
+                self._columns[kind, name][slots] = column
+
+    def value(self, name: str, slot: int) -> int | None:
+        """The ordinal of one attribute of one object, if known."""
+        return int(self._columns["ordinal", name][slot]) if self._columns["known", name][slot] else None
+
+    def store_one(self, slot: int, time: int, ordinals: Mapping[str, int], keys: Mapping[str, int]) -> None:
+        """Remember what one object was observed to have; the rest stays as it is."""
+        self.times[slot] = time
+        for name, ordinal in ordinals.items():
+            self._columns["ordinal", name][slot] = ordinal
+            self._columns["known", name][slot] = True
+        for name, code in keys.items():
+            self._columns["key", name][slot] = code
+
+    def forget(self, slots: Int64s) -> None:
+        """Let objects go, each of them named once."""
+        self.count -= int(np.count_nonzero(self.present[slots]))
+        self.present[slots] = False
+
+    def tidy(self) -> None:
+        """Give back the room of objects that went, and of strings that no object has, once they are the most."""
+        with suppress(MemoryError):  # it is only for room: what happened to objects has been reported
+            if len(self.objects) > 2 * self.count + _FEW:
+                self._renumber()
+            for name, strings in self.strings.items():
+                if len(strings) > 2 * self.count + _FEW:
+                    codes = self._columns["key", name]
+                    codes[~self.present] = NO_KEY
+                    self.strings[name], self._columns["key", name] = strings.compacted(codes)
+
+    def _renumber(self) -> None:
+        """Number the objects that are present anew, and no others: all of them or, if it fails, none."""
+        here = self.here()
+        fewer = State(self.objects.emptied())
+        fewer.strings = self.strings
+        fewer._columns = {place: column[:0] for place, column in self._columns.items()}
+        slots = fewer.objects.slots(self.objects.values(here), add=True) if len(here) else here
+        fewer.make_room()
+        fewer.store(slots, self.times[here], self.positions(here))
+        self.objects, self._room, self.count = fewer.objects, fewer._room, fewer.count
+        self.present, self.times, self._columns = fewer.present, fewer.times, fewer._columns
+
+
+class Journal(State):
+    """A state that knows which of its objects were touched since it was last asked."""
+
+    def __init__(self, objects: Objects | None = None) -> None:
+        super().__init__(objects)
+        self._touched: list[Int64s] | None = []
+        """Numbers; None where all objects have got new ones."""
+
+    def store(self, slots: Int64s, times: Int64s, positions: Positions) -> None:
+        """Remember where these objects are, and that they were touched."""
+        super().store(slots, times, positions)
+        if self._touched is not None:
+            self._touched.append(slots)
+
+    def forget(self, slots: Int64s) -> None:
+        """Let objects go, and remember that they went."""
+        super().forget(slots)
+        if self._touched is not None:
+            self._touched.append(slots)
+
+    def tidy(self) -> None:
+        """As any state does; where objects are numbered anew, all count as touched."""
+        before = self.objects
+        super().tidy()
+        if self.objects is not before:
+            self._touched = None
+
+    def take_touched(self) -> Int64s | None:
+        """The numbers that were touched since the last call, once each; None for all."""
+        touched, self._touched = self._touched, []
+        return None if touched is None else np.unique(np.concatenate([np.zeros(0, np.int64), *touched]))

@@ -1,0 +1,90 @@
+"""Objects as Arrow tables: a row each, times and values as ordinals, keys as strings."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from fencepost.indexes.arrays import Int64s
+from fencepost.ordinals import AttributeType
+from fencepost.watching.positions import NO_KEY, Positions
+from fencepost.watching.state import Journal, State
+
+_GONE = "gone"
+
+
+class Columns(Protocol):
+    """What is kept of objects."""
+
+    @property
+    def types(self) -> Mapping[str, AttributeType]:
+        """The attributes."""
+
+    @property
+    def keys(self) -> Iterable[str]:
+        """The key columns."""
+
+
+def table_of(state: State, slots: Int64s | None = None) -> Any:
+    """Objects, by default all that are present, a row each: times and values as ordinals, keys as strings."""
+    slots = state.here() if slots is None else slots
+    columns = {"object": state.objects.values(slots), "time": pa.array(state.times[slots])}
+    return pa.table(columns | position_columns(state.positions(slots), state))
+
+
+def position_columns(positions: Positions, state: State) -> dict[str, Any]:
+    """Positions as the columns of a table: values as ordinals, keys as the strings that a state has for them."""
+    columns = {}
+    for name, ordinals in positions.ordinals.items():
+        columns[f"attribute {name}"] = pa.array(ordinals, mask=~positions.known[name])
+    for name, codes in positions.keys.items():
+        columns[f"key {name}"] = state.strings[name].texts(codes)
+    return columns
+
+
+def fill(state: State, table: Any, rules: Columns) -> Int64s:
+    """Put what `table_of` wrote into a state, for rules that may use other columns by now; the slots of its rows."""
+    state.track(rules.types, tuple(sorted(rules.keys)))
+    if not len(table):
+        return np.zeros(0, np.int64)
+    slots = state.objects.slots(table["object"].combine_chunks(), add=True)
+    state.make_room()
+    state.store(slots, np.asarray(table["time"]), positions_of(table, state, rules))
+    return slots
+
+
+def positions_of(table: Any, state: State, rules: Columns) -> Positions:
+    """What `position_columns` wrote, for rules that may use other columns by now."""
+    ordinals, known, keys = {}, {}, {}
+    for name in rules.types:
+        column = _column(table, f"attribute {name}", pa.int64())
+        known[name] = np.asarray(column.is_valid())
+        ordinals[name] = np.array(column.fill_null(0))
+    for name in rules.keys:
+        column = _column(table, f"key {name}", pa.string())
+        keys[name] = state.strings[name].codes(column) if len(column) else np.full(0, NO_KEY)
+    return Positions(len(table), ordinals, known, keys)
+
+
+def _column(table: Any, name: str, type_: Any) -> Any:
+    return table[name].combine_chunks() if name in table.column_names else pa.nulls(len(table), type_)
+
+
+def touched_table(state: Journal) -> Any:
+    """The objects that were touched since the last call, with those that are gone; None where all were."""
+    touched = state.take_touched()
+    if touched is None:
+        return None
+    return table_of(state, touched).append_column(_GONE, pa.array(~state.present[touched]))
+
+
+def replay_tables(state: State, tables: Iterable[Any], columns: Columns) -> None:
+    """Put into a state what `table_of` wrote, then what `touched_table` wrote."""
+    state.track(columns.types, tuple(sorted(columns.keys)))
+    for table in tables:
+        slots = fill(state, table, columns)
+        if _GONE in table.column_names and len(slots):
+            state.forget(slots[np.asarray(table[_GONE])])
+    if isinstance(state, Journal):
+        state.take_touched()

@@ -1,0 +1,112 @@
+"""From the moves of a batch to its detections."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from fencepost.emitting.detections import (
+    CROSSED,
+    ENDED,
+    ENTERED,
+    EXITED,
+    STAYED,
+    Detections,
+    Pairs,
+    detections_of,
+    join_detections,
+    time_reasons,
+)
+from fencepost.indexes.arrays import Int64s
+from fencepost.snapshot import DETECTS
+from fencepost.watching.clock import gone_after
+from fencepost.watching.crossings import Moves, crossings, held_at
+from fencepost.watching.positions import KeyStrings, batch_of
+from fencepost.watching.rows import Rows, Steps
+from fencepost.watching.rules_in_force import RulesInForce
+
+_NOTHING = np.zeros(0, np.int64)
+
+
+class Context(NamedTuple):
+    """What transitions depend on, beside the moves."""
+
+    rules: RulesInForce
+    strings: Mapping[str, KeyStrings]
+    expires: Int64s
+    """Of each rule, on the clock of objects."""
+    clocks: Int64s | None
+    """At each position, where rules expire."""
+    timeout: int | None
+
+
+def find_transitions(context: Context, moved: Steps, rows: Rows, *, silent: bool) -> Detections:
+    """All detections of a batch, unordered; where `silent`, an object that is new enters without one."""
+    rules, expires = context.rules, context.expires
+    before = np.where(moved.is_new, -1, moved.previous)
+    after = moved.offset + np.arange(len(rows.slots))
+    moves = Moves(before, after, context.clocks)
+    crossed = crossings(rules, moved.positions, context.strings, moves, expires)
+    exits, parts = crossed.exit, []
+    if context.clocks is not None:
+        # An exit that the row shows at or after the instant of expiry is the expiry.
+        ends = expires[exits.rules]
+        expired = ends <= rows.times[exits.moves]
+        pairs = exits.only(expired)
+        parts.append(end_by_time(rules, pairs, ends[expired], ends[expired], rows.slots, moved.previous))
+        exits = exits.only(~expired)
+    if context.timeout is not None:
+        left = _left_behind(context, moved)
+        gone = gone_after(moved.clocks[moved.previous[left.moves]], context.timeout)
+        ends = expires[left.rules]
+        parts.append(end_by_time(rules, left, np.minimum(ends, gone), ends, rows.slots, moved.previous))
+    enters = crossed.enter.only(~moved.is_new[crossed.enter.moves]) if silent else crossed.enter
+    for kind, phase, pairs in (
+        ("exit", EXITED, exits),
+        ("cross", CROSSED, _crosses(context, moved, before, after)),
+        ("enter", ENTERED, enters),
+        ("inside", STAYED, crossed.inside),
+    ):
+        if not rules.detected & DETECTS[kind]:
+            continue
+        pairs = pairs.only((rules.detects[pairs.rules] & DETECTS[kind]) != 0)
+        at = pairs.moves
+        parts.append(detections_of(pairs, kind, phase, before[at], after[at], rows.times[at], rows.slots[at]))
+    return join_detections(parts)
+
+
+def end_by_time(
+    rules: RulesInForce, pairs: Pairs, times: Int64s, expires: Int64s, slots: Int64s, places: Int64s | None = None
+) -> Detections:
+    """Exits that time causes, expiry or silence; the object is still where it was.
+
+    Pairs are of rows (or objects) that have these slots, and a rule that ends at a time; `expires` says when the rule
+    does. `places` has the position before each row; objects are at their own place.
+    """
+    wanted = (rules.detects[pairs.rules] & DETECTS["exit"]) != 0
+    pairs, times, expires = pairs.only(wanted), times[wanted], expires[wanted]
+    at = pairs.moves if places is None else places[pairs.moves]
+    return detections_of(pairs, "exit", ENDED, at, at, times, slots[pairs.moves], time_reasons(expires, times))
+
+
+def _left_behind(context: Context, moved: Steps) -> Pairs:
+    """The rules that objects were inside when they went silent, with the rows that they came back with."""
+    again = np.flatnonzero(moved.is_new & (moved.previous >= 0))
+    if not len(again):
+        return Pairs(_NOTHING, _NOTHING)
+    places = moved.previous[again]
+    clocks = None if context.clocks is None else context.clocks[places]
+    held = held_at(context.rules, moved.positions.take(places), context.strings, clocks, context.expires)
+    return Pairs(again[held.moves], held.rules)
+
+
+def _crosses(context: Context, moved: Steps, before: Int64s, after: Int64s) -> Pairs:
+    """Jumps over whole rules that have not expired where they end."""
+    rules = context.rules
+    if not rules.detected & DETECTS["cross"]:
+        return Pairs(_NOTHING, _NOTHING)
+    snapshot = rules.snapshot()
+    found = Pairs(*snapshot.jumps(batch_of(snapshot, moved.positions, context.strings), before, after))
+    if context.clocks is None:
+        return found
+    return found.only(context.expires[found.rules] > context.clocks[after[found.moves]])

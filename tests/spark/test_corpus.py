@@ -1,0 +1,14 @@
+"""Batch frames give the events that were recorded, bit for bit."""
+
+from typing import Any
+
+import pytest
+
+from tests.corpus.files import first_difference, path_of, read_records
+from tests.corpus.spark_frames import RUNS
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_events_are_as_recorded(spark: Any, name: str) -> None:
+    recorded = read_records(path_of("spark"))[name]
+    assert first_difference(recorded, [RUNS[name](spark)]) is None

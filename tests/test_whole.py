@@ -1,0 +1,106 @@
+"""A file that is written whole: the old one or the new one, whatever happens in between."""
+
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from fencepost._files.whole import draft_beside, replace_file, write_whole
+
+
+def test_text_and_bytes_replace_what_was_there(tmp_path: Path) -> None:
+    file = tmp_path / "state.json"
+    write_whole(file, "größer")
+    assert file.read_bytes() == "größer".encode()
+    write_whole(file, b"\x00\xff", durable=False)
+    assert file.read_bytes() == b"\x00\xff"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_writer_that_fails_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    write_whole(file, "old")
+
+    def write_half() -> None:
+        with replace_file(file) as draft:
+            draft.write_text("half of the n")
+            raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        write_half()
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace"])
+def test_a_replacement_that_fails_leaves_the_old_file_and_no_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    file = tmp_path / "state"
+    write_whole(file, "old")
+
+    def refuse(*_: object) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr(step, refuse)
+    with pytest.raises(OSError, match="no space"):
+        write_whole(file, "new")
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.slow
+def test_a_crash_between_draft_and_replace_leaves_the_old_file(tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    write_whole(file, "old")
+    program = f"""
+import os, pathlib
+from fencepost._files.whole import write_whole
+pathlib.Path.replace = lambda draft, path: os._exit(7 if draft.read_text() == "new" else 8)
+write_whole(pathlib.Path({str(file)!r}), "new")
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 7  # noqa: S603
+    assert file.read_text() == "old"
+    drafts = [each for each in tmp_path.iterdir() if each != file]
+    assert [each.name.startswith(".state.") for each in drafts] == [True], "hidden from whoever lists the folder"
+    write_whole(file, "newer")
+    assert file.read_text() == "newer"
+
+
+def test_concurrent_writers_each_write_whole(tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    contents = {str(writer) * 100_000 for writer in range(8)}
+    with ThreadPoolExecutor(8) as pool:
+        writes = [pool.submit(write_whole, file, content) for content in [*contents] * 5]
+        while not all(write.done() for write in writes):
+            if file.exists():
+                assert file.read_text() in contents
+        for write in writes:
+            write.result()
+    assert file.read_text() in contents
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_permissions_are_those_of_the_file_before_or_of_any_new_file(tmp_path: Path) -> None:
+    file, plain = tmp_path / "state", tmp_path / "plain"
+    plain.touch()
+    write_whole(file, "new")
+    assert stat.S_IMODE(file.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+    file.chmod(0o640)
+    write_whole(file, "newer")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+
+
+def test_a_missing_folder_is_no_file_found(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        write_whole(tmp_path / "missing" / "state", "new")
+
+
+def test_a_draft_that_became_something_else_is_deleted_under_its_own_name(tmp_path: Path) -> None:
+    with draft_beside(tmp_path / "state") as draft:
+        draft.write_text("new")
+        (tmp_path / "state").hardlink_to(draft)
+    assert [each.name for each in tmp_path.iterdir()] == ["state"]
