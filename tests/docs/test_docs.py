@@ -16,6 +16,7 @@ from tests.docs.settings import SETTINGS
 
 NOT_RUN = {
     ("README.md", "make demo "): "tests/spark/test_demo.py runs the demo, and make test-all runs this",
+    ("README.md", " rules: "): "a picture",
     ("docs/how-it-works.md", "window "): "a picture",
 }
 """Blocks by page and beginning that nothing runs, with the reason."""
