@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks.harness import Report, interleaved, show_missed
-from benchmarks.spark_bands import joining
+from benchmarks.spark_bands import joining, small_band_triggers
 from fencepost.lab.reproduce.spark_plans import Moving, binned, frames, one_core, ready_answer, sums, write
 from fencepost.lab.reproduce.timing import cpu_of
 from fencepost.rules import Rules
@@ -322,6 +322,7 @@ def run(full: bool) -> list[Report]:
         scratch = Path(name)
         spark = session(scratch)
         reports = [watching(spark, scratch), small_triggers(spark, scratch), *joining(spark, scratch, cpu_of)]
+        reports.append(small_band_triggers(spark, scratch))
         reports += [against_nothing(spark, scratch, n, rounds) for n in (100_000, 1_000_000)]
         reports.append(against_joins(spark, scratch, rounds))
         reports += [against_joins_of_boxes(spark, scratch, 2 + full, long_sides) for long_sides in (False, True)]

@@ -1,4 +1,4 @@
-"""bands on Spark: updates per CPU second of one core, rows of both sides alternating."""
+"""bands on Spark: updates per CPU second of one core, rows of both sides alternating; bytes of state per trigger."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +12,6 @@ import pyarrow.parquet as pq
 from benchmarks.harness import Report
 from fencepost.rules import Rules
 from fencepost.spark import bands
-
-__all__ = ["joining"]
 
 QUOTES = "row bigint, at bigint, symbol string, price double"
 SYMBOLS = ("BMW", "SAP")
@@ -36,6 +34,8 @@ def hotspot_rules(count: int, hotspots: int, seed: int = 5) -> Rules:
 class Quoted:
     """Two streams of files, one per trigger, in which rows of every symbol drift."""
 
+    BUCKETS = 8
+
     def __init__(self, path: Path, rows: int) -> None:
         self.path, self._rows, self._files = path, rows, 0
         self._rng = np.random.default_rng(7)
@@ -56,6 +56,22 @@ class Quoted:
                 drifted[own] = flat[chosen[own]]
             self._write(side, chosen, self._files * 10**9 + 2 * np.arange(len(chosen)) + parity, drifted)
         self._files += 1
+
+    def start(self, spark: Any, rules: Rules) -> Any:
+        """Run a query on the files, which keeps nothing of what comes out."""
+        left, right = (
+            spark.readStream.schema(QUOTES).option("maxFilesPerTrigger", 1).parquet(f"{self.path}/{side}")
+            for side in ("left", "right")
+        )
+        named: dict[str, Any] = {"object": "row", "time": "at", "key": "symbol", "first": "silent"}
+        events = bands(left, right, rules, buckets=self.BUCKETS, observe="bands", **named)
+        writer = events.writeStream.option("checkpointLocation", str(self.path / "checkpoint"))
+        return writer.format("noop").start()
+
+    def state_bytes(self) -> int:
+        """Bytes below the state store's directory."""
+        files = (self.path / "checkpoint" / "state").rglob("*")
+        return sum(file.stat().st_size for file in files if file.is_file())
 
     def _write(self, side: str, chosen: npt.NDArray[Any], at: npt.NDArray[Any], prices: npt.NDArray[Any]) -> None:
         symbols = pa.array(SYMBOLS).take(pa.array(chosen // self._rows))
@@ -80,15 +96,8 @@ def joining(
     reports = []
     for hotspots, updates in ((10, UPDATES), (1000, UPDATES // 20)):
         quoted = Quoted(scratch / f"bands{hotspots}", rows)
-        left, right = (
-            spark.readStream.schema(QUOTES).option("maxFilesPerTrigger", 1).parquet(f"{quoted.path}/{side}")
-            for side in ("left", "right")
-        )
-        named: dict[str, Any] = {"object": "row", "time": "at", "key": "symbol", "first": "silent"}
-        told = bands(left, right, hotspot_rules(count, hotspots), buckets=8, observe="bands", **named)
         quoted.put(2 * rows * len(SYMBOLS), 0)
-        writer = told.writeStream.option("checkpointLocation", str(quoted.path / "checkpoint"))
-        query = writer.format("noop").start()
+        query = quoted.start(spark, hotspot_rules(count, hotspots))
         query.processAllAvailable()
         large: list[float] = []
         small: list[float] = []
@@ -111,3 +120,27 @@ def joining(
         report.note("  a trigger of 200 rows", f"{fixed:.2f} CPU s")
         reports.append(report)
     return reports
+
+
+def small_band_triggers(spark: Any, scratch: Path, held: int = 100_000, triggers: int = 12) -> Report:
+    """State that a trigger of few rows writes, beside the state that it keeps."""
+    quoted = Quoted(scratch / "small bands", held // 2 // len(SYMBOLS))
+    quoted.put(held, 0)
+    query = quoted.start(spark, hotspot_rules(100, 10))
+    query.processAllAvailable()
+    whole, written = quoted.state_bytes(), {}
+    for updates in (2, 200, 2_000):
+        grown = []
+        for _ in range(triggers):
+            before = quoted.state_bytes()
+            quoted.put(updates, 1e-5)
+            query.processAllAvailable()
+            grown.append(quoted.state_bytes() - before)
+        written[updates] = float(np.median(grown))
+    query.stop()
+    report = Report(f"bands: few rows per trigger at {held:,} rows of state, {Quoted.BUCKETS} buckets")
+    report.at_most("bytes that 200 rows write, in percent of the state", 100 * written[200] / whole, 1, " %")
+    report.note("  state of all rows", f"{whole / held:.1f} bytes per row")
+    for updates, size in written.items():
+        report.note(f"  a trigger of {updates:,} rows", f"{size / 1024:,.1f} KB of state written")
+    return report
