@@ -19,7 +19,7 @@ from fencepost.indexes.papers.stabbing import (
     pairs_stabbing,
     stabbing_half,
 )
-from fencepost.indexes.papers.static_bands import Bands, StaticBands
+from fencepost.indexes.papers.static_bands import STRIDE, Bands, StaticBands
 from fencepost.indexes.ssi.distance import LEFT, RIGHT, between, gap, reaches
 from fencepost.indexes.ssi.members import Int32s
 
@@ -124,7 +124,7 @@ class BlockBands(StaticBands):
     @override
     def _ask(self, half: Any, side: int, probes: Probes, distinct: bool, offsets: Int64s, out: Int64s) -> int:
         hits = np.empty(len(half.points) * len(half.crossing.stabs) + 1, np.int64)
-        stride = 0 if distinct else self._stride()
+        stride = 0 if distinct else STRIDE
         return int(ask_half(self._kind, side, probes.keys, probes.missing, half, self.size, stride, hits, offsets, out))
 
     @property

@@ -10,7 +10,7 @@ from fencepost.indexes.arrays import Bools, Int64s, i64
 from fencepost.indexes.contracts.bands import Probes
 from fencepost.indexes.matches import Storage
 from fencepost.indexes.papers.interval_tree import IntervalTree, built_tree, check_tree, stab_tree
-from fencepost.indexes.papers.static_bands import Bands, StaticBands, ranges_around
+from fencepost.indexes.papers.static_bands import STRIDE, Bands, StaticBands, ranges_around
 from fencepost.indexes.ssi.distance import LEFT, RIGHT
 
 
@@ -43,7 +43,7 @@ class QuadraticBands(StaticBands):
         m, n = len(points), len(bands.slots)
         firsts, lasts = np.empty(m * n, np.int64), np.empty(m * n, np.int64)
         ranges_around(self._kind, side, points, bands, firsts, lasts)
-        numbers = (np.arange(m)[:, None] * self._stride() + bands.slots).reshape(m * n)
+        numbers = (np.arange(m)[:, None] * STRIDE + bands.slots).reshape(m * n)
         pairs = built_tree(firsts, lasts, numbers)
         slots = np.tile(bands.slots, m)
         order = np.lexsort((firsts, slots))

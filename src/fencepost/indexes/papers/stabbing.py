@@ -11,7 +11,7 @@ from fencepost.indexes.contracts.bands import Probes
 from fencepost.indexes.matches import Storage
 from fencepost.indexes.ordinal import LARGEST, SMALLEST
 from fencepost.indexes.papers.interval_tree import IntervalTree, built_tree, check_tree, stab_tree
-from fencepost.indexes.papers.static_bands import Bands, StaticBands, ranges_around
+from fencepost.indexes.papers.static_bands import STRIDE, Bands, StaticBands, ranges_around
 from fencepost.indexes.ssi.distance import LEFT, RIGHT, between, gap, limit, reaches
 
 
@@ -77,7 +77,7 @@ class StabbingBands(StaticBands):
     @override
     def _ask(self, half: Any, side: int, probes: Probes, distinct: bool, offsets: Int64s, out: Int64s) -> int:
         hits = np.empty(len(half.points) * len(half.stabs) + 1, np.int64)
-        stride = 0 if distinct else self._stride()
+        stride = 0 if distinct else STRIDE
         return int(ask_half(self._kind, side, probes.keys, probes.missing, half, stride, hits, offsets, out))
 
     @override

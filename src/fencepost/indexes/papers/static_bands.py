@@ -23,6 +23,10 @@ from fencepost.indexes.matches import Matches, answer_buffers, widened
 from fencepost.indexes.ordinal import ValueType
 from fencepost.indexes.ssi.distance import LEFT, RIGHT, between
 
+STRIDE = 1 << 32
+"""A pair of a point and a query has the number point * STRIDE + slot. It is a constant: a half that was built stays
+right when the table of queries grows, as it does even for a query that is refused in the end."""
+
 
 class Bands(NamedTuple):
     """The queries by their lower bounds: slots, and each bound as a pair (see `fencepost.indexes.ssi.distance`)."""
@@ -103,7 +107,7 @@ class StaticBands(BandIndex):
         half = self._half(1 - side)
         starts, row_ids = self._points[1 - side]
         found = self._found(half, side, probes, distinct=False, out=None)
-        points, slots = found.ids // max(1, self._stride()), found.ids % max(1, self._stride())
+        points, slots = np.divmod(found.ids, STRIDE)
         counts = np.diff(starts)[points] if len(points) else np.zeros(0, np.int64)
         total = int(counts.sum())
         given = None if out is None else Matches(out.offsets, out.rows)
@@ -119,10 +123,6 @@ class StaticBands(BandIndex):
         found = self._found(self._half(1 - side), side, probes, distinct=True, out=out)
         found.ids[:] = self._queries.members.ids[found.ids]
         return found
-
-    def _stride(self) -> int:
-        """A pair of a point and a query is the number point * stride + slot."""
-        return len(self._queries.members.ids)
 
     def _found(self, half: Any, side: int, probes: Probes, distinct: bool, out: Matches | None) -> Matches:
         """Pair numbers, or slots of queries if `distinct`, for each key."""
