@@ -6,7 +6,19 @@ from typing import Annotated
 
 import typer
 
-from fencepost.cli.commands import backtest, catalogue, explain, match, publish, rules, tick, verify, version, why
+from fencepost.cli.commands import (
+    backtest,
+    catalogue,
+    deliveries,
+    explain,
+    match,
+    publish,
+    rules,
+    tick,
+    verify,
+    version,
+    why,
+)
 from fencepost.errors import FencepostError
 from fencepost.lab.demo import command as demo
 from fencepost.lab.reproduce import command as reproduce
@@ -31,6 +43,7 @@ def _before(
 
 
 app.add_typer(rules.app, name="rules")
+app.add_typer(deliveries.app, name="deliveries")
 app.command("match")(match.match)
 app.command("backtest")(backtest.backtest)
 app.command("explain")(explain.explain)

@@ -1,0 +1,239 @@
+"""A spool: batches of events in files, kept until the receiver has taken them or they were given up.
+
+DIR/batches/NAME-00003.jsonl   a part of a batch: an event a line, and a last line with their number and checksum
+DIR/batches/NAME.json          says that a batch is whole and how many events it has; without it, nothing is sent
+DIR/batches/NAME.sent          the events that are done with, a line each, in the order in which that happened
+DIR/last.json                  the last batch of the stream: one that comes again after a restart is not sent twice
+DIR/undelivered/NAME.jsonl     events that were given up, with the reason
+"""
+
+import hashlib
+import json
+import os
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fencepost._files.whole import write_whole
+from fencepost.errors import FencepostError
+
+_BATCH = re.compile(r"(stream|retry)-[0-9]{10}\.json")
+
+
+class Event(NamedTuple):
+    """What is posted."""
+
+    key: str
+    """Tells the receiver whether it has the event already."""
+    object: str | None
+    """Events of one object are sent in their order; None where the order does not matter."""
+    body: str
+
+
+class Delivery(NamedTuple):
+    """An event of the spool, with its place there."""
+
+    batch: str
+    part: int
+    line: int
+    event: Event
+    tries: int = 0
+
+
+class Letter(NamedTuple):
+    """An event that was given up."""
+
+    event: Event
+    attempts: int
+    said: str
+    """By the receiver, or about the way to it."""
+
+
+class Spool:
+    """The batches below a directory. One process sends them; any process may write the parts of a batch."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._batches, self.undelivered = directory / "batches", directory / "undelivered"
+        self._logs: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    # -- batches in ----------------------------------------------------------------------------------------
+
+    def has_batch(self, number: int) -> bool:
+        """Whether a batch of the stream was committed, now or before a restart."""
+        last = _read(self.directory / "last.json")
+        return last is not None and number <= int(last["batch"])
+
+    def write_part(self, name: str, part: int, events: Iterable[Event]) -> int:
+        """Write one part of a batch, in place of what an earlier attempt wrote; how many events it has."""
+        lines = [f"{json.dumps([*event], ensure_ascii=False)}\n".encode() for event in events]
+        if lines:
+            digest = hashlib.blake2b(b"".join(lines), digest_size=16).hexdigest()
+            end = f"{json.dumps({'events': len(lines), 'checksum': digest})}\n".encode()
+            self._batches.mkdir(parents=True, exist_ok=True)
+            write_whole(self._batches / f"{name}-{part:05}.jsonl", b"".join([*lines, end]))
+        return len(lines)
+
+    def commit(self, name: str, parts: Mapping[int, int]) -> None:
+        """Let a batch be sent; `parts` has the number of events of each."""
+        held = {part: events for part, events in parts.items() if events}
+        if held:
+            write_whole(self._batches / f"{name}.json", json.dumps({"parts": held}))
+        else:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        if name.startswith("stream-"):
+            write_whole(self.directory / "last.json", json.dumps({"batch": int(name.partition("-")[2])}))
+
+    # -- batches out ---------------------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        """The batches that are to be sent, in their order."""
+        if not self._batches.is_dir():
+            return []
+        return sorted(
+            entry.name.removesuffix(".json") for entry in self._batches.iterdir() if _BATCH.fullmatch(entry.name)
+        )
+
+    def read(self, name: str) -> Iterator[Delivery]:
+        """The events of a batch that are not done with yet."""
+        sent = self._sent(name)
+        for part, events in sorted(self._parts(name).items()):
+            path = self._batches / f"{name}-{part:05}.jsonl"
+            for line, event in enumerate(_read_part(path, events)):
+                if (part, line) not in sent:
+                    yield Delivery(name, part, line, event)
+
+    def waiting(self) -> int:
+        """How many events are to be sent."""
+        return sum(sum(self._parts(name).values()) - len(self._sent(name)) for name in self.names())
+
+    def finish(self, done: Sequence[Delivery]) -> None:
+        """Note that events are done with; a restart does not send them again."""
+        with self._lock:
+            for each in done:
+                if each.batch not in self._logs:
+                    self._logs[each.batch] = open(self._batches / f"{each.batch}.sent", "ab", buffering=0)  # noqa: SIM115
+                self._logs[each.batch].write(f"{each.part} {each.line}\n".encode())
+
+    def remove(self, name: str) -> None:
+        """Forget a batch that is done with. Its head goes first: what a crash leaves behind is never sent."""
+        with self._lock:
+            if (log := self._logs.pop(name, None)) is not None:
+                log.close()
+        (self._batches / f"{name}.json").unlink(missing_ok=True)
+        for path in self._batches.glob(f"{name}[-.]*"):
+            path.unlink(missing_ok=True)
+
+    def sweep(self) -> None:
+        """Delete what a crash left of batches that were sent; call it before anything is written or sent."""
+        names, last = set(self.names()), _read(self.directory / "last.json")
+        for path in self._batches.glob("stream-*") if last is not None else ():
+            name = path.name[: len("stream-") + 10]
+            if name not in names and int(name.partition("-")[2]) <= int(last["batch"]):
+                path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the files that are open."""
+        with self._lock:
+            for log in self._logs.values():
+                log.close()
+            self._logs.clear()
+
+    def _parts(self, name: str) -> dict[int, int]:
+        head = _read(self._batches / f"{name}.json")
+        return {int(part): int(events) for part, events in (head or {"parts": {}})["parts"].items()}
+
+    def _sent(self, name: str) -> set[tuple[int, int]]:
+        """A line that a crash cut off does not count: its event is sent again."""
+        try:
+            text = (self._batches / f"{name}.sent").read_bytes().decode()
+        except FileNotFoundError:
+            return set()
+        return {(int(part), int(line)) for part, line in re.findall(r"^([0-9]+) ([0-9]+)\n", text, re.MULTILINE)}
+
+    # -- events that were given up -------------------------------------------------------------------------
+
+    def give_up(self, letters: Mapping[str, Sequence[Letter]]) -> None:
+        """Keep events that are not sent any more, by batch; call `finish` afterwards."""
+        self.undelivered.mkdir(parents=True, exist_ok=True)
+        with self._lock:
+            for name, given in letters.items():
+                with open(self.undelivered / f"{name}.jsonl", "ab") as file:
+                    for letter in given:
+                        event = json.loads(letter.event.body)
+                        kept = {"key": letter.event.key, "attempts": letter.attempts, "said": letter.said}
+                        kept |= {"object": letter.event.object, "event": event, "body": letter.event.body}
+                        file.write(f"{json.dumps(kept, ensure_ascii=False)}\n".encode())
+                    file.flush()
+                    os.fsync(file.fileno())
+
+    def letters(self) -> list[Letter]:
+        """The events that were given up, each once."""
+        found: dict[str, Letter] = {}
+        for path in sorted(self.undelivered.glob("*.jsonl")) if self.undelivered.is_dir() else ():
+            found |= {letter.event.key: letter for letter in _read_letters(path)}
+        return list(found.values())
+
+    def retry(self, number: int) -> int:
+        """Make a batch of all events that were given up; how many they are. A sender that runs finds it by itself."""
+        name, letters = f"retry-{number:010}", self.letters()
+        if letters:
+            taken = list(self.undelivered.glob("*.jsonl"))
+            self.commit(name, {0: self.write_part(name, 0, [letter.event for letter in letters])})
+            for path in taken:
+                path.unlink(missing_ok=True)
+        return len(letters)
+
+    def drop(self) -> int:
+        """Delete the events that were given up; how many they were."""
+        count = len(self.letters())
+        for path in self.undelivered.glob("*.jsonl") if self.undelivered.is_dir() else ():
+            path.unlink(missing_ok=True)
+        return count
+
+
+def stream_batch(number: int) -> str:
+    """The name of a batch of the stream."""
+    return f"stream-{number:010}"
+
+
+def _read(path: Path) -> Any:
+    """A small JSON file; None where there is none."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise _damaged(path) from None
+
+
+def _read_part(path: Path, expected: int) -> list[Event]:
+    *lines, end = path.read_bytes().splitlines(keepends=True)
+    digest = hashlib.blake2b(b"".join(lines), digest_size=16).hexdigest()
+    try:
+        whole = json.loads(end) == {"events": expected, "checksum": digest} and len(lines) == expected
+    except ValueError:
+        whole = False
+    if not whole:
+        raise _damaged(path)
+    return [Event(*json.loads(line)) for line in lines]
+
+
+def _read_letters(path: Path) -> Iterator[Letter]:
+    for line in path.read_bytes().splitlines():
+        try:
+            kept = json.loads(line)
+            yield Letter(Event(kept["key"], kept["object"], kept["body"]), kept["attempts"], kept["said"])
+        except (ValueError, KeyError):
+            raise _damaged(path) from None
+
+
+def _damaged(path: Path) -> FencepostError:
+    return FencepostError(
+        f"{path}, which is damaged",
+        "the file as it was written",
+        "Restore it, or delete it to go on without its events.",
+    )
