@@ -50,6 +50,23 @@ class Owners(NamedTuple):
         return f"{self.noun} {self.ids[row]} with " if row < len(self.ids) else f"row {row} with "
 
 
+def checked_ends(bounds: str) -> str:
+    """Which ends belong to a range, refused unless that is one of the four ways."""
+    if bounds not in ("[)", "[]", "(]", "()"):
+        raise FencepostError(f"bounds {bounds!r}", "'[)', '[]', '(]' or '()'", "Use one of those.")
+    return bounds
+
+
+def checked_format(found: int, expected: int) -> None:
+    """Refuse saved arrays of another format than the current one, which alone is read."""
+    if found != expected:
+        raise FencepostError(
+            f"arrays of format {found}",
+            f"format {expected}",
+            "Publish or save the rules again with this version of fencepost.",
+        )
+
+
 def whole_id(value: Any) -> int:
     """One id as an int that fits int64."""
     if type(value) is int and _INT64_MIN <= value <= _INT64_MAX:
@@ -256,7 +273,7 @@ def asked_groups(groups: Column | None, rows: int, what: str, held: str) -> Int6
         raise FencepostError(
             f"{rows} {what}s without groups",
             f"the group of each {what}, since the index has {held} with groups",
-            "Pass groups=[...].",
+            "Pass the groups.",
         )
     keys, in_none = group_column(groups, rows)
     if len(keys) != rows:

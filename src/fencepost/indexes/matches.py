@@ -1,5 +1,6 @@
 """The answer of every index: which ids each value, point or row concerns."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, overload
 
@@ -73,6 +74,12 @@ def joined(parts: Sequence[Matches], dtype: npt.DTypeLike) -> Matches:
         np.concatenate([np.zeros(1, np.int64), *offsets]),
         np.concatenate([np.zeros(0, dtype), *(part.ids for part in parts)]),
     )
+
+
+def split_rows(rows: int, threads: int) -> list[slice]:
+    """As many equal shares of the rows as there are threads."""
+    bounds = np.linspace(0, rows, threads + 1).astype(np.int64).tolist()
+    return [slice(first, last) for first, last in itertools.pairwise(bounds)]
 
 
 class Storage(NamedTuple):

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from fencepost.errors import FencepostError
-from fencepost.indexes.arguments import kernel_ready
+from fencepost.indexes.arguments import checked_format, kernel_ready
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s
 from fencepost.indexes.borders.lists import ALIGNED, Lists, Part, check_lists, empty_lists, extended, rows_of
 from fencepost.indexes.borders.moves import (
@@ -26,14 +25,18 @@ from fencepost.indexes.borders.moves import (
 from fencepost.indexes.contracts.borders import Crossings
 from fencepost.indexes.kernels.vectors import PADDING, aligned_empty
 from fencepost.indexes.matches import Matches, answer_buffers, widened
+from fencepost.indexes.runs import Runs, SlottedRuns, join_intervals, mark_bits, read_bits
 from fencepost.indexes.slice_list.search import Translation
-from fencepost.indexes.slice_list.slot_table import SlotTable, dense
+from fencepost.indexes.slice_list.slot_table import SlotTable
 from fencepost.indexes.slice_list.window_kernels import Intervals
 
 _FORMAT = 1
 ROUND = 1 << 14
 _STAGE = 1 << 16
 _MOST_PARTS = 8
+"""Parts that are kept: every one of them is searched for both ends of every move."""
+_SHARE_TO_REBUILD, _NEVER_MANY_GONE = 8, 128
+"""All is built anew when what is gone exceeds this part of the live rules; so many are never too many."""
 _NO_MASK = np.zeros(0, np.bool_)
 _NO_GROUPS = np.zeros(0, np.int64)
 _NO_BITS = np.zeros(0, np.uint64)
@@ -51,7 +54,7 @@ class _Run(NamedTuple):
     size: int
 
 
-class AxisRules:
+class AxisRules(SlottedRuns[_Run]):
     """Inclusive ordinal ranges with ids and groups, asked what moves enter, leave and cross.
 
     How it works: see `fencepost.indexes.borders.lists`. The lists are a stack of *runs*: the bulk, then recent
@@ -71,17 +74,21 @@ class AxisRules:
         self._stage: UInt32s = aligned_empty(0, np.uint32)
         self._places: UInt32s = np.empty((0, 0, 4), np.uint32)
         self._where: Int64s = np.empty(ROUND, np.int64)
-        self.clear()
+        self._clear()
 
-    def clear(self) -> None:
-        """Forget all rules."""
+    def _clear(self) -> None:
         self.lists = empty_lists()
-        self.slots = SlotTable()
-        self._runs: list[_Run] = []
+        self._slots = SlotTable()
+        self._runs = Runs()
         self._gone = Gone(_NO_BITS, _NO_BITS)
         self._borrowed = False
         self._removed = 0
-        self.live = 0
+        self._live = 0
+
+    @property
+    def live(self) -> int:
+        """How many rules there are."""
+        return self._live
 
     # -- changing ---------------------------------------------------------------------------------------
 
@@ -89,57 +96,52 @@ class AxisRules:
         """Add rules whose ids are new and whose ranges are not empty."""
         self._own()
         self._prepare_slots(ids)
-        slots = self.slots.new(ids)
+        slots = self._slots.new(ids)
         rows = [
             Intervals(slots[chosen], firsts[chosen], lasts[chosen], groups[chosen] if keyed else _NO_GROUPS)
             for keyed, chosen in ((False, in_all), (True, ~in_all))
             if chosen.any()
         ]
-        self.live += len(ids)
-        size = len(ids)
+        self._live += len(ids)
         own = len(rows)
-        while len(self._runs) > 1 and self._runs[-1].size < 4 * size:
-            run = self._runs.pop()
-            rows += self._rows_of(run)
-            size += run.size
-            if self.slots.listed:
-                self.slots.owners[run.slots.start : run.slots.stop] = 0
-        if self.slots.listed and len(rows) > own:
-            rows = self._renumbered(rows)
+        for run in self._runs.take_smaller(len(ids)):
+            rows += self._take_apart(run)
+            if self._slots.listed:
+                self._slots.owners[run.slots.start : run.slots.stop] = 0
+        if self._slots.listed and len(rows) > own:
+            rows = self._renumber(rows, self._slots.ids(np.concatenate([each.slots for each in rows])))
         self._push(rows)
-        if (
-            sum(len(run.parts) for run in self._runs) > _MOST_PARTS
-            or 8 * sum(run.size for run in self._runs[1:]) > self._runs[0].size + 1024
-        ):
+        if len(self.parts()) > _MOST_PARTS or self._runs.outgrown:
             self._rebuild()
 
     def remove(self, slots: Int64s) -> None:
         """Take out the rules in these slots."""
         self._own()
-        starts = self.slots.first_windows[slots].astype(np.int64)
+        starts = self._slots.first_windows[slots].astype(np.int64)
         self._gone = self._gone_with_room()
         for bits, positions in zip(self._gone, (starts, self.lists.start_ends[starts].astype(np.int64)), strict=True):
-            np.bitwise_or.at(bits, positions >> 6, np.uint64(1) << (positions & 63).astype(np.uint64))
-        self.slots.owners[slots] = 0
-        self.live -= len(slots)
+            mark_bits(bits, positions)
+        self._slots.owners[slots] = 0
+        self._live -= len(slots)
         self._removed += len(slots)
-        if not self.live:
-            self.clear()
-        elif 8 * self._removed > self.live + 1024:
+        if not self._live:
+            self._clear()
+        elif self._removed > self._live / _SHARE_TO_REBUILD + _NEVER_MANY_GONE:
             self._rebuild()
 
     def _own(self) -> None:
         """Copy what a change writes to in place, once, so that arrays we were given stay untouched."""
-        self.slots.own()
+        self._slots.own()
         if self._borrowed:
             self.lists = Lists(*(column.copy() for column in self.lists))
             self._borrowed = False
 
     def _end(self) -> int:
         """The position behind the last run."""
-        if not self._runs:
+        parts = self.parts()
+        if not parts:
             return 0
-        last = self._runs[-1].parts[-1].meta
+        last = parts[-1].meta
         return -(-int(last[2] + last[3]) // ALIGNED) * ALIGNED
 
     def _gone_with_room(self) -> Gone:
@@ -152,16 +154,15 @@ class AxisRules:
             return _NO_MASK
         return np.unpackbits(self._gone.starts.view(np.uint8), bitorder="little").view(np.bool_)
 
-    def _rows_of(self, run: _Run) -> list[Intervals]:
+    def _take_apart(self, run: _Run) -> list[Intervals]:
         gone = self._is_gone()
         rows = [rows_of(part, self.lists, gone) for part in run.parts]
         return [each for each in rows if len(each.slots)]
 
-    def _renumbered(self, rows: list[Intervals]) -> list[Intervals]:
-        """The rows with new slots at the end of the list, so that a run's slots are together."""
+    def _renumber(self, rows: list[Intervals], ids: Int64s) -> list[Intervals]:
+        """The rows of these ids with new slots at the end of the list, so that a run's slots are together."""
         sizes = np.cumsum([len(each.slots) for each in rows])[:-1]
-        ids = self.slots.ids(np.concatenate([each.slots for each in rows]))
-        slots = np.split(self.slots.new(ids), sizes)
+        slots = np.split(self._slots.new(ids), sizes)
         return [each._replace(slots=new) for each, new in zip(rows, slots, strict=True)]
 
     def _push(self, rows: list[Intervals]) -> None:
@@ -173,7 +174,7 @@ class AxisRules:
         for keyed in (False, True):
             own = [each for each in rows if (len(each.groups) > 0) is keyed]
             if own:
-                joined = Intervals(*(np.concatenate(columns) for columns in zip(*own, strict=True)))
+                joined = join_intervals(own)
                 at = first if not parts else -(-int(parts[-1].meta[2:4].sum()) // ALIGNED) * ALIGNED
                 self.lists, part = extended(self.lists, at, marks, entries, joined, self.is_float)
                 marks = len(self.lists.marks) - 1
@@ -181,19 +182,19 @@ class AxisRules:
                 parts.append(part)
                 here = slice(at, at + len(joined.slots))
                 slots = self.lists.start_slots[here]
-                self.slots.owners[slots] = 1
-                self.slots.first_windows[slots] = np.arange(here.start, here.stop)
+                self._slots.owners[slots] = 1
+                self._slots.first_windows[slots] = np.arange(here.start, here.stop)
         every = np.concatenate([each.slots for each in rows])
         slots_range = range(int(every.min()), int(every.max()) + 1)
-        self._runs.append(_Run(tuple(parts), slots_range, len(every)))
+        self._runs.add(_Run(tuple(parts), slots_range, len(every)))
         if len(self._gone.starts):
             self._gone = self._gone_with_room()
 
     def _marks_end(self) -> tuple[int, int]:
         """How many marks and mark entries the runs have."""
-        if not self._runs:
-            return 0, 0
         end = self._end()
+        if not end:
+            return 0, 0
         marks = int(np.searchsorted(self.lists.marks[:-1, 0], end, "left"))
         return marks, int(self.lists.marks[marks, 1])
 
@@ -206,47 +207,21 @@ class AxisRules:
                 self._gone = Gone(_NO_BITS, _NO_BITS)
             self._removed = int(np.bitwise_count(self._gone.starts).sum()) if len(self._gone.starts) else 0
 
-    def _rebuild(self, low: int | None = None, high: int | None = None, expected: int | None = None) -> None:
-        """Build everything anew from what is live, with slots for ids between `low` and `high`."""
-        rows = [each for run in self._runs for each in self._rows_of(run)]
-        ids = self.slots.ids(np.concatenate([each.slots for each in rows]))
-        sizes = np.cumsum([len(each.slots) for each in rows])[:-1]
-        live = self.live
-        self.clear()
-        self.live = live
-        self.slots.map(
-            int(ids.min()) if low is None else low, int(ids.max()) if high is None else high, expected or live
-        )
-        slots = np.split(self.slots.new(ids), sizes)
-        self._push([each._replace(slots=new) for each, new in zip(rows, slots, strict=True)])
+    def _build_bulk(self, rows: list[Intervals], ids: list[Int64s]) -> None:
+        self._push(self._renumber(rows, np.concatenate(ids)))
 
     def compact(self) -> None:
         """Merge all changes into freshly built lists."""
-        if self.live and (len(self._runs) > 1 or self._removed):
+        if self._live and (len(self._runs) > 1 or self._removed):
             self._rebuild()
-
-    def _prepare_slots(self, ids: Int64s) -> None:
-        """Choose how ids map to slots; lists of dense ids are rebuilt when others come."""
-        low, high = int(ids.min()), int(ids.max())
-        if not self.live:
-            self.clear()
-            self.slots.map(low, high, len(ids))
-        elif not self.slots.listed:
-            origin = self.slots.translation.origin
-            high = max(high, origin + len(self.slots.owners) - 1)
-            if low < origin or not dense(origin, high, self.live + len(ids)):
-                self._rebuild(min(low, origin), high, self.live + len(ids))
-        if not self.slots.listed:
-            self.slots.reach(high - self.slots.translation.origin + 1)
 
     def slots_of(self, ids: Int64s) -> Int64s:
         """The slot of each id, or -1."""
-        return self.slots.find(ids, (run.slots for run in self._runs))
+        return self._slots_of(ids)
 
     def slot_ids(self) -> Int64s:
         """The id of every slot."""
-        slot_ids, origin = self.slots.translation
-        return slot_ids if len(slot_ids) else np.arange(origin, origin + len(self.slots.owners))
+        return self._slots.translation.table(len(self._slots.owners))
 
     # -- asking -----------------------------------------------------------------------------------------
 
@@ -257,7 +232,7 @@ class AxisRules:
 
     def rule(self, slot: int) -> tuple[int, int, int | None]:
         """The first and last ordinal and the group of the rule in a slot."""
-        start = int(self.slots.first_windows[slot])
+        start = int(self._slots.first_windows[slot])
         part = next(part for run in self._runs for part in run.parts if start < part.meta[2] + part.meta[3])
         group = None
         if part.meta[1]:
@@ -282,16 +257,16 @@ class AxisRules:
         dtype = np.uint32 if slots else np.int64
         answers = [_Answer(rows, dtype, given[kind], outgrow) for kind in kinds]
         offsets = np.empty((3, min(rows, ROUND) + 1), np.int64)
-        translation = Translation(_NO_GROUPS, 0) if slots else self.slots.translation
+        translation = Translation(_NO_GROUPS, 0) if slots else self._slots.translation
         for start in range(0, rows, ROUND):
-            moves = self.located(asked(start, min(start + ROUND, rows)))
+            moves = self.locate(asked(start, min(start + ROUND, rows)))
             count = len(moves.places)
             row = 0
             while row < count:
                 self._reserve()
                 until = write_moves(
                     self.lists,
-                    self.slots.first_windows,
+                    self._slots.first_windows,
                     self._gone,
                     moves,
                     cross,
@@ -314,7 +289,7 @@ class AxisRules:
         answer = _Answer(rows, np.int64)
         offsets = np.zeros(min(rows, ROUND) + 1, np.int64)
         for start in range(0, rows, ROUND):
-            moves = self.located(asked(start, min(start + ROUND, rows)))
+            moves = self.locate(asked(start, min(start + ROUND, rows)))
             row = 0
             while row < len(moves.places):
                 self._reserve()
@@ -323,7 +298,7 @@ class AxisRules:
                     self._reserve(2 * len(self._stage))
                     continue
                 own = offsets[row + 1 : until + 1]
-                answer.append(start + row, own, self._stage, 0, self.slots.translation)
+                answer.append(start + row, own, self._stage, 0, self._slots.translation)
                 row = until
         return answer.matches()
 
@@ -331,7 +306,7 @@ class AxisRules:
         if len(self._stage) < size:
             self._stage = aligned_empty(size, np.uint32)[:size]
 
-    def located(self, asked: Asked) -> Moves:
+    def locate(self, asked: Asked) -> Moves:
         """Where both ends of up to `ROUND` moves lie in every part, in a buffer that the next call uses again."""
         parts = self.parts()
         if self._places.shape != (ROUND, len(parts), 4):
@@ -352,15 +327,15 @@ class AxisRules:
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything as flat arrays; changes are merged in first."""
         self.compact()
-        run = self._runs[0] if self._runs else _Run((), range(0), 0)
-        translation = self.slots.translation
-        slot_state = (translation.origin, self.slots.next, self.slots.listed, run.slots.start, run.slots.stop)
+        run = next(iter(self._runs), _Run((), range(0), 0))
+        translation = self._slots.translation
+        slot_state = (translation.origin, self._slots.next, self._slots.listed, run.slots.start, run.slots.stop)
         arrays: dict[str, npt.NDArray[Any]] = {
             **self.lists._asdict(),
             "slot_ids": translation.slot_ids,
-            "owners": self.slots.owners,
-            "slot_starts": self.slots.first_windows,
-            "axis": np.array([_FORMAT, self.is_float, self.live, *slot_state, len(run.parts)]),
+            "owners": self._slots.owners,
+            "slot_starts": self._slots.first_windows,
+            "axis": np.array([_FORMAT, self.is_float, self._live, *slot_state, len(run.parts)]),
         }
         for number, part in enumerate(run.parts):
             arrays |= {f"part{number}.{name}": array for name, array in part._asdict().items()}
@@ -371,20 +346,17 @@ class AxisRules:
         """The rules that `to_arrays` described; nothing is copied until a change."""
         ready = {name: kernel_ready(array) for name, array in arrays.items()}
         version, is_float, live, origin, next_slot, listed, start, stop, parts = ready["axis"].tolist()
-        if version != _FORMAT:
-            raise FencepostError(
-                f"arrays of format {version}", f"format {_FORMAT}", "Save them again with this version of fencepost."
-            )
+        checked_format(version, _FORMAT)
         rules = cls()
-        rules.is_float, rules.live = bool(is_float), live
+        rules.is_float, rules._live = bool(is_float), live
         rules.lists = Lists(*(ready[name] for name in Lists._fields))
-        rules._borrowed = rules.slots.borrowed = True
-        rules.slots.owners, rules.slots.first_windows = ready["owners"], ready["slot_starts"]
-        rules.slots.translation = Translation(ready["slot_ids"], origin)
-        rules.slots.next, rules.slots.listed = next_slot, bool(listed)
+        rules._borrowed = rules._slots.borrowed = True
+        rules._slots.owners, rules._slots.first_windows = ready["owners"], ready["slot_starts"]
+        rules._slots.translation = Translation(ready["slot_ids"], origin)
+        rules._slots.next, rules._slots.listed = next_slot, bool(listed)
         if parts:
             made = tuple(Part(*(ready[f"part{number}.{name}"] for name in Part._fields)) for number in range(parts))
-            rules._runs = [_Run(made, range(start, stop), live)]
+            rules._runs.add(_Run(made, range(start, stop), live))
         return rules
 
     def parts(self) -> list[Part]:
@@ -393,12 +365,18 @@ class AxisRules:
 
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        own = [*self.lists, *self._gone, self.slots.owners, self.slots.first_windows, self.slots.translation.slot_ids]
+        own = [
+            *self.lists,
+            *self._gone,
+            self._slots.owners,
+            self._slots.first_windows,
+            self._slots.translation.slot_ids,
+        ]
         return sum(array.nbytes for array in own) + sum(array.nbytes for part in self.parts() for array in part)
 
     def check(self) -> None:
         """Assert every invariant."""
-        assert self.live == np.count_nonzero(self.slots.owners), "every live rule has an owner"
+        assert self._live == np.count_nonzero(self._slots.owners), "every live rule has an owner"
         gone = self._is_gone()
         live = 0
         end = 0
@@ -408,15 +386,14 @@ class AxisRules:
             check_lists(part, self.lists)
             rows = rows_of(part, self.lists, gone)
             live += len(rows.slots)
-            assert (self.slots.owners[rows.slots] == 1).all(), "what is not gone is live"
-            starts = self.slots.first_windows[rows.slots]
+            assert (self._slots.owners[rows.slots] == 1).all(), "what is not gone is live"
+            starts = self._slots.first_windows[rows.slots]
             assert (self.lists.start_slots[starts] == rows.slots).all(), "a slot knows its start"
             if len(gone):
                 own = np.arange(part.meta[2], end)
                 ends = self.lists.start_ends[own[gone[own]]].astype(np.int64)
-                bits = (self._gone.ends[ends >> 6] >> (ends & 63).astype(np.uint64)) & np.uint64(1)
-                assert bits.all(), "what is gone is gone in both lists"
-        assert live == self.live, "the parts hold every live rule"
+                assert read_bits(self._gone.ends, ends).all(), "what is gone is gone in both lists"
+        assert live == self._live, "the parts hold every live rule"
 
 
 class _Answer:

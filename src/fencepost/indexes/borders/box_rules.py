@@ -180,26 +180,26 @@ class BoxRules:
     ) -> Crossings:
         """What each of so many moves enters, leaves and (if asked for) crosses along its straight line."""
         if not cross:
-            return self._compared(rows, asked, slots)
+            return self._compare(rows, asked, slots)
         self._build_axes()
         kinds: list[list[Matches]] = [[], [], []]
         start, size = 0, _FIRST_ROUND
         while start < rows:
             moves = asked(start, min(start + size, rows))
-            candidates = self._candidates(moves)
-            for kind, found in zip(kinds, self._judged(moves, candidates), strict=True):
+            candidates = self._find_candidates(moves)
+            for kind, found in zip(kinds, self._judge(moves, candidates), strict=True):
                 kind.append(found)
             start += size
             each = sum(len(found.ids) for found in candidates) / len(moves.after)
             size = int(np.clip(_CANDIDATES / (1 + each), _FIRST_ROUND, ROUND))
-        enter, exit, crossed = (self._named(joined(kind, np.int64), slots) for kind in kinds)
+        enter, exit, crossed = (self._name(joined(kind, np.int64), slots) for kind in kinds)
         return Crossings(enter, exit, crossed)
 
-    def _named(self, places: Matches, slots: bool) -> Matches:
+    def _name(self, places: Matches, slots: bool) -> Matches:
         """An answer of places as one of ids, or of 32-bit places."""
         return Matches(places.offsets, places.ids.astype(np.uint32) if slots else self._ids[places.ids])
 
-    def _compared(self, rows: int, asked: Rounds, slots: bool) -> Crossings:
+    def _compare(self, rows: int, asked: Rounds, slots: bool) -> Crossings:
         """What moves enter and leave: what holds at one end only."""
         if self._slot_places is None:
             self._slot_places = self._index.slot_ids
@@ -210,8 +210,8 @@ class BoxRules:
             found = self._index.moves_ordinals(
                 moves.before,
                 moves.after,
-                self._marked(moves.first, moves.missing),
-                self._marked(moves.missing),
+                self._mark(moves.first, moves.missing),
+                self._mark(moves.missing),
                 moves.before_groups if len(moves.before_groups) else None,
                 moves.after_groups if len(moves.after_groups) else None,
                 moves.groupless,
@@ -224,19 +224,16 @@ class BoxRules:
     def _numbers_of(self, found: UInt32s, slots: bool) -> Any:
         """Places or ids of slots of the index."""
         assert self._slot_places is not None, "looked up before"
-        if slots:
-            return self._slot_places[found].astype(np.uint32)
-        table, origin = self._slot_translation
-        return table[found] if len(table) else found + np.int64(origin)
+        return self._slot_places[found].astype(np.uint32) if slots else self._slot_translation.ids(found)
 
-    def _marked(self, *masks: Bools) -> Bools | None:
+    def _mark(self, *masks: Bools) -> Bools | None:
         """Rows in any of the masks, with all their coordinates."""
         given = [mask for mask in masks if len(mask)]
         if not given:
             return None
         return np.repeat(np.logical_or.reduce(given)[:, np.newaxis], self.dimensions, axis=1)
 
-    def _candidates(self, moves: Asked) -> list[Matches]:
+    def _find_candidates(self, moves: Asked) -> list[Matches]:
         """The places that each move may enter, leave or cross; some of them several times."""
         rows = len(moves.after)
         on_axes = [
@@ -248,7 +245,7 @@ class BoxRules:
         passed = np.zeros(rows, np.int64)
         far = np.zeros(rows, np.bool_)
         for axis, (rules, on_axis) in enumerate(zip(self._axes, on_axes, strict=True)):
-            found = rules.located(on_axis)
+            found = rules.locate(on_axis)
             s0, e0, s1, e1 = np.moveaxis(found.places.astype(np.int64), 2, 0)
             passed += (np.abs(s1 - s0) + np.abs(e1 - e0)).sum(axis=1)
             if axis == self._best:
@@ -268,7 +265,7 @@ class BoxRules:
             sources.append(self._axes[self._best].met(rows, here.rows))
         return sources
 
-    def _judged(self, moves: Asked, candidates: list[Matches]) -> tuple[Matches, Matches, Matches]:
+    def _judge(self, moves: Asked, candidates: list[Matches]) -> tuple[Matches, Matches, Matches]:
         """What moves enter, leave and cross, of the places they may."""
         rows = len(moves.after)
         total = sum(len(each.ids) for each in candidates)

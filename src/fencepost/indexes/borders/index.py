@@ -1,33 +1,23 @@
 """Borders: the production index of rules and moving objects, which reports only what changes."""
 
-import threading
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from fencepost.errors import FencepostError
-from fencepost.indexes.arguments import (
-    Column,
-    Owners,
-    group_column,
-    id_column,
-    repeated_rows,
-    same_length,
-    shown_bound,
-    whole_id,
-)
+from fencepost.indexes.arguments import Column, Owners, asked_groups, group_column, whole_id
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.borders.axis import AxisRules
 from fencepost.indexes.borders.box_rules import BoxRules
 from fencepost.indexes.borders.moves import CHEAPER, COMPARE, WALK, Asked
 from fencepost.indexes.borders.objects import GROUPED, PLACED, UNKNOWN, ObjectColumn, object_column
 from fencepost.indexes.contracts.borders import BorderIndex, Bound, Crossings, axis_columns, first_rows, same_rows
-from fencepost.indexes.contracts.intervals import refusal, unknown
-from fencepost.indexes.contracts.registry import EMPTY, KNOWN, NAN_BOUND, Bounds
+from fencepost.indexes.contracts.production import OrdinalIndex
+from fencepost.indexes.contracts.registry import Bounds
 from fencepost.indexes.matches import Matches, Storage
-from fencepost.indexes.ordinal import Ranges, ValueType, infer_type, ranges, values_to_ordinals
+from fencepost.indexes.ordinal import ValueType, infer_type, ranges, values_to_ordinals
 
 _NO_MASK = np.zeros(0, np.bool_)
 _NO_GROUPS = np.zeros(0, np.int64)
@@ -36,7 +26,7 @@ _STRATEGIES = {"cheaper": CHEAPER, "walk": WALK, "compare": COMPARE}
 Strategy = Literal["cheaper", "walk", "compare"]
 
 
-class Borders(BorderIndex):
+class Borders(OrdinalIndex, BorderIndex):
     """Which rules moving objects enter, leave and jump over, on one axis, with groups and live changes.
 
     How it works: see `fencepost.indexes.borders.lists` and `AxisRules`. A move finds both its ends among the
@@ -62,11 +52,8 @@ class Borders(BorderIndex):
     """
 
     def __init__(self, dimensions: int = 1, values: ValueType | None = None) -> None:
-        super().__init__(dimensions)
-        if values not in (None, "int64", "float64"):
-            raise FencepostError(f"values={values!r}", "'int64' or 'float64'", "Leave it out to let the data decide.")
-        self.values = values
-        self._lock = threading.RLock()
+        OrdinalIndex.__init__(self, values)
+        BorderIndex.__init__(self, dimensions)
         self._rules: AxisRules | BoxRules = AxisRules() if dimensions == 1 else BoxRules(dimensions)
 
     # -- rules ------------------------------------------------------------------------------------------
@@ -75,91 +62,34 @@ class Borders(BorderIndex):
         """Add one rule; see `insert_many`."""
         self.insert_many([whole_id(id)], [lo], [hi], bounds, None if group is None else [group])
 
-    def insert_many(
-        self, ids: Column, los: Column, his: Column, bounds: Bounds | None = None, groups: Column | None = None
-    ) -> None:
-        """Add many rules at once: all of them or, if one is at fault, none.
-
-        Args:
-            ids: numbers of your own, each new.
-            los: where they start; None or -inf for no bound.
-            his: where they end; None or inf for no bound.
-            bounds: which ends belong to them, ``"[)"`` if not given.
-            groups: the group each belongs to; None for a rule that holds in every group.
-        """
-        with self._lock:
-            id_array = id_column(ids)
-            owners = Owners("interval", id_array)
-            lows, highs = (
-                axis_columns(column, self.dimensions, what, owners)
-                for column, what in ((los, "lower bound"), (his, "upper bound"))
-            )
-            kind = self.values or _common_type(lows, highs)
-            found = [ranges(low, high, bounds or "[)", kind, owners) for low, high in zip(lows, highs, strict=True)]
-            for each in found:
-                same_length(id_array, los=each.firsts, his=each.lasts)
-            self._insert(id_array, found, groups, kind, list(zip(lows, highs, strict=True)), closed=bounds == "[]")
-
-    def insert_ordinals(self, ids: Column, firsts: Int64s, lasts: Int64s, groups: Column | None = None) -> None:
-        """Add rules given as inclusive ranges of ordinals, on several axes with a column each."""
-        with self._lock:
-            id_array = id_column(ids)
-            same_length(id_array, firsts=firsts, lasts=lasts)
-            shape = (len(id_array), self.dimensions)
-            columns = list(zip(firsts.reshape(shape).T, lasts.reshape(shape).T, strict=True))
-            found = [Ranges(a, b, np.zeros(len(a), np.bool_), a > b) for a, b in columns]
-            self._insert(id_array, found, groups, self.values or "int64", columns, closed=True)
-
-    def _insert(
-        self,
-        ids: Int64s,
-        found: list[Ranges],
-        groups: Column | None,
-        kind: ValueType,
-        written: list[tuple[Any, Any]],
-        closed: bool,
-    ) -> None:
-        keys, in_all = group_column(groups, len(ids), Owners("interval", ids))
-        same_length(ids, groups=keys if groups is not None else None)
-        known = self._rules.slots_of(ids) >= 0
-        known[repeated_rows(ids)] = True
-        faulty = known.copy()
-        for each in found:
-            faulty |= each.not_a_number | each.empty
-        if faulty.any():
-            row = int(np.argmax(faulty))
-            axis = next((n for n, each in enumerate(found) if each.not_a_number[row] or each.empty[row]), 0)
-            fault = NAN_BOUND if found[axis].not_a_number[row] else EMPTY if found[axis].empty[row] else KNOWN
-            low, high = (shown_bound(c, row, side) for c, side in zip(written[axis], (-np.inf, np.inf), strict=True))
-            raise refusal(fault, int(ids[row]), low, high, ids[:row], closed)
-        if not len(ids):
-            return
-        self._settle(kind)
-        firsts, lasts = (np.column_stack([each[side] for each in found]) for side in (0, 1))
+    def _flat_bounds(self, bounds: Column, what: str, owners: Owners | None) -> Any:
+        columns = axis_columns(bounds, self.dimensions, what, owners)
         if self.dimensions == 1:
-            firsts, lasts = firsts[:, 0], lasts[:, 0]
-        self._rules.insert(ids, firsts, lasts, keys if groups is not None else np.zeros(len(ids), np.int64), in_all)
+            return columns[0]
+        return bounds.reshape(-1) if isinstance(bounds, np.ndarray) else list(chain(*zip(*columns, strict=True)))
+
+    def _infer_type(self, lows: Any, highs: Any) -> ValueType:
+        """int64 if on every axis the bounds that are given are whole numbers."""
+        kinds = {
+            infer_type(lows[axis :: self.dimensions], highs[axis :: self.dimensions]) for axis in range(self.dimensions)
+        }
+        return "int64" if kinds == {"int64"} else "float64"
+
+    def _add(self, ids: Int64s, firsts: Int64s, lasts: Int64s, groups: Int64s, in_all: Bools) -> None:
+        assert self.values is not None, "settled with the first ranges"
+        self._settle(self.values)
+        shape = (len(ids),) if self.dimensions == 1 else (len(ids), self.dimensions)
+        self._rules.insert(ids, firsts.reshape(shape), lasts.reshape(shape), groups, in_all)
+
+    def _remove(self, slots: Int64s) -> None:
+        self._rules.remove(slots)
+
+    def _slots_of(self, ids: Int64s) -> Int64s:
+        return self._rules.slots_of(ids)
 
     def _settle(self, kind: ValueType) -> None:
         self.values = kind
         self._rules.is_float = kind == "float64"
-
-    def remove_many(self, ids: Column) -> None:
-        """Take many rules out: all of them or, if one is unknown, none."""
-        with self._lock:
-            id_array = id_column(ids)
-            slots = self._rules.slots_of(id_array)
-            again = repeated_rows(id_array)
-            faults = np.append(np.flatnonzero(slots < 0), again)
-            if len(faults):
-                row = int(faults.min())
-                raise unknown(int(id_array[row]), " to remove" + (" twice" if row in again else ""))
-            if len(slots):
-                self._rules.remove(slots)
-
-    def remove(self, id: int) -> None:
-        """Take one rule out; ask `inside` first for the objects that this ends."""
-        self.remove_many([whole_id(id)])
 
     def compact(self) -> None:
         """Merge all changes into freshly built lists."""
@@ -249,8 +179,8 @@ class Borders(BorderIndex):
         with self._lock:
             kind = self.values
             if kind is None and len(values):  # type: ignore[arg-type]
-                columns = axis_columns(values, self.dimensions, "value")
-                kind = _common_type(columns, columns)
+                flat = self._flat_bounds(values, "value", None)
+                kind = self._infer_type(flat, flat)
             after, missing = self._ordinals(values, kind)
             column = object_column(objects)
             same_rows(objects=column.numbers, values=after)
@@ -313,22 +243,7 @@ class Borders(BorderIndex):
     def _asked_groups(self, rows: int, groups: Column | None) -> Int64s:
         if not self._rules.keyed:
             return _NO_GROUPS
-        if groups is None:
-            raise FencepostError(
-                f"{rows} rows without groups",
-                "the group of each row, since the index has rules with groups",
-                "Pass the groups.",
-            )
-        keys, in_none = group_column(groups, rows)
-        if len(keys) != rows:
-            raise FencepostError(
-                f"{rows} rows and {len(keys)} groups", "one group per row", "Pass columns of one length."
-            )
-        if in_none.any():
-            raise FencepostError(
-                f"row {int(np.argmax(in_none))} without a group", "the group of each row", "Leave such rows out."
-            )
-        return keys
+        return asked_groups(groups, rows, "row", "rules")
 
     # -- objects ----------------------------------------------------------------------------------------
 
@@ -350,12 +265,6 @@ class Borders(BorderIndex):
         if group is not None:
             held &= (self._objects.states[slots] == GROUPED) & (positions[:, -1] == group)
         return held
-
-    def _slot(self, id: int) -> int:
-        slot = int(self._rules.slots_of(np.array([whole_id(id)]))[0])
-        if slot < 0:
-            raise unknown(id)
-        return slot
 
     # -- saving and reporting ---------------------------------------------------------------------------
 
@@ -387,19 +296,7 @@ class Borders(BorderIndex):
     def __len__(self) -> int:
         return self._rules.live
 
-    def __contains__(self, id: object) -> bool:
-        try:
-            return bool(self._rules.slots_of(np.array([whole_id(id)]))[0] >= 0)
-        except FencepostError:
-            return False
-
     def check(self) -> None:
         """Assert every invariant of the structure: for tests, and for anyone in doubt."""
         self._rules.check()
         self._objects.check()
-
-
-def _common_type(lows: list[Any], highs: list[Any]) -> ValueType:
-    """int64 if every bound that is given, on every axis, is a whole number."""
-    kinds = {infer_type(low, high) for low, high in zip(lows, highs, strict=True)}
-    return "int64" if kinds == {"int64"} else "float64"

@@ -25,16 +25,16 @@ def no_groups() -> Groups:
     return Groups(np.zeros(0, np.int64), np.zeros(1, np.uint32), 0)
 
 
-def number_of(groups: Groups, keys: Int64s) -> Int64s:
+def find_numbers(groups: Groups, keys: Int64s) -> Int64s:
     """The number of each key, or `UNKNOWN_GROUP`."""
     numbers = np.empty((len(keys), 1), np.int64)
     find_groups(keys, 0, groups.keys, groups.table, numbers, 0)
     return numbers[:, 0]
 
 
-def with_keys(groups: Groups, keys: Int64s) -> tuple[Groups, UInt32s]:
+def number_keys(groups: Groups, keys: Int64s) -> tuple[Groups, UInt32s]:
     """The groups with all of these keys among them, and the number of each key."""
-    numbers = number_of(groups, keys)
+    numbers = find_numbers(groups, keys)
     unknown = numbers == UNKNOWN_GROUP
     if unknown.any():
         new = np.unique(keys[unknown])
@@ -49,5 +49,5 @@ def with_keys(groups: Groups, keys: Int64s) -> tuple[Groups, UInt32s]:
         kept[groups.size : count] = new
         enter_more(kept[:count], groups.size, table)
         groups = Groups(kept, table, count)
-        numbers = number_of(groups, keys)
+        numbers = find_numbers(groups, keys)
     return groups, numbers.astype(np.uint32)

@@ -1,7 +1,5 @@
 """BoxIndex: the production index for boxes, of up to 16 dimensions, with groups and live changes."""
 
-import itertools
-import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Self
@@ -15,15 +13,11 @@ from fencepost.indexes.arguments import (
     Column,
     Owners,
     asked_groups,
+    checked_format,
     corner_items,
     flat_items,
-    group_column,
-    id_column,
     kernel_ready,
     point_rows,
-    repeated_rows,
-    same_length,
-    shown_bound,
     table_rows,
     whole_id,
 )
@@ -35,37 +29,34 @@ from fencepost.indexes.box_index.group_blocks import (
     build_blocks,
     check_blocks,
 )
-from fencepost.indexes.box_index.groups import Groups, no_groups, with_keys
-from fencepost.indexes.box_index.moves import moved
+from fencepost.indexes.box_index.groups import Groups, no_groups, number_keys
+from fencepost.indexes.box_index.moves import compare_moves
 from fencepost.indexes.box_index.packed_tree import PackedTree, build_tree, check_tree, tree_slots
 from fencepost.indexes.box_index.rows import (
     EVERY_GROUP,
     axes_of,
 )
 from fencepost.indexes.box_index.run_grid import RunGrid, build_grid, check_grid, grid_slots
-from fencepost.indexes.box_index.view import Asked, Part, View, answer, is_keyed, rounds
-from fencepost.indexes.contracts.boxes import Box, BoxesIndex, Corner, checked_dimensions, refusal, unknown
-from fencepost.indexes.contracts.registry import EMPTY, KNOWN, NAN_BOUND, Bounds, Contents, array_bytes
+from fencepost.indexes.box_index.view import Asked, Part, View, answer, is_keyed, search_rounds
+from fencepost.indexes.contracts.boxes import Box, BoxesIndex, Corner, checked_dimensions
+from fencepost.indexes.contracts.production import OrdinalIndex
+from fencepost.indexes.contracts.registry import Bounds, Contents, array_bytes
 from fencepost.indexes.kernels.radix import sorted_positions
-from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
-from fencepost.indexes.ordinal import (
-    LARGEST,
-    SMALLEST,
-    Ranges,
-    ValueType,
-    from_ordinal,
-    infer_type,
-    ranges,
-    values_to_ordinals,
-)
+from fencepost.indexes.matches import Matches, Storage, answer_buffers, split_rows, widened
+from fencepost.indexes.ordinal import LARGEST, SMALLEST, ValueType, from_ordinal, values_to_ordinals
+from fencepost.indexes.runs import Runs, mark_bits, read_bits
 from fencepost.indexes.slice_list.search import Translation
 from fencepost.indexes.slice_list.slot_table import extended
 
 _FORMAT = 1
 _WORTH_THREADS = 8192
-_MANY_GONE = 1024
+"""Points from which on threads gain more than it costs to start them."""
+_GONE_TO_REBUILD, _SHARE_TO_REBUILD = 1024, 16
+"""Boxes that are gone are found and left out by every search: that many, and that part of the others, are too many."""
 _MOST_RUNS = 6
+"""Runs that are kept: every one of them is searched for every point."""
 _WORTH_A_GRID = 512
+"""Boxes from which on a grid answers faster than a tree of few nodes."""
 _NO_GROUPS = np.zeros(0, np.uint32)
 _NO_KEYS = np.zeros(0, np.int64)
 _NONE_MISSING: Bools = np.zeros((0, 0), np.bool_)
@@ -94,8 +85,13 @@ class _Run(NamedTuple):
     parts: tuple[Part, ...]
     by_id: UInt32s
 
+    @property
+    def size(self) -> int:
+        """How many slots it covers."""
+        return self.stop - self.start
 
-class BoxIndex(BoxesIndex):
+
+class BoxIndex(OrdinalIndex, BoxesIndex):
     """The fastest way to find the boxes that contain a point, with groups and live changes.
 
     Boxes have slots in the order in which they came: a row of exact inclusive ordinals and a group number each.
@@ -126,17 +122,14 @@ class BoxIndex(BoxesIndex):
     """
 
     def __init__(self, dimensions: int, values: ValueType | None = None, budget: int | None = None) -> None:
+        super().__init__(values)
         self.dimensions = checked_dimensions(dimensions)
         least = 22 + 21 * self.dimensions
-        if values not in (None, "int64", "float64"):
-            raise FencepostError(f"values={values!r}", "'int64' or 'float64'", "Leave it out to let the data decide.")
         if budget is not None and budget < least:
             raise FencepostError(
                 f"budget={budget}", f"at least {least} bytes per box in {self.dimensions} dimensions", "Raise it."
             )
-        self.values = values
         self.budget = budget or least
-        self._writing = threading.RLock()
         self._clear()
         self._publish()
 
@@ -146,7 +139,7 @@ class BoxIndex(BoxesIndex):
         self._gone = np.zeros(0, np.uint32)
         self._translation = Translation(_NO_KEYS, 0)
         self._groups = no_groups()
-        self._runs: list[_Run] = []
+        self._runs = Runs[_Run]()
         self._used = 0
         self._gone_count = 0
 
@@ -173,64 +166,24 @@ class BoxIndex(BoxesIndex):
         self.insert_many([number], [lows], [highs], bounds, None if group is None else [group])
 
     @override
-    def insert_many(
-        self, ids: Column, los: Column, his: Column, bounds: Bounds | None = None, groups: Column | None = None
-    ) -> None:
-        """Add many boxes at once: all of them or, if one is at fault, none.
+    def _flat_bounds(self, bounds: Column, what: str, owners: Owners) -> Any:
+        return flat_items(bounds, table_rows(bounds, self.dimensions, f"{what}s", owners=owners))
 
-        Args:
-            ids: numbers of your own, each new.
-            los: where they start, a row per box; None or -inf for no bound.
-            his: where they end, a row per box; None or inf for no bound.
-            bounds: which ends belong to them in every dimension, ``"[)"`` if not given.
-            groups: the group each belongs to; None for a box that holds in every group.
-        """
-        with self._writing:
-            id_array = id_column(ids)
-            owners = Owners("box", id_array)
-            lows = flat_items(los, table_rows(los, self.dimensions, "lower bounds", owners=owners))
-            highs = flat_items(his, table_rows(his, self.dimensions, "upper bounds", owners=owners))
-            same_length(id_array, los=lows[:: self.dimensions], his=highs[:: self.dimensions])
-            kind = self.values or infer_type(lows, highs)
-            found = ranges(lows, highs, bounds or "[)", kind, owners._replace(each=self.dimensions))
-            self._insert_ranges(id_array, found, groups, kind, (lows, highs), closed=bounds == "[]")
+    @override
+    def _flat_ordinals(self, ordinals: Int64s, what: str) -> Int64s:
+        return table_rows(ordinals, self.dimensions, what).astype(np.int64, copy=False).reshape(-1)
 
-    def insert_ordinals(self, ids: Column, firsts: Int64s, lasts: Int64s, groups: Column | None = None) -> None:
-        """Add boxes given as inclusive ranges of ordinals (see `fencepost.indexes.ordinal`), a row per box."""
-        with self._writing:
-            id_array = id_column(ids)
-            lows = table_rows(firsts, self.dimensions, "firsts").astype(np.int64, copy=False)
-            highs = table_rows(lasts, self.dimensions, "lasts").astype(np.int64, copy=False)
-            same_length(id_array, firsts=lows, lasts=highs)
-            flat = lows.reshape(-1), highs.reshape(-1)
-            found = Ranges(*flat, np.zeros(lows.size, np.bool_), flat[0] > flat[1])
-            self._insert_ranges(id_array, found, groups, self.values or "int64", flat, closed=True)
-
-    def _insert_ranges(
-        self,
-        ids: Int64s,
-        found: Ranges,
-        groups: Column | None,
-        kind: ValueType,
-        written: tuple[Any, Any],
-        closed: bool,
-    ) -> None:
-        keys, in_all = group_column(groups, len(ids), Owners("box", ids))
-        same_length(ids, groups=keys if groups is not None else None)
-        self._refuse_faults(ids, found, written, closed)
-        if not len(ids):
-            return
-        self.values = kind
+    def _add(self, ids: Int64s, firsts: Int64s, lasts: Int64s, groups: Int64s, in_all: Bools) -> None:
         if not len(self):
             self._clear()
         numbers = _NO_GROUPS
         if not in_all.all():
             numbers = np.full(len(ids), EVERY_GROUP, np.uint32)
-            self._groups, numbers[~in_all] = with_keys(self._groups, keys[~in_all])
+            self._groups, numbers[~in_all] = number_keys(self._groups, groups[~in_all])
         order: Any = slice(None)
         if not self._used and not (ids[1:] > ids[:-1]).all():
             order = np.argsort(ids, kind="stable")
-        firsts, lasts = (column.reshape(len(ids), self.dimensions) for column in (found.firsts, found.lasts))
+        firsts, lasts = (column.reshape(len(ids), self.dimensions) for column in (firsts, lasts))
         self._append(ids[order], firsts[order], lasts[order], numbers[order] if len(numbers) else numbers)
         self._add_run(self._used - len(ids))
         self._balance()
@@ -262,49 +215,20 @@ class BoxIndex(BoxesIndex):
             self._gone = extended(self._gone, len(self._ranges) // 32 + 1)
         self._used = stop
 
-    @override
-    def remove(self, id: int) -> None:
-        self.remove_many([whole_id(id)])
-
-    @override
-    def remove_many(self, ids: Column) -> None:
-        with self._writing:
-            id_array = id_column(ids)
-            slots = self._slots_of(id_array)
-            again = repeated_rows(id_array)
-            if len(again) or (slots < 0).any():
-                row = int(np.append(np.flatnonzero(slots < 0), again).min())
-                raise unknown(int(id_array[row]), " to remove" + (" twice" if row in again else ""))
-            if not len(slots):
-                return
-            gone = self._gone.copy() if len(self._gone) else np.zeros(len(self._ranges) // 32 + 1, np.uint32)
-            np.bitwise_or.at(gone, slots >> 5, np.uint32(1) << (slots & 31).astype(np.uint32))
-            self._gone = gone
-            self._gone_count += len(slots)
-            self._balance()
-            self._publish()
+    def _remove(self, slots: Int64s) -> None:
+        gone = self._gone.copy() if len(self._gone) else np.zeros(len(self._ranges) // 32 + 1, np.uint32)
+        mark_bits(gone, slots)
+        self._gone = gone
+        self._gone_count += len(slots)
+        self._balance()
+        self._publish()
 
     def compact(self) -> None:
         """Merge all changes into a freshly built index: nothing gone, one run."""
-        with self._writing:
+        with self._lock:
             if len(self):
                 self._rebuild()
                 self._publish()
-
-    def _refuse_faults(self, ids: Int64s, found: Ranges, written: tuple[Any, Any], closed: bool) -> None:
-        known = self._slots_of(ids) >= 0
-        known[repeated_rows(ids)] = True
-        shape = len(ids), self.dimensions
-        no_number, empty = found.not_a_number.reshape(shape), found.empty.reshape(shape)
-        faulty = no_number.any(1) | empty.any(1) | known
-        if not faulty.any():
-            return
-        row = int(np.argmax(faulty))
-        fault = NAN_BOUND if no_number[row].any() else EMPTY if empty[row].any() else KNOWN
-        axis = int(np.argmax(no_number[row] if fault == NAN_BOUND else empty[row]))
-        at = row * self.dimensions + axis
-        low, high = (shown_bound(column, at, side) for column, side in zip(written, (-np.inf, np.inf), strict=True))
-        raise refusal(fault, int(ids[row]), low, high, axis, ids[:row], closed)
 
     # -- runs -------------------------------------------------------------------------------------------
 
@@ -328,18 +252,15 @@ class BoxIndex(BoxesIndex):
         return np.where((slots >= 0) & ~self._is_gone(np.maximum(slots, 0)), slots, -1)
 
     def _is_gone(self, slots: Int64s) -> Bools:
-        if not len(self._gone):
-            return np.zeros(len(slots), np.bool_)
-        gone: Bools = (self._gone[slots >> 5] >> (slots & 31).astype(np.uint32)) & np.uint32(1) != 0
-        return gone
+        return read_bits(self._gone, slots)
 
     def _add_run(self, start: int) -> None:
         """Build structures for the slots from `start` on, together with the smaller runs before them."""
-        while len(self._runs) > 1 and self._runs[-1].stop - self._runs[-1].start < 4 * (self._used - start):
-            start = self._runs.pop().start
-        self._runs.append(self._built(start, self._used))
+        merged = self._runs.take_smaller(self._used - start)
+        start = min([start, *(run.start for run in merged)])
+        self._runs.add(self._build(start, self._used))
 
-    def _built(self, start: int, stop: int) -> _Run:
+    def _build(self, start: int, stop: int) -> _Run:
         slots = np.arange(start, stop, dtype=np.uint32)
         slot_ids = self._translation.slot_ids
         live = slots[~self._is_gone(slots.astype(np.int64))]
@@ -380,19 +301,14 @@ class BoxIndex(BoxesIndex):
         if not len(self):
             self._clear()
             return
-        base = self._runs[0].stop - self._runs[0].start
-        if (
-            self._gone_count > _MANY_GONE + len(self) // 16
-            or 8 * (self._used - base) > base + 1024
-            or len(self._runs) > _MOST_RUNS
-        ):
+        many = _GONE_TO_REBUILD + len(self) // _SHARE_TO_REBUILD
+        if self._gone_count > many or self._runs.outgrown or len(self._runs) > _MOST_RUNS:
             self._rebuild()
 
     def _rebuild(self) -> None:
         """Build everything anew from what is live, slots in the order of ids."""
         slots = np.flatnonzero(~self._is_gone(np.arange(self._used)))
-        slot_ids, origin = self._translation
-        ids = slot_ids[slots] if len(slot_ids) else origin + slots
+        ids = self._translation.ids(slots)
         if not (ids[1:] > ids[:-1]).all():
             order = np.argsort(ids, kind="stable")
             slots, ids = slots[order], ids[order]
@@ -401,7 +317,7 @@ class BoxIndex(BoxesIndex):
         self._clear()
         if len(numbers):
             keyed = numbers != EVERY_GROUP
-            self._groups, numbers[keyed] = with_keys(self._groups, groups.keys[numbers[keyed]])
+            self._groups, numbers[keyed] = number_keys(self._groups, groups.keys[numbers[keyed]])
             if not keyed.any():
                 numbers = _NO_GROUPS
         self._append(ids, rows[:, : self.dimensions], rows[:, self.dimensions :], numbers)
@@ -464,7 +380,7 @@ class BoxIndex(BoxesIndex):
         view = self._view
         starts = self._asked_ordinals(view, before, nowhere, before_groups)
         ends = self._asked_ordinals(view, after, missing, after_groups)
-        return moved(starts, ends, _NONE_GROUPLESS if groupless is None else groupless)
+        return compare_moves(starts, ends, _NONE_GROUPLESS if groupless is None else groupless)
 
     def _asked_ordinals(self, view: View, ordinals: Int64s, missing: Bools | None, groups: Column | None) -> Asked:
         words = kernel_ready(table_rows(ordinals, self.dimensions, "ordinals", one_row=True))
@@ -475,7 +391,7 @@ class BoxIndex(BoxesIndex):
         """How many boxes contain each point."""
         asked = self._asked(self._view, points, groups)
         counts = np.zeros(len(asked.words), np.int64)
-        for rows, found in rounds(asked):
+        for rows, found in search_rounds(asked):
             for offsets, _ in found:
                 counts[rows] += np.diff(offsets)
         return counts
@@ -498,8 +414,7 @@ class BoxIndex(BoxesIndex):
         return asked_groups(groups, points, "point", "boxes")
 
     def _stab_threaded(self, asked: Asked, dtype: npt.DTypeLike, out: Matches | None, threads: int) -> Matches:
-        bounds = np.linspace(0, len(asked.words), threads + 1).astype(np.int64)
-        shares = [slice(int(a), int(b)) for a, b in itertools.pairwise(bounds)]
+        shares = split_rows(len(asked.words), threads)
         with ThreadPoolExecutor(threads) as pool:
             found = list(pool.map(lambda share: answer(asked.rows(share), dtype, None), shares))
             ends = np.cumsum([len(part.ids) for part in found]).tolist()
@@ -519,7 +434,7 @@ class BoxIndex(BoxesIndex):
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything the index is, as flat arrays to save; changes are merged in first."""
-        with self._writing:
+        with self._lock:
             if self._gone_count or len(self._runs) > 1:
                 self._rebuild()
                 self._publish()
@@ -544,12 +459,7 @@ class BoxIndex(BoxesIndex):
         """The index that `to_arrays` described; arrays may be memory-mapped and read-only, nothing is copied."""
         ready = {name: kernel_ready(array) for name, array in arrays.items()}
         version, dimensions, kind, budget, origin, used = ready["state"].tolist()
-        if version != _FORMAT:
-            raise FencepostError(
-                f"arrays of format {version}",
-                f"format {_FORMAT}",
-                "Save the index again with this version of fencepost.",
-            )
+        checked_format(version, _FORMAT)
         index = cls(dimensions, _KINDS[kind], budget)
         index._ranges, index._group_numbers, index._used = ready["ranges"], ready["group_numbers"], used
         index._translation = Translation(ready["slot_ids"], origin)
@@ -559,7 +469,7 @@ class BoxIndex(BoxesIndex):
             kind_of_part = _PARTS[stem.rstrip("0123456789")]
             parts.append(kind_of_part(**{name: ready[f"{stem}.{name}"] for name in kind_of_part._fields}))
         if used:
-            index._runs = [_Run(0, used, tuple(parts), _NO_GROUPS)]
+            index._runs.add(_Run(0, used, tuple(parts), _NO_GROUPS))
         index._publish()
         return index
 
@@ -568,8 +478,8 @@ class BoxIndex(BoxesIndex):
     @property
     def slot_ids(self) -> Int64s:
         """The id of every slot."""
-        slot_ids, origin = self._view.translation
-        return slot_ids[: self._view.used] if len(slot_ids) else np.arange(origin, origin + self._view.used)
+        view = self._view
+        return view.translation.table(view.used)
 
     @property
     def keyed(self) -> bool:
@@ -594,20 +504,20 @@ class BoxIndex(BoxesIndex):
 
     def ordinals(self, id: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The first and last ordinals of one box."""
-        with self._writing:
-            row = self._ranges[self._home(id)].tolist()
+        with self._lock:
+            row = self._ranges[self._slot(id)].tolist()
             return tuple(row[: self.dimensions]), tuple(row[self.dimensions :])
 
     def group_of(self, id: int) -> int | None:
         """The group of one box; None if it holds in every group."""
-        with self._writing:
-            slot = self._home(id)
+        with self._lock:
+            slot = self._slot(id)
             number = int(self._group_numbers[slot]) if len(self._group_numbers) else EVERY_GROUP
             return None if number == EVERY_GROUP else int(self._groups.keys[number])
 
     def contents(self) -> Contents:
         """Every box of the index, by ascending id; firsts and lasts have a column per dimension."""
-        with self._writing:
+        with self._lock:
             slots = np.flatnonzero(~self._is_gone(np.arange(self._used)))
             ids = self.slot_ids[slots]
             order = sorted_positions(ids)
@@ -619,12 +529,6 @@ class BoxIndex(BoxesIndex):
             groups[grouped] = self._groups.keys[numbers[grouped]]
             return Contents(ids[order], rows[:, : self.dimensions], rows[:, self.dimensions :], groups, grouped)
 
-    def _home(self, id: int) -> int:
-        slot = int(self._slots_of(np.array([whole_id(id)]))[0])
-        if slot < 0:
-            raise unknown(id)
-        return slot
-
     @override
     def storage(self) -> Storage:
         """Nodes, cells and groups, and the boxes in them; the model is 4 bytes per slot and bound."""
@@ -635,12 +539,6 @@ class BoxIndex(BoxesIndex):
 
     def __len__(self) -> int:
         return self._used - self._gone_count
-
-    def __contains__(self, id: object) -> bool:
-        try:
-            return bool(self._slots_of(np.array([whole_id(id)]))[0] >= 0)
-        except FencepostError:
-            return False
 
     @override
     def check(self) -> None:

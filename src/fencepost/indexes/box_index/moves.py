@@ -8,7 +8,7 @@ from fencepost.indexes.arrays import Bools, Int64s, UInt32s
 from fencepost.indexes.box_index.grid_moves import search_moves_in_cells
 from fencepost.indexes.box_index.rows import differ_all, drop_gone, place_slots
 from fencepost.indexes.box_index.run_grid import RunGrid
-from fencepost.indexes.box_index.view import ROUND, Asked, Part, View, has_groups, scratch, search, staged
+from fencepost.indexes.box_index.view import ROUND, Asked, Part, View, has_groups, scratch, search, stage
 from fencepost.indexes.kernels.vectors import PADDING, aligned_empty
 from fencepost.indexes.matches import Matches, joined, widened
 
@@ -43,7 +43,7 @@ class _Found(NamedTuple):
         return self.offsets[kind], self[1 + kind]
 
 
-def moved(before: Asked, after: Asked, groupless: Bools) -> tuple[Matches, Matches]:
+def compare_moves(before: Asked, after: Asked, groupless: Bools) -> tuple[Matches, Matches]:
     """The slots that each move enters, and those it leaves.
 
     Args:
@@ -60,28 +60,28 @@ def moved(before: Asked, after: Asked, groupless: Bools) -> tuple[Matches, Match
         rows = slice(begin, min(begin + ROUND, total))
         count = rows.stop - begin
         for asked, (points, absent) in ((before, starts), (after, ends)):
-            staged(asked, rows, points[:count], absent[:count])
+            stage(asked, rows, points[:count], absent[:count])
         moves = _Moves(starts[0][:count], starts[1][:count], ends[0][:count], ends[1][:count])
         found: list[_Found] = []
         for part in view.parts:
             own = moves
             if len(groupless) and has_groups(view, part):
                 own = moves._replace(nowhere=moves.nowhere | groupless[rows])
-            found += _moved_in(view, part, own, ticks, 2 * begin + 1)
+            found += _compare_in(view, part, own, ticks, 2 * begin + 1)
         if len(view.gone):
             for each in found:
                 drop_gone(each.offsets[_ENTER], each.entered, view.gone)
                 drop_gone(each.offsets[_EXIT], each.left, view.gone)
         for kind in (_ENTER, _EXIT):
-            rounds[kind].append(_together([each.kind(kind) for each in found], count))
+            rounds[kind].append(_join_kind([each.kind(kind) for each in found], count))
     entered, left = (joined(each, np.uint32) for each in rounds)
     return entered, left
 
 
-def _moved_in(view: View, part: Part, moves: _Moves, ticks: Int64s, tick: int) -> list[_Found]:
+def _compare_in(view: View, part: Part, moves: _Moves, ticks: Int64s, tick: int) -> list[_Found]:
     """What moves enter and leave by one structure: within the cells of a grid, and what is left to compare."""
     if not isinstance(part, RunGrid):
-        return [_compared(view, part, moves, ticks, tick)]
+        return [_compare(view, part, moves, ticks, tick)]
     count = len(moves.absent)
     offsets, apart, done = np.zeros((2, count + 1), np.int64), np.empty(count, np.bool_), 0
     entered, left = (aligned_empty(4 * count + 1024, np.uint32) for _ in range(2))
@@ -94,17 +94,17 @@ def _moved_in(view: View, part: Part, moves: _Moves, ticks: Int64s, tick: int) -
     found = [_Found(offsets, entered, left)]
     rows = np.flatnonzero(apart)
     if len(rows):
-        compared = _compared(view, part, moves.rows(rows), ticks, tick)
+        compared = _compare(view, part, moves.rows(rows), ticks, tick)
         counts = np.zeros((2, count + 1), np.int64)
         counts[:, 1 + rows] = np.diff(compared.offsets)
         found.append(compared._replace(offsets=np.cumsum(counts, axis=1)))
     return found
 
 
-def _compared(view: View, part: Part, moves: _Moves, ticks: Int64s, tick: int) -> _Found:
+def _compare(view: View, part: Part, moves: _Moves, ticks: Int64s, tick: int) -> _Found:
     """What holds by one structure where moves start and where they end, compared."""
-    was_offsets, was = _held(view, part, moves.before, moves.nowhere)
-    now_offsets, now = _held(view, part, moves.after, moves.absent)
+    was_offsets, was = _find_held(view, part, moves.before, moves.nowhere)
+    now_offsets, now = _find_held(view, part, moves.after, moves.absent)
     found = _Found(
         np.zeros((2, len(now_offsets)), np.int64),
         aligned_empty(int(now_offsets[-1]) + 1, np.uint32),
@@ -114,7 +114,7 @@ def _compared(view: View, part: Part, moves: _Moves, ticks: Int64s, tick: int) -
     return found
 
 
-def _held(view: View, part: Part, points: Int64s, absent: Bools) -> tuple[Int64s, UInt32s]:
+def _find_held(view: View, part: Part, points: Int64s, absent: Bools) -> tuple[Int64s, UInt32s]:
     """Offsets and slots of what holds at some points by one structure."""
     count, done = len(points), 0
     offsets, slots = np.zeros(count + 1, np.int64), aligned_empty(16 * count + 1024, np.uint32)
@@ -125,7 +125,7 @@ def _held(view: View, part: Part, points: Int64s, absent: Bools) -> tuple[Int64s
     return offsets, slots
 
 
-def _together(found: list[tuple[Int64s, UInt32s]], rows: int) -> Matches:
+def _join_kind(found: list[tuple[Int64s, UInt32s]], rows: int) -> Matches:
     """What all structures found of one kind, row by row."""
     if len(found) == 1:
         offsets, slots = found[0]

@@ -65,7 +65,7 @@ def is_keyed(view: View) -> bool:
     return any(has_groups(view, part) for part in view.parts)
 
 
-def staged(asked: Asked, rows: slice, points: Int64s, absent: Bools) -> None:
+def stage(asked: Asked, rows: slice, points: Int64s, absent: Bools) -> None:
     """Ordinals and group numbers of some points."""
     stage_points(asked.words, asked.is_float, asked.missing, rows.start, points, absent)
     if len(asked.keys):
@@ -100,7 +100,7 @@ def scratch(asked: Asked, size: int) -> tuple[Int64s, Bools]:
     return np.empty((size, asked.words.shape[1] + (len(asked.keys) > 0)), np.int64), np.empty(size, np.bool_)
 
 
-def rounds(asked: Asked, first: int = 0) -> Iterator[tuple[slice, list[tuple[Int64s, UInt32s]]]]:
+def search_rounds(asked: Asked, first: int = 0) -> Iterator[tuple[slice, list[tuple[Int64s, UInt32s]]]]:
     """Per round of points: its rows, and per structure the offsets and slots found; buffers are used again.
 
     A round has as many points as find about what stays in the cache until it is copied.
@@ -114,7 +114,7 @@ def rounds(asked: Asked, first: int = 0) -> Iterator[tuple[slice, list[tuple[Int
     while begin < total:
         rows = slice(begin, min(begin + size, total))
         count, matched = rows.stop - begin, 0
-        staged(asked, rows, points[:count], absent[:count])
+        stage(asked, rows, points[:count], absent[:count])
         for number, part in enumerate(view.parts):
             own, done = offsets[number][: count + 1], 0
             while True:
@@ -140,7 +140,7 @@ def answer(asked: Asked, dtype: npt.DTypeLike, out: Matches | None) -> Matches:
     as_slots = dtype == np.uint32
     if len(view.parts) == 1 and not len(view.gone) and (as_slots or not len(slot_ids)):
         done, ids = _answer_directly(asked, offsets, ids, out, 0 if as_slots else origin)
-    for rows, found in rounds(asked, done):
+    for rows, found in search_rounds(asked, done):
         begin, end = rows.start, rows.stop
         counts = np.zeros(end - begin, np.int64)
         for own, _ in found:
@@ -169,7 +169,7 @@ def _answer_directly(
     for begin in range(0, total, ROUND):
         rows = slice(begin, min(begin + ROUND, total))
         count, done = rows.stop - begin, 0
-        staged(asked, rows, points[:count], absent[:count])
+        stage(asked, rows, points[:count], absent[:count])
         own = offsets[begin : rows.stop + 1]
         while True:
             done = search(view, view.parts[0], points[:count], absent[:count], done, own, ids, shift)

@@ -1,6 +1,6 @@
 """What every border structure does: rules that stand, objects that move, and what a move enters, leaves or jumps."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,8 +11,8 @@ from fencepost.errors import FencepostError
 from fencepost.indexes.arguments import Column, Owners, value_column
 from fencepost.indexes.arrays import Bools, Float64s, Int64s
 from fencepost.indexes.borders.objects import PLACED, UNKNOWN, ObjectTable, object_column
-from fencepost.indexes.contracts.registry import Bounds
-from fencepost.indexes.matches import Matches, Storage
+from fencepost.indexes.contracts.registry import Bounds, RangeIndex
+from fencepost.indexes.matches import Matches
 
 Bound = float | Sequence[float | None] | None
 """One bound of a rule: a number, or one per axis; None is unbounded."""
@@ -36,7 +36,7 @@ class Affected(NamedTuple):
     enter: list[Any]
 
 
-class BorderIndex(ABC):
+class BorderIndex(RangeIndex):
     """Standing rules and the last position of every object: the contract.
 
     A rule has an int64 id and is ``[lo, hi)`` on every axis; None or an infinity leaves a side unbounded. On one axis
@@ -65,17 +65,9 @@ class BorderIndex(ABC):
         """
         self.insert_many([id], [lo], [hi], bounds)
 
-    @abstractmethod
-    def insert_many(self, ids: Column, los: Column, his: Column, bounds: Bounds | None = None) -> None:
-        """Add many rules at once: all of them or, if one is at fault, none."""
-
     def remove(self, id: int) -> None:
         """Take one rule out; ask `inside` first for the objects that this ends."""
-        self.remove_many([id])
-
-    @abstractmethod
-    def remove_many(self, ids: Column) -> None:
-        """Take many rules out: all of them or, if one is unknown, none."""
+        super().remove(id)
 
     # -- moves ------------------------------------------------------------------------------------------
 
@@ -134,24 +126,10 @@ class BorderIndex(ABC):
 
     # -- reporting --------------------------------------------------------------------------------------
 
-    @abstractmethod
-    def storage(self) -> Storage:
-        """What the rules take, by the paper's model and in real bytes; objects are in `object_bytes`."""
-
     @property
     def object_bytes(self) -> int:
-        """Bytes of the arrays that the objects take."""
+        """Bytes of the arrays that the objects take; `storage` has those of the rules."""
         return self._objects.nbytes()
-
-    @abstractmethod
-    def check(self) -> None:
-        """Assert every invariant of the structure: for tests, and for anyone in doubt."""
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def __contains__(self, id: object) -> bool: ...
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} rules, {self.objects} objects)"

@@ -1,6 +1,6 @@
-"""What every box index does, and how it refuses: the part that no structure has to repeat."""
+"""What every index of boxes does: the part that no structure has to repeat."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,12 +15,11 @@ from fencepost.indexes.arguments import (
     id_column,
     point_rows,
     same_length,
-    shown,
     whole_id,
 )
-from fencepost.indexes.arrays import Float64s, Int64s
-from fencepost.indexes.contracts.registry import Bounds, Registry, refused
-from fencepost.indexes.matches import Matches, Storage
+from fencepost.indexes.arrays import Float64s
+from fencepost.indexes.contracts.registry import Bounds, RangeIndex, Registry
+from fencepost.indexes.matches import Matches
 
 Corner = Sequence[float | None]
 """One bound per dimension; None or an infinity where the box has none."""
@@ -30,7 +29,7 @@ Box = tuple[tuple[float, ...], tuple[float, ...]]
 MOST_DIMENSIONS = 16
 
 
-class BoxesIndex(ABC):
+class BoxesIndex(RangeIndex):
     """A dynamic set of boxes that is asked which of them contain a point: the contract.
 
     A box has an int64 id and one range per dimension: ``[lo, hi)``, or ``[lo, hi]`` in an index made with
@@ -39,6 +38,7 @@ class BoxesIndex(ABC):
 
     dimensions: int
     """Coordinates of a point; dimensions are numbered from 0, also in refusals."""
+    _noun, _names_dimensions = "box", True
 
     @abstractmethod
     def insert(self, id: int, lo: Corner, hi: Corner, bounds: Bounds | None = None) -> None:
@@ -50,25 +50,6 @@ class BoxesIndex(ABC):
             hi: where it ends in each dimension, or None.
             bounds: which ends belong to it in every dimension, if not those the index was made for.
         """
-
-    @abstractmethod
-    def insert_many(self, ids: Column, los: Column, his: Column, bounds: Bounds | None = None) -> None:
-        """Add many boxes at once: all of them or, if one is at fault, none.
-
-        Args:
-            ids: numbers of your own, each new.
-            los: a row per box and a column per dimension; None or -inf for no bound.
-            his: likewise; None or inf for no bound.
-            bounds: which ends belong to them in every dimension, if not those the index was made for.
-        """
-
-    @abstractmethod
-    def remove(self, id: int) -> None:
-        """Take one box out."""
-
-    @abstractmethod
-    def remove_many(self, ids: Column) -> None:
-        """Take many boxes out: all of them or, if one is unknown, none."""
 
     @abstractmethod
     def stab(self, points: Column, out: Matches | None = None) -> Matches:
@@ -83,20 +64,6 @@ class BoxesIndex(ABC):
     @abstractmethod
     def box(self, id: int) -> Box:
         """The lows and the highs of one box, infinite where it is unbounded."""
-
-    @abstractmethod
-    def storage(self) -> Storage:
-        """What the index holds, by the paper's model and in real bytes."""
-
-    @abstractmethod
-    def check(self) -> None:
-        """Assert every invariant of the structure: for tests, and for anyone in doubt."""
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def __contains__(self, id: object) -> bool: ...
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} boxes in {self.dimensions} dimensions)"
@@ -134,14 +101,6 @@ class TableBoxes(Registry, BoxesIndex):
         row = self._queries.bounds[self._slot(id)].tolist()
         return tuple(row[: self.dimensions]), tuple(row[self.dimensions :])
 
-    def _refusal(
-        self, fault: int, id: int, low: float, high: float, axis: int, earlier: Int64s, closed: bool
-    ) -> FencepostError:
-        return refusal(fault, id, low, high, axis, earlier, closed)
-
-    def _unknown(self, id: int, doing: str) -> FencepostError:
-        return unknown(id, doing)
-
     @abstractmethod
     def _stab(self, points: Float64s, out: Matches | None) -> Matches:
         """The answer for checked points, a row each."""
@@ -157,16 +116,3 @@ def checked_dimensions(dimensions: int) -> int:
             "Pass for example dimensions=2.",
         )
     return int(dimensions)
-
-
-def refusal(
-    fault: int, id: int, low: float, high: float, dimension: int, earlier: Int64s, closed: bool
-) -> FencepostError:
-    """The refusal of one box of a batch for its range in one dimension, with the ids before it."""
-    bounds = f"lo={shown(low)}, hi={shown(high)} in dimension {dimension}"
-    return refused("box", bounds, fault, id, " in every dimension", earlier, closed)
-
-
-def unknown(id: int, doing: str = "") -> FencepostError:
-    """The refusal of an id that is not there."""
-    return FencepostError(f"id {id}{doing}", "the id of a box in the index", "Check it with `id in index` first.")

@@ -1,11 +1,10 @@
-"""What every interval index does, and how it refuses: the part that no structure has to repeat."""
+"""What every index of intervals does: the part that no structure has to repeat."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 import numpy as np
 from typing_extensions import override
 
-from fencepost.errors import FencepostError
 from fencepost.indexes.arguments import (
     Column,
     Owners,
@@ -13,16 +12,15 @@ from fencepost.indexes.arguments import (
     exact_float,
     id_column,
     same_length,
-    shown,
     value_column,
     whole_id,
 )
-from fencepost.indexes.arrays import Float64s, Int64s
-from fencepost.indexes.contracts.registry import Bounds, Registry, refused
-from fencepost.indexes.matches import Matches, Storage
+from fencepost.indexes.arrays import Float64s
+from fencepost.indexes.contracts.registry import Bounds, RangeIndex, Registry
+from fencepost.indexes.matches import Matches
 
 
-class IntervalIndex(ABC):
+class IntervalIndex(RangeIndex):
     """A dynamic set of intervals that is asked which of them contain a value: the contract.
 
     An interval has an int64 id and two bounds; it is ``[lo, hi)``, or ``[lo, hi]`` in an index made with
@@ -41,18 +39,6 @@ class IntervalIndex(ABC):
         """
 
     @abstractmethod
-    def insert_many(self, ids: Column, los: Column, his: Column, bounds: Bounds | None = None) -> None:
-        """Add many intervals at once: all of them or, if one is at fault, none."""
-
-    @abstractmethod
-    def remove(self, id: int) -> None:
-        """Take one interval out."""
-
-    @abstractmethod
-    def remove_many(self, ids: Column) -> None:
-        """Take many intervals out: all of them or, if one is unknown, none."""
-
-    @abstractmethod
     def stab(self, values: Column, out: Matches | None = None) -> Matches:
         """The ids of all intervals that contain each value.
 
@@ -64,20 +50,6 @@ class IntervalIndex(ABC):
     @abstractmethod
     def interval(self, id: int) -> tuple[float, float]:
         """The bounds of one interval, infinite where it is unbounded."""
-
-    @abstractmethod
-    def storage(self) -> Storage:
-        """What the index holds, by the paper's model and in real bytes."""
-
-    @abstractmethod
-    def check(self) -> None:
-        """Assert every invariant of the structure: for tests, and for anyone in doubt."""
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def __contains__(self, id: object) -> bool: ...
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} intervals)"
@@ -114,31 +86,6 @@ class TableIndex(Registry, IntervalIndex):
         low, high = self._queries.bounds[self._slot(id)].tolist()
         return low, high
 
-    def _refusal(
-        self,
-        fault: int,
-        id: int,
-        low: float,
-        high: float,
-        axis: int,  # noqa: ARG002
-        earlier: Int64s,
-        closed: bool,
-    ) -> FencepostError:
-        return refusal(fault, id, low, high, earlier, closed)
-
-    def _unknown(self, id: int, doing: str) -> FencepostError:
-        return unknown(id, doing)
-
     @abstractmethod
     def _stab(self, values: Float64s, out: Matches | None) -> Matches:
         """The answer for checked values."""
-
-
-def refusal(fault: int, id: int, low: float, high: float, earlier: Int64s, closed: bool) -> FencepostError:
-    """The refusal of one interval of a batch, with the ids before it."""
-    return refused("interval", f"lo={shown(low)}, hi={shown(high)}", fault, id, "", earlier, closed)
-
-
-def unknown(id: int, doing: str = "") -> FencepostError:
-    """The refusal of an id that is not there."""
-    return FencepostError(f"id {id}{doing}", "the id of an interval in the index", "Check it with `id in index` first.")

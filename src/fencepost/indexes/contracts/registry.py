@@ -1,4 +1,4 @@
-"""What every index with a table of float64 bounds keeps: ids, bounds, vacant slots, and how ids come and go."""
+"""How ids and their ranges come and go, and how that is refused: for all indexes, and for those with float64 bounds."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -8,10 +8,11 @@ import numpy as np
 
 from fencepost.compiled import kernel
 from fencepost.errors import FencepostError
-from fencepost.indexes.arguments import Column, id_column, whole_id
+from fencepost.indexes.arguments import Column, checked_ends, id_column, shown, whole_id
 from fencepost.indexes.arrays import Bools, Float64s, Int64s
 from fencepost.indexes.kernels import id_map
 from fencepost.indexes.kernels.id_map import ABSENT, IdMap
+from fencepost.indexes.matches import Storage
 
 Bounds = Literal["[)", "[]", "(]", "()"]
 
@@ -41,8 +42,97 @@ class Queries(NamedTuple):
     state: Int64s
 
 
-class Registry(ABC):
-    """Ids, each with a slot of a table of bounds; a refused call changes nothing.
+class RangeIndex(ABC):
+    """Ranges with int64 ids that come and go: what intervals, boxes and borders have in common.
+
+    A refused call changes nothing.
+    """
+
+    _noun = "interval"
+    """What an id stands for, in refusals."""
+    _names_dimensions = False
+    """Whether the refusal of a range says in which dimension it is."""
+
+    @abstractmethod
+    def insert_many(self, ids: Column, los: Column, his: Column, bounds: Bounds | None = None) -> None:
+        """Add many at once: all of them or, if one is at fault, none.
+
+        Args:
+            ids: numbers of your own, each new.
+            los: where they start, a row per id and a column per dimension if there are several; None or -inf for no
+                bound.
+            his: where they end, likewise; None or inf for no bound.
+            bounds: which ends belong to them, if not those the index was made for.
+        """
+
+    def remove(self, id: int) -> None:
+        """Take one out."""
+        self.remove_many([whole_id(id)])
+
+    @abstractmethod
+    def remove_many(self, ids: Column) -> None:
+        """Take many out: all of them or, if one is unknown, none."""
+
+    @abstractmethod
+    def storage(self) -> Storage:
+        """What the index holds, by the paper's model and in real bytes."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Assert every invariant of the structure: for tests, and for anyone in doubt."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    def __contains__(self, id: object) -> bool:
+        try:
+            return self._find(whole_id(id)) >= 0
+        except FencepostError:
+            return False
+
+    @abstractmethod
+    def _find(self, id: int) -> int:
+        """The slot of an id, or -1."""
+
+    def _slot(self, id: int) -> int:
+        """The slot of an id, which is refused if it is not there."""
+        slot = self._find(whole_id(id))
+        if slot < 0:
+            raise self._unknown(id)
+        return slot
+
+    def _unknown(self, id: int, doing: str = "") -> FencepostError:
+        """The refusal of an id that is not there."""
+        article = "an" if self._noun[0] in "aeiou" else "a"
+        return FencepostError(
+            f"id {id}{doing}", f"the id of {article} {self._noun} in the index", "Check it with `id in index` first."
+        )
+
+    def _unknown_row(self, ids: Int64s, row: int) -> FencepostError:
+        """The refusal to remove the id in a row, which is not there or comes a second time."""
+        return self._unknown(int(ids[row]), " to remove" + (" twice" if (ids[:row] == ids[row]).any() else ""))
+
+    def _refusal(
+        self, fault: int, id: int, low: float, high: float, axis: int, earlier: Int64s, closed: bool
+    ) -> FencepostError:
+        """The refusal of one range of a call, with the ids before it."""
+        noun = self._noun
+        here, everywhere = (f" in dimension {axis}", " in every dimension") if self._names_dimensions else ("", "")
+        got = f"{noun} {id} with lo={shown(low)}, hi={shown(high)}{here}"
+        if fault == NAN_BOUND:
+            return FencepostError(got, "bounds that are numbers", "Use None for a side without a bound.")
+        if fault == EMPTY:
+            expected = ("lo <= hi" if closed else "lo < hi") + everywhere
+            return FencepostError(got, expected, f"Swap the bounds, or leave the {noun} out: it is empty.")
+        if (earlier == id).any():
+            return FencepostError(f"id {id} twice in one call", "each id once", "Drop one of the two.")
+        return FencepostError(
+            f"id {id}, which is in the index already", "a new id", f"Remove the old {noun} first, or use another id."
+        )
+
+
+class Registry(RangeIndex):
+    """Ids, each with a slot of a table of float64 bounds: what the papers' structures share.
 
     Args:
         dimensions: how many ranges an id has.
@@ -87,7 +177,7 @@ class Registry(ABC):
         slots = np.empty(len(ids), np.int64)
         row = evict(self._map, ids, slots)
         if row >= 0:
-            raise self._unknown(int(ids[row]), " to remove" + (" twice" if (ids[:row] == ids[row]).any() else ""))
+            raise self._unknown_row(ids, row)
         self._detach(slots)
         vacate(self._queries, slots)
 
@@ -98,9 +188,7 @@ class Registry(ABC):
     def _effective(self, lows: Float64s, highs: Float64s, bounds: Bounds) -> tuple[Float64s, Float64s]:
         """Other ends than the index's own, moved to the neighbouring float64: exact, since values are float64."""
         natural = "[]" if self.closed else "[)"
-        if bounds not in ("[)", "[]", "(]", "()"):
-            raise FencepostError(f"bounds {bounds!r}", "'[)', '[]', '(]' or '()'", "Use one of those.")
-        if bounds[0] == "(":
+        if checked_ends(bounds)[0] == "(":
             lows = _neighbour(lows, np.inf)
         if bounds[1] != natural[1]:
             highs = _neighbour(highs, -np.inf if self.closed else np.inf)
@@ -111,17 +199,8 @@ class Registry(ABC):
     def __len__(self) -> int:
         return int(self._map.size[0])
 
-    def __contains__(self, id: object) -> bool:
-        try:
-            return bool(id_map.find(self._map, whole_id(id)) != ABSENT)
-        except FencepostError:
-            return False
-
-    def _slot(self, id: int) -> int:
-        slot = id_map.find(self._map, whole_id(id))
-        if slot == ABSENT:
-            raise self._unknown(id, "")
-        return int(slot)
+    def _find(self, id: int) -> int:
+        return int(id_map.find(self._map, id))
 
     def _live_slots(self) -> Int64s:
         """The slots in use, in no set order."""
@@ -143,17 +222,7 @@ class Registry(ABC):
             assert id_map.find(self._map, int(self._queries.ids[slot])) == slot, "each id finds its slot"
         self._check()
 
-    # -- what a contract and a structure supply ---------------------------------------------------------
-
-    @abstractmethod
-    def _refusal(
-        self, fault: int, id: int, low: float, high: float, axis: int, earlier: Int64s, closed: bool
-    ) -> FencepostError:
-        """The refusal of one row of a batch, with the ids before it."""
-
-    @abstractmethod
-    def _unknown(self, id: int, doing: str) -> FencepostError:
-        """The refusal of an id that is not there."""
+    # -- what a structure supplies ----------------------------------------------------------------------
 
     @abstractmethod
     def _attach(self, slots: Int64s) -> None:
@@ -191,23 +260,6 @@ def _grown_queries(queries: Queries, additional: int) -> Queries:
     for old, new in zip(queries, larger, strict=True):
         new[: len(old)] = old
     return larger
-
-
-def refused(
-    noun: str, range_shown: str, fault: int, id: int, where: str, earlier: Int64s, closed: bool
-) -> FencepostError:
-    """The refusal of one row of a batch, for a `noun` with this range, with the ids before it."""
-    shown = f"{noun} {id} with {range_shown}"
-    if fault == NAN_BOUND:
-        return FencepostError(shown, "bounds that are numbers", "Use None for a side without a bound.")
-    if fault == EMPTY:
-        expected = ("lo <= hi" if closed else "lo < hi") + where
-        return FencepostError(shown, expected, f"Swap the bounds, or leave the {noun} out: it is empty.")
-    if (earlier == id).any():
-        return FencepostError(f"id {id} twice in one call", "each id once", "Drop one of the two.")
-    return FencepostError(
-        f"id {id}, which is in the index already", "a new id", f"Remove the old {noun} first, or use another id."
-    )
 
 
 @kernel

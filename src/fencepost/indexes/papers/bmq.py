@@ -4,22 +4,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fencepost.errors import FencepostError
 from fencepost.indexes.arguments import (
     Column,
     Owners,
     bound_column,
+    checked_ends,
     id_column,
     repeated_rows,
     same_length,
     shown_bound,
-    whole_id,
 )
 from fencepost.indexes.arrays import Bools, Float64s, Int64s
 from fencepost.indexes.borders.lines import lines_meet, only
 from fencepost.indexes.borders.objects import PLACED, UNKNOWN
 from fencepost.indexes.contracts.borders import Bound, Crossings, FloatBorders, axis_columns
-from fencepost.indexes.contracts.intervals import refusal, unknown
 from fencepost.indexes.contracts.registry import EMPTY, KNOWN, NAN_BOUND, Bounds
 from fencepost.indexes.kernels import id_map
 from fencepost.indexes.matches import Matches, Storage
@@ -120,7 +118,7 @@ class BMQ(FloatBorders):
                 shown_bound(axis_columns(given, self.dimensions, "bound")[axis], row, side)
                 for given, side in ((los, -np.inf), (his, np.inf))
             )
-            raise refusal(fault, int(id_array[row]), low, high, id_array[:row], False)
+            raise self._refusal(fault, int(id_array[row]), low, high, axis, id_array[:row], False)
         slots = self._take_slots(len(id_array))
         self._queries.ids[slots] = id_array
         self._queries.bounds[slots] = np.stack([lows, highs], axis=2)
@@ -135,11 +133,9 @@ class BMQ(FloatBorders):
         """Take many rules out: all of them or, if one is unknown, none."""
         id_array = id_column(ids)
         slots = find_all(self._places, id_array)
-        again = repeated_rows(id_array)
-        faults = np.append(np.flatnonzero(slots < 0), again)
+        faults = np.append(np.flatnonzero(slots < 0), repeated_rows(id_array))
         if len(faults):
-            row = int(faults.min())
-            raise unknown(int(id_array[row]), " to remove" + (" twice" if row in again else ""))
+            raise self._unknown_row(id_array, int(faults.min()))
         detach(self._regions, self._queries, slots)
         for id in id_array.tolist():
             id_map.drop(self._places, id)
@@ -151,8 +147,8 @@ class BMQ(FloatBorders):
         self, los: Column, his: Column, bounds: Bounds | None, owners: Owners | None = None
     ) -> tuple[Float64s, Float64s]:
         """Bounds as half-open ranges, a column per axis; other ends are moved to the neighbouring float64."""
-        if bounds not in (None, "[)", "[]", "(]", "()"):
-            raise FencepostError(f"bounds {bounds!r}", "'[)', '[]', '(]' or '()'", "Use one of those.")
+        if bounds is not None:
+            checked_ends(bounds)
         corners = []
         for given, side, what in ((los, -np.inf, "lower bound"), (his, np.inf, "upper bound")):
             columns = axis_columns(given, self.dimensions, what, owners)
@@ -302,11 +298,8 @@ class BMQ(FloatBorders):
         inside: Bools = np.all((values >= lows) & ((values < highs) | np.isposinf(highs)), axis=1)
         return inside
 
-    def _slot(self, id: int) -> int:
-        slot = id_map.find(self._places, whole_id(id))
-        if slot == id_map.ABSENT:
-            raise unknown(id)
-        return int(slot)
+    def _find(self, id: int) -> int:
+        return int(id_map.find(self._places, id))
 
     def storage(self) -> Storage:
         """Nodes, and entries of delta sets; the model is 8 bytes for each of them and per object and axis."""
@@ -318,12 +311,6 @@ class BMQ(FloatBorders):
 
     def __len__(self) -> int:
         return int(self._places.size[0])
-
-    def __contains__(self, id: object) -> bool:
-        try:
-            return bool(id_map.find(self._places, whole_id(id)) != id_map.ABSENT)
-        except FencepostError:
-            return False
 
     def nodes(self, axis: int = 0) -> list[tuple[float, set[int], set[int]]]:
         """The regions of one axis in order: lower bound, +DQ and -DQ."""

@@ -10,7 +10,7 @@ from fencepost.indexes.arguments import Column, Owners, bound_column, id_column
 from fencepost.indexes.arrays import Bools, Float64s, Int64s, i64
 from fencepost.indexes.borders.objects import PLACED, UNKNOWN
 from fencepost.indexes.contracts.borders import Bound, Crossings, FloatBorders, axis_columns
-from fencepost.indexes.contracts.intervals import IntervalIndex, unknown
+from fencepost.indexes.contracts.intervals import IntervalIndex
 from fencepost.indexes.contracts.registry import Bounds
 from fencepost.indexes.kernels import id_map
 from fencepost.indexes.kernels.id_map import ABSENT, IdMap
@@ -219,8 +219,7 @@ class DiffRMQ(FloatBorders):
         self._runs[self._objects.states[: len(self._runs)] == UNKNOWN] = 0
 
     def _inside(self, id: int, slots: Int64s) -> Bools:
-        if id not in self.index:
-            raise unknown(id)
+        self._slot(id)
         values = self._last(slots)
         found = self.index.stab(values[:, 0] if self.dimensions == 1 else values)
         inside = np.zeros(len(slots), np.bool_)
@@ -228,8 +227,7 @@ class DiffRMQ(FloatBorders):
         return inside
 
     def _inside_range(self, id: int, lo: Bound, hi: Bound, bounds: Bounds | None, slots: Int64s) -> Bools:
-        if id not in self.index:
-            raise unknown(id)
+        self._slot(id)
         ends = bounds or ("[]" if getattr(self.index, "closed", False) else "[)")
         values, inside = self._last(slots), np.ones(len(slots), np.bool_)
         corners = (axis_columns([c], self.dimensions, w) for c, w in ((lo, "lower bound"), (hi, "upper bound")))
@@ -249,8 +247,8 @@ class DiffRMQ(FloatBorders):
     def __len__(self) -> int:
         return len(self.index)
 
-    def __contains__(self, id: object) -> bool:
-        return id in self.index
+    def _find(self, id: int) -> int:
+        return int(id_map.find(self._places, id))
 
     def check(self) -> None:
         """Assert every invariant of the structure: for tests, and for anyone in doubt."""

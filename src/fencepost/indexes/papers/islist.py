@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Float64s, Int64s, UInt32s
-from fencepost.indexes.contracts.intervals import TableIndex, refusal
+from fencepost.indexes.contracts.intervals import TableIndex
 from fencepost.indexes.contracts.registry import EMPTY, Bounds, array_bytes
 from fencepost.indexes.kernels.vectors import PADDING, aligned_empty
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
@@ -120,7 +120,8 @@ class ISList(TableIndex):
             empty = first > last if self.closed else first >= last
             if empty.any():
                 row = int(empty.argmax())
-                raise refusal(EMPTY, int(ids[row]), float(lows[row, 0]), float(highs[row, 0]), ids[:0], bounds == "[]")
+                low, high = float(lows[row, 0]), float(highs[row, 0])
+                raise self._refusal(EMPTY, int(ids[row]), low, high, 0, ids[:0], bounds == "[]")
         ends = bounds or ("[]" if self.closed else "[)")
         self._flags = CLOSED_LOW * (ends[0] == "[") + CLOSED_HIGH * (ends[1] == "]")
         super()._insert(ids, lows, highs, bounds)

@@ -1,8 +1,6 @@
 """SliceList: the production interval index, whose answers are contiguous runs of a shared array."""
 
-import itertools
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Self
 
@@ -10,64 +8,45 @@ import numpy as np
 import numpy.typing as npt
 
 from fencepost.errors import FencepostError
-from fencepost.indexes.arguments import (
-    Column,
-    Owners,
-    asked_groups,
-    group_column,
-    id_column,
-    kernel_ready,
-    repeated_rows,
-    same_length,
-    shown_bound,
-    whole_id,
-)
+from fencepost.indexes.arguments import Column, asked_groups, checked_format, kernel_ready, whole_id
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s
-from fencepost.indexes.contracts.intervals import (
-    IntervalIndex,
-    refusal,
-    unknown,
-)
-from fencepost.indexes.contracts.registry import EMPTY, KNOWN, NAN_BOUND, Bounds, Contents
+from fencepost.indexes.contracts.intervals import IntervalIndex
+from fencepost.indexes.contracts.production import OrdinalIndex
+from fencepost.indexes.contracts.registry import Bounds, Contents
 from fencepost.indexes.kernels.radix import sorted_positions
 from fencepost.indexes.kernels.vectors import PADDING, aligned_empty
-from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
-from fencepost.indexes.ordinal import (
-    LARGEST,
-    SMALLEST,
-    Ranges,
-    ValueType,
-    from_ordinal,
-    infer_type,
-    ranges,
-    values_to_ordinals,
-)
+from fencepost.indexes.matches import Matches, Storage, answer_buffers, split_rows, widened
+from fencepost.indexes.ordinal import LARGEST, SMALLEST, ValueType, from_ordinal, values_to_ordinals
+from fencepost.indexes.runs import Runs, SlottedRuns, join_intervals
 from fencepost.indexes.slice_list.changes import mark_gone, trace
 from fencepost.indexes.slice_list.search import Translation, find_runs
-from fencepost.indexes.slice_list.slot_table import SlotTable, dense
-from fencepost.indexes.slice_list.view import Slices, View, answer_values, count_values, located, write_runs
+from fencepost.indexes.slice_list.slot_table import SlotTable
+from fencepost.indexes.slice_list.view import Slices, View, answer_values, count_values, locate_values, write_runs
 from fencepost.indexes.slice_list.window_kernels import Intervals, Part
 from fencepost.indexes.slice_list.windows import (
-    NOTHING_KNOWN,
     build_part,
     check_part,
     check_touched,
-    layers,
     part_bytes,
-    reshortened,
     sort_intervals,
-    swept,
+    split_layers,
+    sweep_part,
     unpack,
 )
 
 _FORMAT = 3
-_MANY_GONE = 4096
 _MOST_PARTS = 250
+_MOST_RUNS = 8
+"""Runs that are kept: every one of them is searched for every value."""
 _SMALL_RUN = 256
 """Intervals that take about as long to lay out as one does."""
 _LOOKUPS_PER_ROW = 8
 """Lookups that a part more costs as much as laying one interval out again."""
+_GONE_TO_SWEEP, _SHARE_TO_SWEEP, _SHARE_TO_REBUILD = 4096, 32, 16
+"""Entries that are gone cost every search that meets them: that many, and that part of all, are swept out by copying;
+a larger part asks for a rebuild, since windows were cut for what is gone."""
 _WORTH_THREADS = 8192
+"""Values from which on threads gain more than it costs to start them."""
 _NO_GROUPS = np.zeros(0, np.int64)
 _NONE_MISSING = np.zeros(0, np.bool_)
 
@@ -80,7 +59,7 @@ class _Run(NamedTuple):
     size: int
 
 
-class SliceList(IntervalIndex):
+class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
     """The fastest way to find the intervals that contain a value, with groups and live changes.
 
     How it works: see `fencepost.indexes.slice_list.windows`. An index is a few *parts*, each a set of windows
@@ -105,13 +84,10 @@ class SliceList(IntervalIndex):
     """
 
     def __init__(self, values: ValueType | None = None, budget: int = 64) -> None:
-        if values not in (None, "int64", "float64"):
-            raise FencepostError(f"values={values!r}", "'int64' or 'float64'", "Leave it out to let the data decide.")
+        super().__init__(values)
         if budget < 48:
             raise FencepostError(f"budget={budget}", "at least 48 bytes per interval", "Raise it.")
-        self.values = values
         self.budget = budget
-        self._writing = threading.RLock()
         self._clear()
         self._publish()
 
@@ -119,7 +95,7 @@ class SliceList(IntervalIndex):
         self._ids = _slot_array(0)
         self._gone = np.zeros(0, np.uint64)
         self._slots = SlotTable()
-        self._runs: list[_Run] = []
+        self._runs = Runs()
         self._parts: dict[int, Part] = {}
         self._used = 0
         self._gone_entries = 0
@@ -144,149 +120,61 @@ class SliceList(IntervalIndex):
         """Add one interval; see `insert_many`."""
         self.insert_many([whole_id(id)], [lo], [hi], bounds, None if group is None else [group])
 
-    def insert_many(
-        self, ids: Column, los: Column, his: Column, bounds: Bounds | None = None, groups: Column | None = None
-    ) -> None:
-        """Add many intervals at once: all of them or, if one is at fault, none.
-
-        Args:
-            ids: numbers of your own, each new.
-            los: where they start; None or -inf for no bound.
-            his: where they end; None or inf for no bound.
-            bounds: which ends belong to them, ``"[)"`` if not given.
-            groups: the group each belongs to; None for an interval that holds in every group.
-        """
-        with self._writing:
-            id_array = id_column(ids)
-            kind = self.values or infer_type(los, his)
-            found = ranges(los, his, bounds or "[)", kind, Owners("interval", id_array))
-            same_length(id_array, los=found.firsts, his=found.lasts)
-            self._insert_ranges(id_array, found, groups, kind, (los, his), closed=bounds == "[]")
-
-    def insert_ordinals(self, ids: Column, firsts: Int64s, lasts: Int64s, groups: Column | None = None) -> None:
-        """Add intervals given as inclusive ranges of ordinals (see `fencepost.indexes.ordinal`)."""
-        with self._writing:
-            id_array = id_column(ids)
-            same_length(id_array, firsts=firsts, lasts=lasts)
-            found = Ranges(firsts, lasts, np.zeros(len(firsts), np.bool_), firsts > lasts)
-            self._insert_ranges(id_array, found, groups, self.values or "int64", (firsts, lasts), closed=True)
-
-    def _insert_ranges(
-        self,
-        ids: Int64s,
-        found: Ranges,
-        groups: Column | None,
-        kind: ValueType,
-        written: tuple[Any, Any],
-        closed: bool,
-    ) -> None:
-        keys, in_all = group_column(groups, len(ids), Owners("interval", ids))
-        same_length(ids, groups=keys if groups is not None else None)
-        self._refuse_faults(ids, found, written, closed)
-        if not len(ids):
-            return
-        self.values = kind
+    def _add(self, ids: Int64s, firsts: Int64s, lasts: Int64s, groups: Int64s, in_all: Bools) -> None:
         self._slots.own()
         self._prepare_slots(ids)
         for chosen, keyed in ((in_all, False), (~in_all, True)):
             if chosen.any():
                 some = slice(None) if chosen.all() else chosen
                 slots = self._slots.new(ids[some])
-                self._add(Intervals(slots, found.firsts[some], found.lasts[some], keys[some] if keyed else _NO_GROUPS))
+                self._add_run(Intervals(slots, firsts[some], lasts[some], groups[some] if keyed else _NO_GROUPS))
         self._live += len(ids)
         self._asked = 0
         self._balance()
         self._publish()
 
-    def remove(self, id: int) -> None:
-        """Take one interval out."""
-        self.remove_many([whole_id(id)])
-
-    def remove_many(self, ids: Column) -> None:
-        """Take many intervals out: all of them or, if one is unknown, none."""
-        with self._writing:
-            id_array = id_column(ids)
-            slots = self._slots_of(id_array)
-            again = repeated_rows(id_array)
-            if len(again) or (slots < 0).any():
-                faults = np.append(np.flatnonzero(slots < 0), again)
-                row = int(faults.min())
-                raise unknown(int(id_array[row]), " to remove" + (" twice" if row in again else ""))
-            if not len(slots):
-                return
-            self._gone = self._gone.copy() if len(self._gone) else np.zeros(len(self._ids) // 64 + 1, np.uint64)
-            self._slots.own()
-            owners = self._slots.owners[slots]
-            for number in np.unique(owners).tolist():
-                own = slots[owners == number]
-                self._gone_entries += mark_gone(
-                    self._parts[number], self._ids, own, self._slots.first_windows[own], self._gone
-                )
-            self._slots.owners[slots] = 0
-            self._live -= len(slots)
-            if self._gone_entries > _MANY_GONE and 32 * self._gone_entries > self._used:
-                self._sweep()
-            self._balance()
-            self._publish()
+    def _remove(self, slots: Int64s) -> None:
+        self._gone = self._gone.copy() if len(self._gone) else np.zeros(len(self._ids) // 64 + 1, np.uint64)
+        self._slots.own()
+        owners = self._slots.owners[slots]
+        for number in np.unique(owners).tolist():
+            own = slots[owners == number]
+            self._gone_entries += mark_gone(
+                self._parts[number], self._ids, own, self._slots.first_windows[own], self._gone
+            )
+        self._slots.owners[slots] = 0
+        self._live -= len(slots)
+        if self._gone_entries > _GONE_TO_SWEEP and _SHARE_TO_SWEEP * self._gone_entries > self._used:
+            self._sweep()
+        self._balance()
+        self._publish()
 
     def compact(self) -> None:
         """Merge all changes into a freshly built index: nothing gone, as few parts as possible."""
-        with self._writing:
+        with self._lock:
             if self._live:
                 self._rebuild()
                 self._publish()
 
-    def _refuse_faults(self, ids: Int64s, found: Ranges, written: tuple[Any, Any], closed: bool) -> None:
-        known = self._slots_of(ids) >= 0
-        known[repeated_rows(ids)] = True
-        faulty = found.not_a_number | found.empty | known
-        if not faulty.any():
-            return
-        row = int(np.argmax(faulty))
-        fault = NAN_BOUND if found.not_a_number[row] else EMPTY if found.empty[row] else KNOWN
-        low, high = (shown_bound(column, row, side) for column, side in zip(written, (-np.inf, np.inf), strict=True))
-        raise refusal(fault, int(ids[row]), low, high, ids[:row], closed)
-
     # -- parts ------------------------------------------------------------------------------------------
 
-    def _prepare_slots(self, ids: Int64s) -> None:
-        """Choose how ids map to slots; an index of dense ids is rebuilt when others come."""
-        low, high = int(ids.min()), int(ids.max())
-        if not self._live:
-            self._clear()
-            self._slots.map(low, high, len(ids))
-        elif not self._slots.listed:
-            origin = self._slots.translation.origin
-            high = max(high, origin + len(self._slots.owners) - 1)
-            if low < origin or not dense(origin, high, self._live + len(ids)):
-                self._rebuild(min(low, origin), high, self._live + len(ids))
-        if not self._slots.listed:
-            self._slots.reach(high - self._slots.translation.origin + 1)
+    def _add_run(self, rows: Intervals) -> None:
+        """Build parts for these rows, together with every smaller run of recent changes.
 
-    def _slots_of(self, ids: Int64s) -> Int64s:
-        return self._slots.find(ids, (run.slots for run in self._runs))
-
-    def _add(self, rows: Intervals) -> None:
-        """Build parts for these rows, merging in every smaller run of recent changes.
-
-        A run is small, too, if the lookups since the last change cost more for it than merging it does.
+        A run is small, too, if the lookups since the last change cost more for it than building it again does.
         """
         worth_merging = max(_SMALL_RUN, self._asked // _LOOKUPS_PER_ROW)
-        merged = [rows]
-        size = len(rows.slots)
         keyed = len(rows.groups) > 0
-        for run in reversed(self._runs[1:]):
-            if run.size < max(4 * size, worth_merging) and self._keyed(run) is keyed:
-                merged += self._taken_apart(run)
-                size += run.size
-                self._drop(run)
-        everything = _joined(merged)
+        merged = [rows]
+        for run in self._runs.take_smaller(len(rows.slots), worth_merging, lambda run: self._keyed(run) is keyed):
+            merged += self._take_apart(run)
+            self._drop(run)
+        everything = join_intervals(merged)
         if self._slots.listed and len(merged) > 1:
             everything = everything._replace(slots=self._slots.new(self._slots.ids(everything.slots)))
         self._build(everything)
 
-    def _taken_apart(self, run: _Run) -> list[Intervals]:
-        """The live intervals of each part of a run."""
+    def _take_apart(self, run: _Run) -> list[Intervals]:
         first_windows = self._slots.first_windows
         return [unpack(self._parts[n], self._ids, self._gone, first_windows, run.slots) for n in run.numbers]
 
@@ -294,7 +182,7 @@ class SliceList(IntervalIndex):
         return bool(self._parts[run.numbers[0]].meta[1])
 
     def _drop(self, run: _Run) -> None:
-        self._runs.remove(run)
+        """Let go of what a run was built into."""
         if self._slots.listed:
             self._slots.owners[run.slots.start : run.slots.stop] = 0
         for number in run.numbers:
@@ -303,7 +191,7 @@ class SliceList(IntervalIndex):
     def _build(self, rows: Intervals) -> None:
         """Lay rows out in as few parts as the budget allows."""
         numbers = []
-        found = list(layers(sort_intervals(rows), self._copies_allowed(rows)))
+        found = list(split_layers(sort_intervals(rows), self._copies_allowed(rows)))
         self._make_room(sum(copies for _, _, copies in found))
         for layer, windows, copies in found:
             number = next(n for n in range(1, _MOST_PARTS) if n not in self._parts)
@@ -313,8 +201,8 @@ class SliceList(IntervalIndex):
             self._used += copies
             numbers.append(number)
         slots = range(int(rows.slots.min()), int(rows.slots.max()) + 1)
-        self._runs.append(_Run(tuple(numbers), slots, len(rows.slots)))
-        self._runs.sort(key=lambda run: -run.size)
+        self._runs.add(_Run(tuple(numbers), slots, len(rows.slots)))
+        self._runs.put_largest_first()
 
     def _copies_allowed(self, rows: Intervals) -> float:
         """How many windows an interval may lie in on average, within the budget."""
@@ -339,42 +227,26 @@ class SliceList(IntervalIndex):
         ids = _slot_array(self._used - self._gone_entries)
         at = 0
         for number, part in self._parts.items():
-            self._parts[number] = swept(part, self._ids, self._gone, ids, at)
+            self._parts[number] = sweep_part(part, self._ids, self._gone, ids, at)
             at += int(self._parts[number].meta[2])
         self._ids, self._gone = ids, np.zeros(0, np.uint64)
         self._used, self._gone_entries = at, 0
 
     def _balance(self) -> None:
         """Rebuild once changes have grown to a share of the index that readers would notice."""
-        recent = sum(run.size for run in self._runs[1:])
         if self._live == 0:
             self._clear()
         elif (
-            16 * self._gone_entries > self._used
-            or 8 * recent > self._runs[0].size + 1024
-            or 2 * self._live < sum(run.size for run in self._runs)
-            or len(self._runs) > 8
+            _SHARE_TO_REBUILD * self._gone_entries > self._used
+            or self._runs.outgrown
+            or 2 * self._live < self._runs.rows
+            or len(self._runs) > _MOST_RUNS
         ):
             self._rebuild()
 
-    def _rebuild(self, low: int | None = None, high: int | None = None, expected: int | None = None) -> None:
-        """Build everything anew from what is live, with slots for ids between `low` and `high`."""
-        sorts = []
-        for runs in ([run for run in self._runs if self._keyed(run) is keyed] for keyed in (False, True)):
-            rows = [part for run in runs for part in self._taken_apart(run)]
-            if sum(len(each.slots) for each in rows):
-                joined = _joined(rows)
-                sorts.append((joined, self._slots.ids(joined.slots)))
-        live = sum(len(ids) for _, ids in sorts)
-        self._clear()
-        self._live = live
-        self._slots.map(
-            min(int(ids.min()) for _, ids in sorts) if low is None else low,
-            max(int(ids.max()) for _, ids in sorts) if high is None else high,
-            expected or live,
-        )
-        for rows_of_sort, ids in sorts:
-            self._build(rows_of_sort._replace(slots=self._slots.new(ids)))
+    def _build_bulk(self, rows: list[Intervals], ids: list[Int64s]) -> None:
+        for each, own_ids in zip(rows, ids, strict=True):
+            self._build(each._replace(slots=self._slots.new(own_ids)))
 
     # -- asking -----------------------------------------------------------------------------------------
 
@@ -438,10 +310,11 @@ class SliceList(IntervalIndex):
         out: Matches | None,
         threads: int,
     ) -> Matches:
-        bounds = np.linspace(0, len(ordinals), threads + 1).astype(np.int64)
-        shares = [slice(int(a), int(b)) for a, b in itertools.pairwise(bounds)]
+        shares = split_rows(len(ordinals), threads)
         with ThreadPoolExecutor(threads) as pool:
-            found = list(pool.map(lambda share: located(view, ordinals[share], missing[share], groups[share]), shares))
+            found = list(
+                pool.map(lambda share: locate_values(view, ordinals[share], missing[share], groups[share]), shares)
+            )
             ends = np.cumsum([size for _, size in found]).tolist()
             offsets, ids = answer_buffers(len(ordinals), ends[-1], dtype, out)
             if len(ids) < ends[-1]:
@@ -470,7 +343,7 @@ class SliceList(IntervalIndex):
     def slices(self, values: Column, groups: Column | None = None) -> Slices:
         """The answer as runs of the shared array, nothing copied; removed intervals are swept out first."""
         if len(self._view.gone):
-            with self._writing:
+            with self._lock:
                 if len(self._gone):  # another reader may have swept meanwhile
                     self._sweep()
                     self._publish()
@@ -492,7 +365,7 @@ class SliceList(IntervalIndex):
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything the index is, as flat arrays to save; changes are merged in first."""
-        with self._writing:
+        with self._lock:
             if len(self._gone) or len(self._runs) > 2:
                 self._rebuild()
                 self._publish()
@@ -518,12 +391,7 @@ class SliceList(IntervalIndex):
         """The index that `to_arrays` described; arrays may be memory-mapped and read-only, nothing is copied."""
         ready = {name: kernel_ready(array) for name, array in arrays.items()}
         version, is_float, budget, origin, used, live, next_slot, listed = ready["state"].tolist()
-        if not 1 <= version <= _FORMAT:
-            raise FencepostError(
-                f"arrays of format {version}",
-                f"format {_FORMAT} or before",
-                "Save the index again with this version of fencepost.",
-            )
+        checked_format(version, _FORMAT)
         index = cls("float64" if is_float else "int64", budget)
         index._ids, index._used, index._live = ready["ids"], used, live
         slots = index._slots
@@ -533,11 +401,9 @@ class SliceList(IntervalIndex):
         numbers: dict[tuple[int, int, int], list[int]] = {}
         for start, stop, size, number in ready["runs"].tolist():
             numbers.setdefault((start, stop, size), []).append(number)
-            own = {name: ready[key] for name in Part._fields if (key := f"part{number}.{name}") in ready}
-            if version == 1:
-                own["touched"] = NOTHING_KNOWN
-            index._parts[number] = Part(**own) if version == _FORMAT else reshortened(Part(**own))
-        index._runs = [_Run(tuple(parts), range(key[0], key[1]), key[2]) for key, parts in numbers.items()]
+            index._parts[number] = Part(*(ready[f"part{number}.{name}"] for name in Part._fields))
+        for (start, stop, size), parts in numbers.items():
+            index._runs.add(_Run(tuple(parts), range(start, stop), size))
         index._publish()
         return index
 
@@ -546,8 +412,7 @@ class SliceList(IntervalIndex):
     @property
     def slot_ids(self) -> Int64s:
         """The id of every slot."""
-        slot_ids, origin = self._view.translation
-        return slot_ids if len(slot_ids) else np.arange(origin, origin + len(self._slots.owners))
+        return self._view.translation.table(len(self._slots.owners))
 
     def interval(self, id: int) -> tuple[float, float]:
         """The bounds of one interval ``[lo, hi)``, infinite where it is unbounded."""
@@ -558,7 +423,7 @@ class SliceList(IntervalIndex):
 
     def ordinals(self, id: int) -> tuple[int, int]:
         """The first and last ordinal of one interval."""
-        with self._writing:
+        with self._lock:
             slot, part, window = self._home(id)
             group_end = int(part.groups_first[np.searchsorted(part.groups_first, window, "right")])
             first, last = trace(part, self._ids, group_end, slot, window)
@@ -566,7 +431,7 @@ class SliceList(IntervalIndex):
 
     def group_of(self, id: int) -> int | None:
         """The group of one interval; None if it holds in every group."""
-        with self._writing:
+        with self._lock:
             _, part, window = self._home(id)
             if not part.meta[1]:
                 return None
@@ -574,8 +439,8 @@ class SliceList(IntervalIndex):
 
     def contents(self) -> Contents:
         """Every interval of the index, by ascending id."""
-        with self._writing:
-            parts = [(rows, self._keyed(run)) for run in self._runs for rows in self._taken_apart(run)]
+        with self._lock:
+            parts = [(rows, self._keyed(run)) for run in self._runs for rows in self._take_apart(run)]
         counts = [len(rows.slots) for rows, _ in parts]
         ids = np.concatenate([_NO_GROUPS, *(self._slots.ids(rows.slots) for rows, _ in parts)])
         order = sorted_positions(ids)
@@ -590,9 +455,7 @@ class SliceList(IntervalIndex):
 
     def _home(self, id: int) -> tuple[int, Part, int]:
         """The slot of an interval, its part and its first window there."""
-        slot = int(self._slots_of(np.array([whole_id(id)]))[0])
-        if slot < 0:
-            raise unknown(id)
+        slot = self._slot(id)
         return slot, self._parts[int(self._slots.owners[slot])], int(self._slots.first_windows[slot])
 
     def storage(self) -> Storage:
@@ -608,17 +471,11 @@ class SliceList(IntervalIndex):
     def __len__(self) -> int:
         return self._live
 
-    def __contains__(self, id: object) -> bool:
-        try:
-            return bool(self._slots_of(np.array([whole_id(id)]))[0] >= 0)
-        except FencepostError:
-            return False
-
     def check(self) -> None:
         """Assert every invariant of the structure: for tests, and for anyone in doubt."""
         assert self._live == np.count_nonzero(self._slots.owners), "every live interval has an owner"
         live = 0
-        parts = [held for run in self._runs for held in zip(run.numbers, self._taken_apart(run), strict=True)]
+        parts = [held for run in self._runs for held in zip(run.numbers, self._take_apart(run), strict=True)]
         for number, rows in parts:
             part = self._parts[number]
             check_part(part, self._ids)
@@ -634,9 +491,3 @@ class SliceList(IntervalIndex):
 def _slot_array(size: int) -> UInt32s:
     array: UInt32s = aligned_empty(size, np.uint32)
     return array
-
-
-def _joined(rows: Sequence[Intervals]) -> Intervals:
-    if len(rows) == 1:
-        return rows[0]
-    return Intervals(*(np.concatenate(columns) for columns in zip(*rows, strict=True)))

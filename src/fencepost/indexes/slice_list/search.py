@@ -56,6 +56,14 @@ class Translation(NamedTuple):
     slot_ids: Int64s
     origin: int
 
+    def table(self, slots: int) -> Int64s:
+        """The ids of the first so many slots."""
+        return self.slot_ids[:slots] if len(self.slot_ids) else np.arange(self.origin, self.origin + slots)
+
+    def ids(self, slots: npt.NDArray[Any]) -> Int64s:
+        """The ids of slots."""
+        return self.slot_ids[slots] if len(self.slot_ids) else slots.astype(np.int64) + self.origin
+
 
 @allocating_kernel
 def find_runs(

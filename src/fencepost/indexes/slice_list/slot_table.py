@@ -71,9 +71,7 @@ class SlotTable:
 
     def ids(self, slots: UInt32s) -> Int64s:
         """The ids of slots."""
-        slot_ids, origin = self.translation
-        found: Int64s = slot_ids[slots] if self.listed else slots.astype(np.int64) + origin
-        return found
+        return self.translation.ids(slots)
 
     def own(self) -> None:
         """Copy what a change writes to in place, once, so that arrays we were given stay untouched."""

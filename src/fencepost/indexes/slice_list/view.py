@@ -114,7 +114,7 @@ def answer_values(
     return ids
 
 
-def located(view: View, ordinals: Int64s, missing: Bools, groups: Int64s) -> tuple[UInt32s, int]:
+def locate_values(view: View, ordinals: Int64s, missing: Bools, groups: Int64s) -> tuple[UInt32s, int]:
     """The runs of all values, and how many ids they hold: the first half of an answer whose room must be known."""
     runs = np.empty((len(ordinals), len(view.parts), 2), np.uint32)
     found = _find(view, ordinals, missing, groups, runs)

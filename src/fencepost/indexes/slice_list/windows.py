@@ -8,7 +8,7 @@ that meets a window either ends in it, covers it, or starts in it, and with the 
 the answer for any value of the window is one contiguous run: a suffix of the first part, all of the second, a
 prefix of the third. Windows are cut greedily: at the first position after the smallest end of the intervals
 that started since the last cut. Where intervals of a layer differ in length by a factor f, each lies in at most
-f + 2 windows; that bounds the space of any input (see `layers`).
+f + 2 windows; that bounds the space of any input (see `split_layers`).
 
 A table of buckets over the axis finds the window of a value. A bit for every eighth of a bucket tells whether any
 interval meets it: where intervals are sparse, or a part holds only recent changes, most values need no more.
@@ -43,13 +43,13 @@ from fencepost.indexes.slice_list.window_kernels import (
     number_groups,
     part_order,
     part_rows,
-    shorten_edges,
 )
 
 _KEYS_COMPARED = 8
 """Keys that a search reads at once: so many of the largest follow the last window's."""
 _MOST_TOUCHED = 0.875
-NOTHING_KNOWN = np.zeros(0, np.uint8)
+"""Share of touched eighths from which on their table saves fewer searches than its reading costs."""
+_NOTHING_KNOWN = np.zeros(0, np.uint8)
 """`Part.touched` where it is not worth its reading."""
 
 
@@ -64,14 +64,14 @@ def sort_intervals(rows: Intervals) -> SortedIntervals:
     if not len(rows.groups):
         nothing = np.zeros(0, np.uint32)
         return SortedIntervals(rows, int(len(rows.slots) > FEW), nothing, np.zeros(1, np.int64), by_first, by_last)
-    numbers, group_keys, large = _numbered(rows.groups)
+    numbers, group_keys, large = _number_groups(rows.groups)
     wide = numbers.astype(np.int64)
     return SortedIntervals(
         rows, large, numbers, group_keys, sorted_positions(wide, by_first), sorted_positions(wide, by_last)
     )
 
 
-def _numbered(groups: Int64s) -> tuple[UInt32s, Int64s, int]:
+def _number_groups(groups: Int64s) -> tuple[UInt32s, Int64s, int]:
     """Each row's group number, the keys by number, and how many large groups have the first numbers."""
     table = np.zeros(_table_size(len(groups)), np.uint32)
     keys = np.empty(len(groups), np.int64)
@@ -103,7 +103,7 @@ def cut(ordered: SortedIntervals, copies_each: float = np.inf) -> tuple[Cut, int
     return windows._replace(keys=windows.keys[:count], until=windows.until[:count]), copies, split
 
 
-def layers(ordered: SortedIntervals, copies_each: float) -> Iterator[tuple[SortedIntervals, Cut, int]]:
+def split_layers(ordered: SortedIntervals, copies_each: float) -> Iterator[tuple[SortedIntervals, Cut, int]]:
     """Split a set by length into as few layers as keep the mean number of copies within a limit; the copies of each.
 
     The windows of a set follow its short intervals; long ones then lie in many. So the shortest intervals
@@ -115,12 +115,12 @@ def layers(ordered: SortedIntervals, copies_each: float) -> Iterator[tuple[Sorte
         if split < 0:
             yield ordered, windows, copies
             return
-        layer, ordered = _parted(ordered, split)
+        layer, ordered = _split_by_length(ordered, split)
         windows, copies, _ = cut(layer)
         yield layer, windows, copies
 
 
-def _parted(ordered: SortedIntervals, bits: int) -> tuple[SortedIntervals, SortedIntervals]:
+def _split_by_length(ordered: SortedIntervals, bits: int) -> tuple[SortedIntervals, SortedIntervals]:
     """The rows whose length has at most so many bits and the others, both still in both orders."""
     rows, n = ordered.rows, len(ordered.rows.slots)
     short, place = np.empty(n, np.bool_), np.empty(n, np.uint32)
@@ -173,10 +173,10 @@ def build_part(ordered: SortedIntervals, windows: Cut, copies: int, is_float: bo
         meta=np.array([is_float, keyed, copies]),
     )
     touched = lay_out(ordered, windows, covers, ids, part)
-    return part if touched < _MOST_TOUCHED * 8 * buckets else part._replace(touched=NOTHING_KNOWN)
+    return part if touched < _MOST_TOUCHED * 8 * buckets else part._replace(touched=_NOTHING_KNOWN)
 
 
-def swept(part: Part, ids: UInt32s, gone: UInt64s, new_ids: UInt32s, base: int) -> Part:
+def sweep_part(part: Part, ids: UInt32s, gone: UInt64s, new_ids: UInt32s, base: int) -> Part:
     """The part without what is gone, its slots in ``new_ids[base:]``; windows and groups stay as they are."""
     windows = np.zeros_like(part.windows)
     edges, short_edges = np.empty_like(part.edges), np.empty_like(part.short_edges)
@@ -198,13 +198,6 @@ def unpack(part: Part, ids: UInt32s, gone: UInt64s, first_windows: UInt32s, with
     slots = slots[:count].copy()
     places = slots - np.uint32(within.start)
     return Intervals(slots, firsts[places], lasts[places], groups[places] if keyed else groups)
-
-
-def reshortened(part: Part) -> Part:
-    """The part with the short form of its edges made anew: arrays that were saved before had another."""
-    windows, short_edges = part.windows.copy(), aligned_empty(len(part.edges) - PADDING, np.int16)
-    shorten_edges(part.keys, part.edges, windows, short_edges)
-    return part._replace(windows=windows, short_edges=short_edges)
 
 
 def check_part(part: Part, ids: UInt32s) -> None:

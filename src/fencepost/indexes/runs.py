@@ -1,0 +1,164 @@
+"""The run manager: how the production indexes take changes without being built anew each time.
+
+An index is a few runs, each built once: the bulk, then recent changes. A change is built together with the runs that
+are not much larger, so that nothing is built more than O(log n) times (a logarithmic merge). What is removed is only
+marked, as a bit. Once recent changes, or what is gone, are so many that readers would notice, all is built anew.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.indexes.slice_list.slot_table import SlotTable, dense
+from fencepost.indexes.slice_list.window_kernels import Intervals
+
+_MERGED_FACTOR = 4
+"""A run up to so many times as large as a change is built again with it: more builds runs too often."""
+_BULK_FACTOR, _ALWAYS_RECENT = 8, 128
+"""All is built anew when recent changes exceed this part of the bulk; so many of them are never too many."""
+
+
+class SizedRun(Protocol):
+    """One build, of so many rows."""
+
+    @property
+    def size(self) -> int:
+        """How many rows it was built from."""
+
+
+class SlottedRun(SizedRun, Protocol):
+    """One build whose rows have slots in a range."""
+
+    @property
+    def slots(self) -> range:
+        """Where its slots are, if ids are listed."""
+
+
+R = TypeVar("R", bound=SizedRun)
+S = TypeVar("S", bound=SlottedRun)
+
+
+class Runs(Generic[R]):
+    """The runs of one index: the bulk, then recent changes, each much smaller than the one before."""
+
+    def __init__(self) -> None:
+        self._runs: list[R] = []
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(self._runs)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def add(self, run: R) -> None:
+        """Add a build of recent changes, or the bulk if there is none."""
+        self._runs.append(run)
+
+    def take_smaller(self, size: int, least: int = 0, alike: Callable[[R], bool] = lambda _: True) -> list[R]:
+        """Take out the recent runs to build again with a change of so many rows, the last one first.
+
+        Runs of fewer than `least` rows are taken whatever the size of the change; only those that are `alike`.
+        """
+        taken: list[R] = []
+        for run in reversed(self._runs[1:]):
+            if run.size < max(_MERGED_FACTOR * size, least) and alike(run):
+                taken.append(run)
+                size += run.size
+        self._runs = [run for run in self._runs if not any(run is other for other in taken)]
+        return taken
+
+    def put_largest_first(self) -> None:
+        """Let the largest run be the bulk, where runs need no other order."""
+        self._runs.sort(key=lambda run: -run.size)
+
+    @property
+    def rows(self) -> int:
+        """Rows that all runs were built from."""
+        return sum(run.size for run in self._runs)
+
+    @property
+    def outgrown(self) -> bool:
+        """Whether recent changes are so many that all is to be built anew."""
+        bulk = self._runs[0].size
+        return self.rows - bulk > bulk / _BULK_FACTOR + _ALWAYS_RECENT
+
+
+class SlottedRuns(ABC, Generic[S]):
+    """Intervals in runs, by slot: what `SliceList` and the rules on one axis share."""
+
+    _slots: SlotTable
+    _runs: Runs[S]
+    _live: int
+
+    @abstractmethod
+    def _clear(self) -> None:
+        """Forget everything."""
+
+    @abstractmethod
+    def _take_apart(self, run: S) -> list[Intervals]:
+        """The live intervals of a run, those with and those without groups apart."""
+
+    @abstractmethod
+    def _build_bulk(self, rows: list[Intervals], ids: list[Int64s]) -> None:
+        """Build these intervals, whose slots count no longer, into an index of nothing."""
+
+    def _slots_of(self, ids: Int64s) -> Int64s:
+        """The slot of each id, or -1."""
+        return self._slots.find(ids, (run.slots for run in self._runs))
+
+    def _prepare_slots(self, ids: Int64s) -> None:
+        """Choose how ids map to slots; all is built anew where ids were dense and no longer are."""
+        low, high = int(ids.min()), int(ids.max())
+        if not self._live:
+            self._clear()
+            self._slots.map(low, high, len(ids))
+        elif not self._slots.listed:
+            origin = self._slots.translation.origin
+            high = max(high, origin + len(self._slots.owners) - 1)
+            if low < origin or not dense(origin, high, self._live + len(ids)):
+                self._rebuild(min(low, origin), high, self._live + len(ids))
+        if not self._slots.listed:
+            self._slots.reach(high - self._slots.translation.origin + 1)
+
+    def _rebuild(self, low: int | None = None, high: int | None = None, expected: int | None = None) -> None:
+        """Build everything anew from what is live, with slots for ids between `low` and `high`."""
+        rows = [each for run in self._runs for each in self._take_apart(run) if len(each.slots)]
+        by_kind = [[each for each in rows if (len(each.groups) > 0) is keyed] for keyed in (False, True)]
+        joined = [join_intervals(each) for each in by_kind if each]
+        ids = [self._slots.ids(each.slots) for each in joined]
+        live = self._live
+        self._clear()
+        self._live = live
+        self._slots.map(
+            min(int(each.min()) for each in ids) if low is None else low,
+            max(int(each.max()) for each in ids) if high is None else high,
+            expected or live,
+        )
+        self._build_bulk(joined, ids)
+
+
+def join_intervals(rows: list[Intervals]) -> Intervals:
+    """All of them as one set; they have all groups, or none has."""
+    if len(rows) == 1:
+        return rows[0]
+    return Intervals(*(np.concatenate(columns) for columns in zip(*rows, strict=True)))
+
+
+def mark_bits(words: Any, positions: Int64s) -> None:
+    """Set a bit for each position, in words of any width."""
+    shift = (8 * words.itemsize).bit_length() - 1
+    bits = (positions & (8 * words.itemsize - 1)).astype(words.dtype)
+    np.bitwise_or.at(words, positions >> shift, words.dtype.type(1) << bits)
+
+
+def read_bits(words: Any, positions: Int64s) -> Bools:
+    """Whether the bit of each position is set; words that are not there have none."""
+    if not len(words):
+        return np.zeros(len(positions), np.bool_)
+    shift = (8 * words.itemsize).bit_length() - 1
+    bits = (positions & (8 * words.itemsize - 1)).astype(words.dtype)
+    is_set: Bools = (words[positions >> shift] >> bits) & words.dtype.type(1) != 0
+    return is_set
