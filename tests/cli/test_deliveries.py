@@ -29,7 +29,7 @@ def test_events_that_were_not_taken_are_listed_sent_again_and_dropped(tmp_path: 
         sender.stop()
     place = str(tmp_path)
     listed = run("list", place)
-    assert "0 events wait to be sent, 2 were not taken" in listed
+    assert "to be sent: 0 events; not taken: 2 events" in listed
     assert "id3\tobject 3\t1\t400 Bad Request" in listed
     assert "2 times: 400 Bad Request" in listed
     found = json.loads(run("list", place, "--json"))
@@ -41,7 +41,7 @@ def test_events_that_were_not_taken_are_listed_sent_again_and_dropped(tmp_path: 
         sender.drain()
         sender.stop()
     assert [body["number"] for body in heard.bodies] == [3]
-    assert "1 events deleted" in run("drop", place)
+    assert "1 event deleted" in run("drop", place)
     assert json.loads(run("list", place, "--json")) == {"waiting": 0, "undelivered": []}
 
 

@@ -44,7 +44,7 @@ def test_rules_from_the_first_to_the_last(tmp_path: Path) -> None:
     assert (
         shell.run("fencepost --book sqlite:///rules.db rules list", FENCEPOST_BOOK="nonsense").out.splitlines() == lines
     )
-    assert "1 of 2 rules; --limit 0 shows all" in shell.call("fencepost rules list --limit 1").err
+    assert "1 of 2 rules; --limit 0 lists all" in shell.call("fencepost rules list --limit 1").err
     shell.run("fencepost rules resume 2 && fencepost rules pause 1 && fencepost publish published")
     snapshot = VersionDirectory(tmp_path / "published").load()
     assert (len(snapshot), snapshot.paused) == (1, {1: 3})

@@ -23,12 +23,12 @@ def published(home: Path) -> VersionDirectory:
 def test_a_time_is_told_once_and_only_a_later_one_after_it(tmp_path: Path) -> None:
     versions, shell = published(tmp_path), Shell(tmp_path)
     done = shell.run("fencepost tick published 2024-01-01T12:00")
-    assert (done.out, done.err) == ("", "told published that 2024-01-01T12:00:00+00:00 has come\n")
+    assert (done.out, done.err) == ("", "announced 2024-01-01T12:00:00+00:00 to published\n")
     noon = int(datetime(2024, 1, 1, 12, tzinfo=UTC).timestamp()) * 1_000_000
     assert versions.markers.newest() == (1, noon)
     for earlier in ("2024-01-01", "2024-01-01T12:00:00Z", "2024-01-01T13:59:59+02:00"):
         said = shell.call(f"fencepost tick published {earlier}").err
-        assert said.startswith("no effect: published was told 2024-01-01T12:00:00+00:00 before, ")
+        assert said.endswith("is not later than 2024-01-01T12:00:00+00:00, which published already has\n")
     assert json.loads(shell.call("fencepost tick published 2024-01-01 --json").out) == {
         "directory": "published",
         "time": "2024-01-01T00:00:00+00:00",
@@ -48,16 +48,16 @@ def test_a_time_is_told_once_and_only_a_later_one_after_it(tmp_path: Path) -> No
 
 def test_numbers_where_times_are_numbers(tmp_path: Path) -> None:
     versions, shell = published(tmp_path), Shell(tmp_path)
-    assert shell.call("fencepost tick published -- -7").err == "told published that -7 has come\n"
+    assert shell.call("fencepost tick published -- -7").err == "announced -7 to published\n"
     told = json.loads(shell.call("fencepost tick published 20240101 --json").out)
     assert (told["time"], told["told"], told["newest"]) == (20240101, True, 20240101)
     assert (
         shell.call("fencepost tick published 7").err
-        == "no effect: published was told 20240101 before, 7 is not later\n"
+        == "no effect: 7 is not later than 20240101, which published already has\n"
     )
     shell.call(f"fencepost tick published {2**63 - 1}")
     assert versions.markers.newest()[1] == 2**63 - 1
-    assert f"was told {2**63 - 1} before" in shell.call("fencepost tick published 9999-12-31").err
+    assert f"not later than {2**63 - 1}, which" in shell.call("fencepost tick published 9999-12-31").err
 
 
 def test_what_is_no_time_and_no_published_directory_is_refused(tmp_path: Path) -> None:

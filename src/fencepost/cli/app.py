@@ -6,12 +6,14 @@ from typing import Annotated
 
 import typer
 
+from fencepost._text import printable_lines
 from fencepost.cli.commands import (
     backtest,
     catalogue,
     deliveries,
     explain,
     match,
+    pipeline,
     publish,
     rules,
     tick,
@@ -22,11 +24,11 @@ from fencepost.cli.commands import (
 from fencepost.errors import FencepostError
 from fencepost.lab.demo import command as demo
 from fencepost.lab.reproduce import command as reproduce
-from fencepost.pipeline import commands as pipeline
 
 app = typer.Typer(
     name="fencepost",
-    help="Standing range rules: keep, try, publish and run them. Exit code 0 is done, 1 refused, 2 wrong usage.",
+    help="Keep range rules in a book, try them on files, publish them, and run them on live data. "
+    "Exit codes: 0 done, 1 refused, 2 wrong usage.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -35,9 +37,9 @@ app = typer.Typer(
 
 @app.callback()
 def _before(
-    book: Annotated[str | None, typer.Option("--book", metavar="URL", help="The rule book of any command.")] = None,
+    book: Annotated[str | None, typer.Option("--book", metavar="URL", help="The rule book, for any command.")] = None,
 ) -> None:
-    """Takes the book also in front of the command."""
+    """Let --book stand in front of the command, too."""
     if book is not None:
         os.environ["FENCEPOST_BOOK"] = book
 
@@ -51,9 +53,9 @@ app.command("why")(why.why)
 app.command("verify")(verify.verify)
 app.command("publish")(publish.publish)
 app.command("tick")(tick.tick)
-app.command("check")(pipeline.check_command)
-app.command("run")(pipeline.run_command)
-app.command("connector")(pipeline.connector_command)
+app.command("check")(pipeline.check)
+app.command("run")(pipeline.run)
+app.command("connector")(pipeline.connector)
 app.command("demo")(demo.demo)
 app.command("catalogue")(catalogue.catalogue)
 app.command("reproduce")(reproduce.reproduce)
@@ -61,11 +63,12 @@ app.command("version")(version.version)
 
 
 def main() -> None:
-    """Runs the command line; a refusal is told in plain words, anything else is a fault of fencepost."""
+    """Run the command line; a refusal is printed in plain words, anything else is a fault of fencepost."""
     try:
         app(prog_name="fencepost")
     except FencepostError as error:
-        sys.exit(f"fencepost: {error}")
+        sys.exit(printable_lines(f"fencepost: {error}"))
     except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        sys.exit(f"fencepost: got {what}; expected a file that can be used. Correct its path or its permissions.")
+        got = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        refusal = FencepostError(got, "a file that can be used", "Correct its path or its permissions.")
+        sys.exit(printable_lines(f"fencepost: {refusal}"))

@@ -37,7 +37,7 @@ class DataFile(NamedTuple):
     """Whether columns have no types of their own."""
     bytes: int
     read: Callable[[Types], Iterator[tuple[pa.Table, int]]]
-    """Opens the files; `batches` tells of faults in plain words, too."""
+    """Opens the files; use `batches`, which also refuses faulty ones in plain words."""
 
     def find(self, name: str) -> str | None:
         """The file's own name of a column."""
@@ -99,7 +99,7 @@ def _first_schema(files: list[Path], format: str, rows: Callable[[Types], Iterat
     schema = pa.schema([])
     for table, _ in rows({}):
         schema = table.schema
-        if table.num_rows:  # a file of a header alone has names, and no values to tell types by
+        if table.num_rows:  # a file of a header alone has names, and no values to infer types from
             break
     return schema
 
@@ -121,13 +121,13 @@ def _csv(file: Path, types: Types) -> Iterator[tuple[pa.Table, int]]:
     with pc_csv.open_csv(str(file), reading, convert_options=converting) as reader:
         for batch in reader:
             done = min(size, done + batch.nbytes)
-            yield _empty_as_null(pa.Table.from_batches([batch])), done
+            yield _nullify_empty(pa.Table.from_batches([batch])), done
         if not done:
             yield reader.schema.empty_table(), done
 
 
-def _empty_as_null(table: pa.Table) -> pa.Table:
-    """Fields of text that are empty as null, as in Spark."""
+def _nullify_empty(table: pa.Table) -> pa.Table:
+    """A table whose empty texts are null, as in Spark."""
     for place, field in enumerate(table.schema):
         if pa.types.is_string(field.type):
             texts = table.column(place)
@@ -150,7 +150,7 @@ def _json(file: Path, types: Types) -> Iterator[tuple[pa.Table, int]]:
                 if "Empty" in str(error):
                     continue
                 raise
-            # What the first rows show holds for the rest, so that every batch has the same types.
+            # The types of the first rows hold for the rest, so that every batch has the same types.
             known = pa.unify_schemas([table.schema, known])
             yield table, source.tell()
             line += len(lines)
@@ -176,7 +176,7 @@ def _unreadable(path: Path, error: Exception) -> FencepostError:
     )
 
 
-class RowsOut:
+class RowWriter:
     """Where rows go: a file by its extension, which appears whole, or JSON lines on standard output."""
 
     def __init__(self, path: Path | None) -> None:
@@ -198,7 +198,7 @@ class RowsOut:
             self._opened = opened.pop_all()
 
     def write(self, table: pa.Table) -> None:
-        """Writes some rows."""
+        """Write some rows."""
         if self._kind == "json":
             self._file.writelines(as_json(row) + "\n" for row in table.to_pylist())
             return

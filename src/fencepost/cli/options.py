@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,33 +12,44 @@ if TYPE_CHECKING:
 
 Book = Annotated[
     str,
-    typer.Option("--book", envvar="FENCEPOST_BOOK", metavar="URL", help="sqlite:///FILE or postgresql://USER@HOST/DB."),
+    typer.Option(
+        "--book",
+        envvar="FENCEPOST_BOOK",
+        metavar="URL",
+        help="The rule book: sqlite:///FILE or postgresql://USER@HOST/DB.",
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
-Author = Annotated[str | None, typer.Option("--author", help="Who makes the change, if not the user.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Author = Annotated[
+    str | None, typer.Option("--author", metavar="NAME", help="Record this author instead of the user's name.")
+]
 Expect = Annotated[
-    int | None, typer.Option("--expect", metavar="VERSION", help="Refuse if the rule is no longer in this version.")
+    int | None, typer.Option("--expect", metavar="VERSION", help="Refuse unless the rule is still in this version.")
 ]
 Directory = Annotated[
-    str | None, typer.Option("--rules", metavar="DIR", help="A path or URL: take the newest version published there.")
+    str | None,
+    typer.Option("--rules", metavar="DIR", help="Use the newest version published here, a path or a URL."),
 ]
 Types = Annotated[
     list[str] | None,
-    typer.Option("--type", metavar="COLUMN=TYPE", help="The type of a column, such as price=decimal(9,2)."),
+    typer.Option("--type", metavar="COLUMN=TYPE", help="The type of a column, e.g. price=decimal(9,2). Repeatable."),
+]
+DataPath = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Rows: *.jsonl, *.csv or *.parquet, or a directory of such files.")
 ]
 
 DEFAULT_BOOK = "sqlite:///fencepost.db"
 
 
-def opened(url: str, author: str | None = None, *, create: bool = False) -> "RuleBook":
-    """The book of an address; only what adds rules makes one."""
+def open_book(url: str, author: str | None = None, *, create: bool = False) -> "RuleBook":
+    """The book at an address; only commands that add rules create one."""
     from fencepost.book import RuleBook
 
     return RuleBook(url, author=author, create=create)
 
 
-def named_values(given: list[str] | None, option: str, example: str) -> dict[str, str]:
-    """Options such as `--label team=desk`, as a mapping."""
+def read_pairs(given: list[str] | None, option: str, example: str) -> dict[str, str]:
+    """The values of a repeatable option such as `--label team=desk`, as a mapping."""
     values = {}
     for each in given or []:
         name, equals, value = each.partition("=")

@@ -1,4 +1,8 @@
-"""What commands print: tables for people, tab-separated lines and JSON for programs, progress on a terminal."""
+"""All that commands print: tables for people, tab-separated lines and JSON for programs, progress on a terminal.
+
+Rules, labels and object names come from anywhere. Whatever they contain, no control character of theirs reaches a
+terminal: texts spell it out, JSON escapes it.
+"""
 
 import json
 import math
@@ -9,29 +13,33 @@ from dataclasses import asdict, is_dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
+from fencepost._text import printable, printable_lines
+
 if TYPE_CHECKING:
     from fencepost.book import Progress
 
 
 def as_json(value: Any) -> str:
-    """One line of JSON; NaN is null, as everywhere."""
+    """One line of JSON; NaN and the infinities, which JSON lacks, are null."""
     try:
-        return json.dumps(value, ensure_ascii=False, default=_plain, allow_nan=False)
+        text = json.dumps(value, ensure_ascii=False, default=_plain, allow_nan=False)
     except ValueError:
-        return json.dumps(_without_nan(value), ensure_ascii=False, default=_plain)
+        value = _finite(value)
+        text = json.dumps(value, ensure_ascii=False, default=_plain, allow_nan=False)
+    return text if text.isprintable() else json.dumps(value, default=_plain)
 
 
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, float) and math.isnan(value):
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
-        return {name: _without_nan(each) for name, each in value.items()}
-    return [_without_nan(each) for each in value] if isinstance(value, list) else value
+        return {name: _finite(each) for name, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
+        return _finite(asdict(value))
     if isinstance(value, (date, datetime)):
         return value.isoformat()
     return value.hex() if isinstance(value, bytes) else str(value)
@@ -53,7 +61,7 @@ def print_json_array(values: Iterable[Any]) -> None:
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "") -> None:
     """A table for a person; tab-separated lines where standard output is no terminal."""
-    texts = [["" if each is None else _printable(str(each)) for each in row] for row in rows]
+    texts = [["" if each is None else printable(str(each)) for each in row] for row in rows]
     if not sys.stdout.isatty():
         for row in [list(headers), *texts]:
             print("\t".join(row))
@@ -70,14 +78,22 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], title: st
     Console().print(table)
 
 
-def _printable(text: str) -> str:
-    """One line in which a tab, a line feed or an escape sequence for the terminal is spelled out."""
-    return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+def print_text(value: object) -> None:
+    """An answer in words, of one line or several."""
+    print(printable_lines(str(value)))
 
 
 def note(text: str) -> None:
-    """Tells a person something beside the answer."""
-    print(text, file=sys.stderr)
+    """A remark beside the answer."""
+    print(printable_lines(text), file=sys.stderr)
+
+
+def print_done(as_json: bool, value: Any, text: str) -> None:
+    """The outcome of a command: as JSON, or as a remark."""
+    if as_json:
+        print_json(value)
+    else:
+        note(text)
 
 
 @contextmanager
@@ -89,7 +105,7 @@ def progress() -> "Iterator[Progress]":
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         tasks: dict[str, Any] = {}
 

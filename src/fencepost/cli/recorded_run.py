@@ -1,4 +1,4 @@
-"""A recorded run checked: computed again as a whole, and for some objects by comparing every rule with every row."""
+"""The check of a recorded run: it is computed again, and for some objects every rule is compared with every row."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.cli.asking import Asked
+from fencepost._text import count
+from fencepost.cli.binding import BoundRules
 from fencepost.cli.data import open_data
-from fencepost.cli.watching import watch_file, watcher
+from fencepost.cli.replaying import make_monitor, replay
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
 from fencepost.snapshot import NEVER, BruteForce, Table, detect_names
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("event_id", "rule_id", "rule_version", "object", "detect", "time", "reason")
 _CHANGES = ["removed", "paused", "edited", "initial", "timeout"]
-"""Reasons that rules in their last version do not give."""
+"""Reasons of events that do not follow from the rules in their last version."""
 _REPORT = "Look at the run with `fencepost why`; if rules and rows are the same, please report this."
 
 Fact = tuple[int, str, Any]
@@ -29,7 +30,7 @@ Fact = tuple[int, str, Any]
 
 
 def check_run(
-    asked: Asked,
+    bound: BoundRules,
     events: Path,
     object: str,
     time: str,
@@ -38,26 +39,25 @@ def check_run(
     seed: int,
     report: "Progress",
 ) -> dict[str, int]:
-    """Refuses a run that differs from what rules and rows give; how much was checked.
+    """Refuse a run that differs from the events of rules and rows; returns how much was checked.
 
     `sample` rows, of whole objects, are compared with every rule; `seed` chooses them.
     """
-    monitor = watcher(asked, object, time, list(sequence or ()))
-    parts = list(watch_file(monitor, asked, report))
+    monitor = make_monitor(bound, object, time, list(sequence or ()))
+    batches = list(replay(monitor, bound, report))
     if monitor.counters["late"]:
         raise FencepostError(
-            f"{monitor.counters['late']:,} late rows in {asked.data.path}",
+            f"{count(monitor.counters['late'], 'late row')} in {bound.data.path}",
             "rows in the order of time",
             "Sort the file.",
         )
-    again = pa.concat_tables(parts) if parts else None
-    if again is None:
+    if not batches:
         return {"events": 0}
+    again = pa.concat_tables(batches)
     recorded = _read_recorded(events, again.schema, report)
-    fixed, others = _of_these_rules(recorded, asked)
-    _same_ids(fixed, again)
-    facts = _facts(fixed)
-    rows = _compared(asked, monitor, facts, sample, seed, report)
+    fixed, others = _split_events(recorded, bound)
+    _check_ids(fixed, again)
+    rows = _compare_rows(bound, monitor, _count_facts(fixed), sample, seed, report)
     return {"events": len(fixed), "events of other rules or changes, unchecked": others, "rows compared": rows}
 
 
@@ -82,9 +82,9 @@ def _read_recorded(path: Path, schema: Any, report: "Progress") -> Any:
         ) from None
 
 
-def _of_these_rules(recorded: Any, asked: Asked) -> tuple[Any, int]:
+def _split_events(recorded: Any, bound: BoundRules) -> tuple[Any, int]:
     """The events that follow from rules and rows alone, and how many others there are."""
-    rules = asked.snapshot.rules
+    rules = bound.snapshot.rules
     versions = dict(zip(rules.ids.tolist(), rules.versions.tolist(), strict=True))
     ids, held = (recorded[name].to_pylist() for name in ("rule_id", "rule_version"))
     is_known = np.array([versions.get(id) == version for id, version in zip(ids, held, strict=True)], np.bool_)
@@ -93,40 +93,42 @@ def _of_these_rules(recorded: Any, asked: Asked) -> tuple[Any, int]:
     return fixed, len(recorded) - len(fixed)
 
 
-def _same_ids(recorded: Any, again: Any) -> None:
+def _check_ids(recorded: Any, again: Any) -> None:
     found = Counter(recorded["event_id"].to_pylist())
     expected = set(again["event_id"].to_pylist())
-    twice = [id for id, count in found.items() if count > 1]
+    twice = [id for id, times in found.items() if times > 1]
     missing, extra = sorted(expected - found.keys()), sorted(found.keys() - expected)
-    for wrong, what in ((twice, "more than once"), (missing, "missing"), (extra, "that rules and rows do not give")):
+    for wrong, fault in ((twice, "more than once"), (missing, "missing"), (extra, "that do not follow from the rules")):
         if wrong:
             raise FencepostError(
-                f"{len(wrong):,} events {what}, such as {wrong[0]}", f"the {len(expected):,} events of the run", _REPORT
+                f"{count(len(wrong), 'event')} {fault}, such as {wrong[0]}",
+                f"the {count(len(expected), 'event')} of the run",
+                _REPORT,
             )
 
 
-def _facts(events: Any) -> dict[Any, Counter[Fact]]:
-    """What was told of each object, crossings and what time ended aside."""
-    told: dict[Any, Counter[Fact]] = {}
+def _count_facts(events: Any) -> dict[Any, Counter[Fact]]:
+    """The reported facts of each object, without crossings and events that time caused."""
+    facts: dict[Any, Counter[Fact]] = {}
     for event in events.select(["object", "rule_id", "detect", "time", "reason"]).to_pylist():
         if event["detect"] != "cross" and event["reason"] is None:
-            told.setdefault(event["object"], Counter())[event["rule_id"], event["detect"], event["time"]] += 1
-    return told
+            facts.setdefault(event["object"], Counter())[event["rule_id"], event["detect"], event["time"]] += 1
+    return facts
 
 
-def _compared(
-    asked: Asked, monitor: Monitor, facts: dict[Any, Counter[Fact]], sample: int, seed: int, report: "Progress"
+def _compare_rows(
+    bound: BoundRules, monitor: Monitor, facts: dict[Any, Counter[Fact]], sample: int, seed: int, report: "Progress"
 ) -> int:
-    """How many rows of chosen objects were compared with every rule."""
-    assert asked.rules is not None
-    columns = asked.rules.columns(asked.schema)
+    """Compare the rows of chosen objects with every rule, and the outcome with the facts; returns how many rows."""
+    assert bound.rules is not None
+    columns = bound.rules.columns(bound.schema)
     expiring = set(columns.rules.ids[columns.rules.expires != NEVER].tolist())
     detects = {
         id: detect_names(flags).split(",")
         for id, flags in zip(columns.rules.ids.tolist(), columns.rules.detects.tolist(), strict=True)
     }
     brute_force, done = BruteForce(columns), 0
-    for name, rows in _objects(asked, monitor, sample, seed, report):
+    for name, rows in _choose_objects(bound, monitor, sample, seed, report):
         expected: Counter[Fact] = Counter()
         before: set[int] = set()
         times = rows["fencepost time"].to_pylist()
@@ -134,12 +136,12 @@ def _compared(
             for kind, ids in (("enter", now - before), ("exit", before - now), ("inside", now)):
                 expected.update((id, kind, time) for id in ids - expiring if kind in detects[id])
             before = now
-        found = Counter({fact: count for fact, count in facts.get(name, Counter()).items() if fact[0] not in expiring})
+        found = Counter({fact: times for fact, times in facts.get(name, {}).items() if fact[0] not in expiring})
         if found != expected:
             (id, kind, time), _ = next(iter(((found - expected) or (expected - found)).items()))
             raise FencepostError(
                 f"{found[id, kind, time]} of `{kind}` of rule {id} for {name} at {time}",
-                f"{expected[id, kind, time]}, as comparing every rule tells",
+                f"{expected[id, kind, time]}, by comparing every rule",
                 _REPORT,
             )
         done += rows.num_rows
@@ -147,11 +149,11 @@ def _compared(
     return done
 
 
-def _objects(asked: Asked, monitor: Monitor, sample: int, seed: int, report: "Progress") -> Any:
+def _choose_objects(bound: BoundRules, monitor: Monitor, sample: int, seed: int, report: "Progress") -> Any:
     """Chosen objects with their rows in order, missing values filled with the last known ones."""
-    column, time, used = monitor.object, str(monitor.time), (*asked.snapshot.attributes, *asked.snapshot.keys)
+    column, time, used = monitor.object, str(monitor.time), (*bound.snapshot.attributes, *bound.snapshot.keys)
     counts: Counter[Any] = Counter()
-    for table in asked.batches(report, "choosing"):
+    for table in bound.batches(report, "choosing"):
         counts.update(table[column].to_pylist())
     counts.pop(None, None)
     order = np.random.default_rng(seed).permutation(len(counts)).tolist()
@@ -161,33 +163,33 @@ def _objects(asked: Asked, monitor: Monitor, sample: int, seed: int, report: "Pr
             break
         chosen.append(names[place])
         rows += counts[names[place]]
-    parts = []
-    for table in asked.batches(report, "gathering"):
-        parts.append(table.filter(pc.is_in(table[column], pa.array(chosen, table.schema.field(column).type))))
-    whole = pa.concat_tables(parts, promote_options="default")
+    chosen_rows = []
+    for table in bound.batches(report, "gathering"):
+        chosen_rows.append(table.filter(pc.is_in(table[column], pa.array(chosen, table.schema.field(column).type))))
+    whole = pa.concat_tables(chosen_rows, promote_options="default")
     for name in chosen:
         own = whole.filter(pc.equal(whole[column], name))
-        yield name, _in_order(own, time, monitor.sequence, used)
+        yield name, _sort_rows(own, time, monitor.sequence, used)
 
 
-def _in_order(rows: Any, time: str, sequence: Sequence[str], used: Sequence[str]) -> Any:
+def _sort_rows(rows: Any, time: str, sequence: Sequence[str], used: Sequence[str]) -> Any:
     rows = rows.filter(pc.is_valid(rows[time])).sort_by([(name, "ascending") for name in (time, *sequence)])
     given = Table(rows)
-    columns = {name: _as_null(given.arrow(name)) for name in used}
+    columns = {name: _nan_to_null(given.arrow(name)) for name in used}
     observes = np.zeros(rows.num_rows, np.bool_)
     for values in columns.values():
         observes |= np.asarray(pc.is_valid(values))
-    taken = {name: pc.fill_null_forward(values.filter(pa.array(observes))) for name, values in columns.items()}
+    filled = {name: pc.fill_null_forward(values.filter(pa.array(observes))) for name, values in columns.items()}
     times = given.arrow(time).filter(pa.array(observes))
     if pa.types.is_timestamp(times.type):
         times = times.cast(pa.timestamp("us", times.type.tz))
     elif pa.types.is_integer(times.type):
         times = times.cast(pa.int64())
-    return pa.table({**taken, "fencepost time": times})
+    return pa.table({**filled, "fencepost time": times})
 
 
-def _as_null(values: Any) -> Any:
-    """NaN is no observation."""
+def _nan_to_null(values: Any) -> Any:
+    """The values, with null for NaN, which is no observation."""
     if pa.types.is_floating(values.type):
         return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
     return values

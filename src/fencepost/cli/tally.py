@@ -1,4 +1,4 @@
-"""How often which rule told of which object, and when; drawn as text or as a picture."""
+"""How often each rule fired, when, and for which objects; drawn as text or as a picture."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,18 +15,19 @@ from fencepost.snapshot import DETECTS
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _OBJECTS = 3
 _BINS = 60
-_PARTS = 50
+_MERGED_AT = 50
+"""Batches whose counts are kept apart before they are added up."""
 
 
 class Fired(NamedTuple):
-    """What one rule told."""
+    """The events of one rule."""
 
     rule_id: int
     events: dict[str, int]
-    """How many of each kind."""
+    """Counts by kind."""
     objects: int
     most: list[Any]
-    """The objects that it told most of."""
+    """The objects that it fired for most often."""
     first: Any
     last: Any
 
@@ -35,37 +36,38 @@ class Tally:
     """Counts the events of a run."""
 
     def __init__(self) -> None:
-        self._parts: list[Any] = []
+        self._counts: list[Any] = []
         self._rules: list[npt.NDArray[np.int64]] = []
         self._times: list[npt.NDArray[np.float64]] = []
 
     def add(self, events: Any) -> None:
-        """Counts some more."""
+        """Count the events of a batch."""
         if not events.num_rows:
             return
         by = ["rule_id", "detect", "object"]
         counted = events.group_by(by).aggregate([("event_id", "count"), ("time", "min"), ("time", "max")])
-        self._parts.append(counted.rename_columns([*by, "count", "first", "last"]))
-        if len(self._parts) >= _PARTS:
-            self._parts = [self._together()]
+        self._counts.append(counted.rename_columns([*by, "count", "first", "last"]))
+        if len(self._counts) >= _MERGED_AT:
+            self._counts = [self._merge()]
         self._rules.append(np.asarray(events["rule_id"]))
-        self._times.append(_numbers(events["time"]))
+        self._times.append(_to_numbers(events["time"]))
 
-    def _together(self) -> Any:
-        whole = pa.concat_tables(self._parts)
+    def _merge(self) -> Any:
+        whole = pa.concat_tables(self._counts)
         by = ["rule_id", "detect", "object"]
         counted = whole.group_by(by).aggregate([("count", "sum"), ("first", "min"), ("last", "max")])
         return counted.rename_columns([*by, "count", "first", "last"])
 
     def fired(self) -> list[Fired]:
-        """What each rule told, the most frequent first; rules that told nothing are not there."""
-        if not self._parts:
+        """The rules that fired, the most frequent first."""
+        if not self._counts:
             return []
-        rows = self._together().sort_by([("rule_id", "ascending"), ("count", "descending")])
+        rows = self._merge().sort_by([("rule_id", "ascending"), ("count", "descending")])
         ids = np.asarray(rows["rule_id"])
         starts = np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]]).tolist()
         found = [
-            _fired(rows.slice(start, stop - start)) for start, stop in zip(starts, [*starts[1:], len(ids)], strict=True)
+            _summarise(rows.slice(start, stop - start))
+            for start, stop in zip(starts, [*starts[1:], len(ids)], strict=True)
         ]
         return sorted(found, key=lambda each: (-sum(each.events.values()), each.rule_id))
 
@@ -81,7 +83,7 @@ class Tally:
         return counts
 
 
-def _numbers(times: Any) -> npt.NDArray[np.float64]:
+def _to_numbers(times: Any) -> npt.NDArray[np.float64]:
     if pa.types.is_date32(times.type):
         times = times.cast(pa.int32())
     elif pa.types.is_temporal(times.type):
@@ -89,7 +91,7 @@ def _numbers(times: Any) -> npt.NDArray[np.float64]:
     return np.asarray(times.cast(pa.float64()))
 
 
-def _fired(rows: Any) -> Fired:
+def _summarise(rows: Any) -> Fired:
     events = dict.fromkeys(DETECTS, 0)
     objects: dict[Any, int] = {}
     for detect, name, count in zip(
@@ -113,7 +115,7 @@ def sparkline(counts: Sequence[int]) -> str:
 
 
 def draw(tally: Tally, fired: Sequence[Fired], path: Path) -> None:
-    """A picture: events over time, and the rules that told most."""
+    """Draw a picture: events over time, and by rule."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -55,10 +55,30 @@ def bands(
     clock: str | os.PathLike[str] | None = None,
     observe: str | None = None,
 ) -> Any:
-    """The pairs of rows that come within a band and leave it: what a `Monitor` with the same arguments tells.
+    """The pairs of rows that come within a band and leave it: the events of a `Monitor` with the same arguments.
+
+    Example::
+
+        from fencepost import Rules
+        from fencepost.spark import bands
+
+        rules = Rules()
+        rules.add(7, "left.price - right.price BETWEEN -1 AND 1", detect="enter,exit")
+        columns = "venue string, symbol string, ts bigint, price double"
+        bids = spark.createDataFrame([("Paris", "IBM", 1, 40.0), ("Paris", "IBM", 3, 44.0)], columns)
+        asks = spark.createDataFrame([("London", "IBM", 2, 40.5)], columns)
+        events = bands(bids, asks, rules, object="venue", time="ts", key="symbol")
+        events.select("time", "object", "other", "detect", "rule_id").orderBy("time").show()
+        # +----+------+------+------+-------+
+        # |time|object| other|detect|rule_id|
+        # +----+------+------+------+-------+
+        # |   2| Paris|London| enter|      7|
+        # |   3| Paris|London|  exit|      7|
+        # +----+------+------+------+-------+
 
     A stream keeps the last row of every object of either side in Spark's state store. Rows of both sides are applied
-    in the order of time, at one time the left ones first, then by sequence; every change is told, none is netted.
+    in the order of time, at one time the left ones first, then by sequence. Every change is reported; changes within a
+    micro-batch do not cancel each other out.
 
     Args:
         left: a DataFrame, batch or streaming, of a classic session or of Spark Connect.

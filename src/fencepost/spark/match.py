@@ -25,7 +25,25 @@ _NARROW = 4
 def match(
     events: Any, rules: Any, explode: bool = False, *, shards: int | None = None, observe: str | None = None
 ) -> Any:
-    """The events with the ids of all rules that hold for each; a null or NaN is in no range.
+    """Add to each event the ids of all rules that hold for it; a null or NaN is in no range.
+
+    Example::
+
+        from fencepost import Rules
+        from fencepost.spark import match
+
+        rules = Rules()
+        rules.add(7, "symbol = 'IBM' AND price BETWEEN 40 AND 50")
+        rules.add(8, "price > 45")
+        ticks = spark.createDataFrame([("IBM", 41.0), ("SAP", 48.0), ("SAP", 9.0)], "symbol string, price double")
+        match(ticks, rules).show()
+        # +------+-----+--------+
+        # |symbol|price|rule_ids|
+        # +------+-----+--------+
+        # |   IBM| 41.0|     [7]|
+        # |   SAP| 48.0|     [8]|
+        # |   SAP|  9.0|      []|
+        # +------+-----+--------+
 
     Args:
         events: a DataFrame, batch or streaming, of a classic session or of Spark Connect.

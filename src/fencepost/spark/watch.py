@@ -53,7 +53,25 @@ def watch(
     clock: str | os.PathLike[str] | None = None,
     observe: str | None = None,
 ) -> Any:
-    """The events of objects that move: what `Monitor.update` tells, from a batch or a streaming DataFrame.
+    """The events of objects that move: those of `Monitor.update`, from a batch or a streaming DataFrame.
+
+    Example::
+
+        from fencepost import Rules
+        from fencepost.spark import watch
+
+        rules = Rules()
+        rules.add(7, "price BETWEEN 40 AND 50", detect="enter,exit")
+        rows = [("IBM", 1, 39.0), ("IBM", 2, 41.5), ("IBM", 3, 60.0)]
+        ticks = spark.createDataFrame(rows, "symbol string, ts bigint, price double")
+        events = watch(ticks, rules, object="symbol", time="ts")
+        events.select("time", "object", "detect", "rule_id", "price").orderBy("time").show()
+        # +----+------+------+-------+-----+
+        # |time|object|detect|rule_id|price|
+        # +----+------+------+-------+-----+
+        # |   2|   IBM| enter|      7| 41.5|
+        # |   3|   IBM|  exit|      7| 60.0|
+        # +----+------+------+-------+-----+
 
     A stream keeps each object's last values in Spark's state store, so it goes on after a restart as if nothing had
     happened. A stream that follows a directory takes up a new version at the same point in every task.

@@ -1,11 +1,12 @@
-"""`fencepost backtest`: how often would the rules have told something, when, and of whom?"""
+"""`fencepost backtest`: how often would each rule have fired, when, and for which objects?"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fencepost.cli.options import DEFAULT_BOOK, Book, Directory, Json, Types
+from fencepost._text import count
+from fencepost.cli.options import DEFAULT_BOOK, Book, DataPath, Directory, Json, Types
 from fencepost.cli.output import note, print_json, print_table, progress
 
 if TYPE_CHECKING:
@@ -17,36 +18,40 @@ _HEADERS = ("rule", "events", *_KINDS, "objects", "mostly", "first", "last", "wh
 
 
 def backtest(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="*.jsonl, *.csv or *.parquet, or a directory of them.")],
-    object: Annotated[str, typer.Option("--object", metavar="COLUMN", help="The column that names what moves.")],
+    file: DataPath,
+    object: Annotated[str, typer.Option("--object", metavar="COLUMN", help="The column that names the object.")],
     time: Annotated[str, typer.Option("--time", metavar="COLUMN", help="The column of event time.")],
     sequence: Annotated[
-        list[str] | None, typer.Option("--sequence", metavar="COLUMN", help="Orders rows of equal time.")
+        list[str] | None, typer.Option("--sequence", metavar="COLUMN", help="Order rows of equal time by this column.")
     ] = None,
     rule: Annotated[
-        list[int] | None, typer.Option("--rule", metavar="ID", help="Only this rule; may be repeated.")
+        list[int] | None, typer.Option("--rule", metavar="ID", help="Evaluate only this rule. Repeatable.")
     ] = None,
     condition: Annotated[
-        str | None, typer.Option("--condition", help="A rule that is in no book yet, as rule 0, in place of the book.")
+        str | None,
+        typer.Option("--condition", metavar="SQL", help="Evaluate this condition, as rule 0, instead of the book."),
     ] = None,
-    detect: Annotated[str, typer.Option("--detect", help="What that rule tells.")] = "enter,exit",
-    top: Annotated[int, typer.Option("--top", min=0, help="Show so many rules; 0 for all that told something.")] = 20,
+    detect: Annotated[str, typer.Option("--detect", help="The events of that rule 0.")] = "enter,exit",
+    top: Annotated[int, typer.Option("--top", min=0, help="Show at most this many rules; 0 shows all.")] = 20,
     events: Annotated[
-        Path | None, typer.Option("--events", metavar="FILE", help="Write the events: *.jsonl, *.csv, *.parquet.")
+        Path | None,
+        typer.Option("--events", metavar="FILE", help="Write the events to this *.jsonl, *.csv or *.parquet file."),
     ] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw them: *.svg, *.png.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw the events to this *.svg or *.png file.")
+    ] = None,
     type: Types = None,
     rules: Directory = None,
     book: Book = DEFAULT_BOOK,
     as_json: Json = False,
 ) -> None:
-    """Run the watch over historical rows: how often would each rule have told something, when, and of whom?"""
+    """Replay a file and report how often each rule would have fired, when, and for which objects."""
     from contextlib import nullcontext
 
-    from fencepost.cli.asking import ask
-    from fencepost.cli.data import RowsOut, open_data
+    from fencepost.cli.binding import bind_rules
+    from fencepost.cli.data import RowWriter, open_data
+    from fencepost.cli.replaying import make_monitor, note_ignored, replay
     from fencepost.cli.tally import Tally, draw
-    from fencepost.cli.watching import tell_counters, watch_file, watcher
     from fencepost.rules import Rules
 
     tried = None
@@ -55,27 +60,27 @@ def backtest(
         tried.add(0, condition, detect=detect)
     tally = Tally()
     with progress() as report:
-        asked = ask(book, rules, open_data(file), type, report, rule or (), tried, time)
-        monitor = watcher(asked, object, time, sequence)
-        with nullcontext(None) if events is None else RowsOut(events) as written:
-            for found in watch_file(monitor, asked, report):
+        bound = bind_rules(book, rules, open_data(file), type, report, rule or (), tried, time)
+        monitor = make_monitor(bound, object, time, sequence)
+        with nullcontext(None) if events is None else RowWriter(events) as writer:
+            for found in replay(monitor, bound, report):
                 tally.add(found)
-                if written is not None:
-                    written.write(found)
+                if writer is not None:
+                    writer.write(found)
     fired = tally.fired()
     shown = fired[: top or None]
     if plot is not None:
         draw(tally, shown, plot)
-    conditions = _conditions(asked.snapshot, shown)
+    conditions = _conditions(bound.snapshot, shown)
     if as_json:
         counted = [{**each._asdict(), "condition": conditions[each.rule_id]} for each in shown]
         print_json({**monitor.counters, "rules": counted, "over_time": tally.histogram()})
         return
-    tell_counters(monitor, asked)
+    note_ignored(monitor, bound)
     print_table(_HEADERS, [_row(each, tally.histogram(each.rule_id, _SPARK), conditions) for each in shown])
-    silent = len(asked.snapshot) - len(fired)
-    rows = monitor.counters["rows"]
-    note(f"{len(fired):,} rules told something in {rows:,} rows, {silent:,} nothing; {len(shown):,} are shown")
+    rules_there, rows = count(len(bound.snapshot), "rule"), count(monitor.counters["rows"], "row")
+    hidden = f"; the first {len(shown):,} are shown" if len(shown) < len(fired) else ""
+    note(f"{len(fired):,} of {rules_there} fired in {rows}{hidden}")
 
 
 def _row(fired: "Fired", counts: list[int], conditions: dict[int, str | None]) -> list[Any]:

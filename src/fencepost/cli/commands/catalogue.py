@@ -44,7 +44,10 @@ CATALOGUE = (
 
 
 def catalogue(as_json: Json = False) -> None:
-    """Show every index structure, the paper it is from, and when to choose it."""
+    """List the index structures and their papers.
+
+    Each comes with advice when to choose it.
+    """
     if as_json:
         print_json_array(structure._asdict() for structure in CATALOGUE)
     else:

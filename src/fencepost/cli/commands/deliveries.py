@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fencepost.cli.options import Json
-from fencepost.cli.output import note, print_json, print_table
+from fencepost.cli.output import note, print_done, print_json, print_table
 from fencepost.errors import FencepostError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def list_deliveries(directory: Directory, as_json: Json = False) -> None:
         ]  # fmt: skip
         print_json({"waiting": spool.waiting(), "undelivered": undelivered})
         return
-    note(f"{spool.waiting():,} events wait to be sent, {len(letters):,} were not taken")
+    note(f"to be sent: {_events(spool.waiting())}; not taken: {_events(len(letters))}")
     if letters:
         rows = [(each.event.key, each.event.object, each.attempts, each.said) for each in letters]
         print_table(("event_id", "object", "attempts", "answer"), rows)
@@ -44,21 +44,18 @@ def list_deliveries(directory: Directory, as_json: Json = False) -> None:
 def retry(directory: Directory, as_json: Json = False) -> None:
     """Send the events again that were not taken: a pipeline that runs does it now, any other when it starts."""
     count = _spool(directory).retry(time.time_ns() // 1_000_000_000)
-    _report(as_json, "again", count, f"{count:,} events wait to be sent again")
+    print_done(as_json, {"again": count}, f"{_events(count)} will be sent again")
 
 
 @app.command("drop")
 def drop(directory: Directory, as_json: Json = False) -> None:
     """Delete the events that were not taken."""
     count = _spool(directory).drop()
-    _report(as_json, "dropped", count, f"{count:,} events deleted")
+    print_done(as_json, {"dropped": count}, f"{_events(count)} deleted")
 
 
-def _report(as_json: bool, name: str, count: int, text: str) -> None:
-    if as_json:
-        print_json({name: count})
-    else:
-        note(text)
+def _events(count: int) -> str:
+    return f"{count:,} event{'s' * (count != 1)}"
 
 
 def _spool(directory: Path) -> "Spool":

@@ -3,19 +3,20 @@
 from dataclasses import asdict
 
 from fencepost.cli.options import DEFAULT_BOOK, Book, Directory, Json
-from fencepost.cli.output import print_json, progress
+from fencepost.cli.output import print_json, print_text, progress
 
 
 def explain(rules: Directory = None, book: Book = DEFAULT_BOOK, as_json: Json = False) -> None:
-    """Show how the rules are indexed, and branches of conditions that can never hold."""
-    from fencepost.cli.asking import published, rules_of_book
+    """Show which index serves which rules.
+
+    Branches of conditions that can never hold are listed, too.
+    """
+    from fencepost.cli.binding import load_newest, read_book
 
     with progress() as report:
-        if rules is not None:
-            explanation = published(rules).explain()
-        else:
-            explanation = rules_of_book(book, report).compile().explain()
+        snapshot = load_newest(rules) if rules is not None else read_book(book, report).compile()
+        explanation = snapshot.explain()
     if as_json:
         print_json(asdict(explanation))
     else:
-        print(explanation)
+        print_text(explanation)

@@ -5,52 +5,55 @@ from typing import Annotated
 
 import typer
 
-from fencepost.cli.options import DEFAULT_BOOK, Book, Directory, Json, Types
-from fencepost.cli.output import note, print_json, progress
+from fencepost._text import count
+from fencepost.cli.options import DEFAULT_BOOK, Book, DataPath, Directory, Json, Types
+from fencepost.cli.output import print_done, progress
 
 
 def match(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="*.jsonl, *.csv or *.parquet, or a directory of them.")],
+    file: DataPath,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="*.jsonl, *.csv or *.parquet; else JSON lines.")
+        Path | None, typer.Option("--out", metavar="FILE", help="Write to this *.jsonl, *.csv or *.parquet file.")
     ] = None,
-    only_matches: Annotated[bool, typer.Option("--only-matches", help="Leave out rows without any rule.")] = False,
+    only_matches: Annotated[
+        bool, typer.Option("--only-matches", help="Leave out rows for which no rule holds.")
+    ] = False,
     type: Types = None,
     rules: Directory = None,
     book: Book = DEFAULT_BOOK,
     as_json: Json = False,
 ) -> None:
-    """Write every row of a file with `rule_ids`, the rules that hold for it.
+    """Print every row of a file with the ids of its rules.
 
-    Rows go to standard output as JSON lines, or to --out; --json then tells how many there were.
+    The column rule_ids lists the rules that hold for the row. Rows are printed as JSON lines unless --out names a file;
+    then the number of rows and matches is printed, with --json as JSON.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from fencepost.cli.asking import ask
-    from fencepost.cli.data import RowsOut, open_data
+    from fencepost.cli.binding import bind_rules
+    from fencepost.cli.data import RowWriter, open_data
     from fencepost.errors import FencepostError
 
     rows = matches = 0
     data = open_data(file)
     with progress() as report:
-        asked = ask(book, rules, data, type, report)
-        with RowsOut(out) as written:
-            for table in asked.batches(report, "matching"):
+        bound = bind_rules(book, rules, data, type, report)
+        with RowWriter(out) as writer:
+            for table in bound.batches(report, "matching"):
                 if "rule_ids" in table.column_names:
                     raise FencepostError(
                         f"{file} with a column rule_ids",
                         "that name free for the answer",
                         "Rename or remove the column.",
                     )
-                found = asked.snapshot.match(table)
+                found = bound.snapshot.match(table)
                 ids = pa.LargeListArray.from_arrays(pa.array(found.offsets), pa.array(found.ids))
                 rows, matches = rows + table.num_rows, matches + len(found.ids)
-                told = table.append_column("rule_ids", ids)
+                answered = table.append_column("rule_ids", ids)
                 if only_matches:
-                    told = told.filter(pc.greater(pc.list_value_length(ids), 0))
-                written.write(told)
-    if out is not None and as_json:
-        print_json({"rows": rows, "matches": matches, "file": str(out)})
-    elif out is not None:
-        note(f"{matches:,} matches of {rows:,} rows written to {out}")
+                    answered = answered.filter(pc.greater(pc.list_value_length(ids), 0))
+                writer.write(answered)
+    if out is not None:
+        text = f"{count(matches, 'match')} of {count(rows, 'row')} written to {out}"
+        print_done(as_json, {"rows": rows, "matches": matches, "file": str(out)}, text)

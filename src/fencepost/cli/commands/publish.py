@@ -5,35 +5,37 @@ from typing import Annotated
 
 import typer
 
-from fencepost.cli.options import DEFAULT_BOOK, Book, Json, Types, named_values, opened
-from fencepost.cli.output import note, print_json, progress
+from fencepost.cli.options import DEFAULT_BOOK, Book, Json, Types, open_book, read_pairs
+from fencepost.cli.output import print_done, progress
 
 
 def publish(
     directory: Annotated[
         str,
-        typer.Argument(metavar="DIR", help="Where streams follow the rules: a path, or a URL like s3://bucket/rules."),
+        typer.Argument(
+            metavar="DIR", help="The directory that streams follow: a path, or a URL like s3://bucket/rules."
+        ),
     ],
     type: Types = None,
     shards: Annotated[
         int | None,
-        typer.Option("--shards", metavar="K", help="Also write K parts, for rules that a Spark worker cannot hold."),
+        typer.Option(
+            "--shards", metavar="K", help="Also write K shards, for rule sets too large for one Spark worker."
+        ),
     ] = None,
     keep_days: Annotated[
-        float, typer.Option("--keep-days", min=0, max=36_500, help="How long unused versions stay.")
+        float,
+        typer.Option("--keep-days", min=0, max=36_500, help="Delete versions that nobody has used for this long."),
     ] = 7.0,
     book: Book = DEFAULT_BOOK,
     as_json: Json = False,
 ) -> None:
-    """Publish the rules: everything the first time, later only what changed.
+    """Publish the rules of the book as a new version.
 
-    The first version fixes the columns and their types; --type names them, also those that no rule uses yet. It also
-    fixes the number of parts.
+    The first version writes all rules, later ones only changes. The first version fixes the columns, their types and
+    the number of shards; use --type to declare columns that no rule uses yet.
     """
-    schema = named_values(type, "--type", "price=double") or None
-    with opened(book) as rules, progress() as report:
+    schema = read_pairs(type, "--type", "price=double") or None
+    with open_book(book) as rules, progress() as report:
         number = rules.publish(directory, schema, keep=timedelta(days=keep_days), progress=report, shards=shards)
-    if as_json:
-        print_json({"version": number, "directory": directory})
-    else:
-        note(f"published version {number} to {directory}")
+    print_done(as_json, {"version": number, "directory": directory}, f"published version {number} to {directory}")

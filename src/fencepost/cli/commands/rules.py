@@ -1,4 +1,4 @@
-"""`fencepost rules`: what is in the rule book."""
+"""`fencepost rules`: shows and changes the rules of the book."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fencepost.cli.options import DEFAULT_BOOK, Author, Book, Expect, Json, named_values, opened
-from fencepost.cli.output import note, print_json, print_json_array, print_table, progress
+from fencepost._text import count
+from fencepost.cli.options import DEFAULT_BOOK, Author, Book, Expect, Json, open_book, read_pairs
+from fencepost.cli.output import note, print_done, print_json, print_json_array, print_table, print_text, progress
 from fencepost.rules.options import fields_of
 
 if TYPE_CHECKING:
@@ -18,17 +19,26 @@ if TYPE_CHECKING:
 
 _SHOWN = 100
 
-app = typer.Typer(help="Look at the rules of the book, and change them.", no_args_is_help=True)
+app = typer.Typer(help="Show and change the rules of the book.", no_args_is_help=True)
 
-Id = Annotated[int, typer.Argument(metavar="ID", help="An integer; put -- before a negative one.")]
-Condition = Annotated[str, typer.Argument(metavar="CONDITION", help="What would stand after WHERE.")]
-Detect = Annotated[str, typer.Option("--detect", help="Any of inside, enter, exit, cross, separated by commas.")]
-Initial = Annotated[bool, typer.Option("--initial", help="Report objects that are inside when the rule begins.")]
-Labels = Annotated[list[str] | None, typer.Option("--label", metavar="NAME=TEXT", help="Free text, carried along.")]
-Expires = Annotated[
-    str | None, typer.Option("--expires", metavar="TIME", help="When it ends: 2030-01-01T12:00, in UTC.")
+Id = Annotated[
+    int, typer.Argument(metavar="ID", help="The id of the rule, an integer; write -- before a negative one.")
 ]
-Paused = Annotated[bool, typer.Option("--paused", help="Keep it, but let it take no part.")]
+Condition = Annotated[str, typer.Argument(metavar="CONDITION", help='SQL as after WHERE, e.g. "price > 40".')]
+Detect = Annotated[
+    str, typer.Option("--detect", help="The events to report: any of inside, enter, exit, cross, separated by commas.")
+]
+Initial = Annotated[
+    bool, typer.Option("--initial", help="Report objects that are inside already when the rule starts.")
+]
+Labels = Annotated[
+    list[str] | None, typer.Option("--label", metavar="NAME=TEXT", help="Attach a label, e.g. team=desk. Repeatable.")
+]
+Expires = Annotated[
+    str | None,
+    typer.Option("--expires", metavar="TIME", help="End the rule at this time, e.g. 2030-01-01T12:00 (UTC)."),
+]
+Paused = Annotated[bool, typer.Option("--paused", help="Store the rule but do not evaluate it.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="*.jsonl, *.csv or *.parquet.")]
 
 
@@ -40,12 +50,12 @@ def _rule_options(
     paused: Paused = False,
 ) -> dict[str, Any]:
     """The options of a rule, from those of a command."""
-    labels = named_values(label, "--label", "team=desk")
+    labels = read_pairs(label, "--label", "team=desk")
     return {"detect": detect, "initial": initial, "labels": labels, "expires": expires, "enabled": not paused}
 
 
 def _with_rule_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options of a rule; it takes them as a mapping, after id and condition."""
+    """Give a command the options of a rule; it takes them as a mapping, after id and condition."""
     options = signature(_rule_options, eval_str=True).parameters
     own = [each for each in signature(command).parameters.values() if each.name != "options"]
 
@@ -68,8 +78,8 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Add a rule."""
-    with opened(book, author, create=True) as rules:
-        _tell(rules.add(id, condition, **options), "added", as_json)
+    with open_book(book, author, create=True) as rules:
+        _print_change(rules.add(id, condition, **options), "added", as_json)
 
 
 @app.command("replace")
@@ -83,66 +93,68 @@ def replace(
     book: Book = DEFAULT_BOOK,
     as_json: Json = False,
 ) -> None:
-    """Put another rule in the place of one; nothing is taken over from it."""
-    with opened(book, author) as rules:
-        _tell(rules.replace(id, condition, expect=expect, **options), "replaced", as_json)
+    """Replace a rule.
+
+    Options that are not given get their defaults, not the values of the old rule.
+    """
+    with open_book(book, author) as rules:
+        _print_change(rules.replace(id, condition, expect=expect, **options), "replaced", as_json)
 
 
 @app.command("remove")
 def remove(
     id: Id, expect: Expect = None, author: Author = None, book: Book = DEFAULT_BOOK, as_json: Json = False
 ) -> None:
-    """Take a rule out; its history stays."""
-    with opened(book, author) as rules:
+    """Remove a rule but keep its history."""
+    with open_book(book, author) as rules:
         rules.remove(id, expect=expect)
-    if as_json:
-        print_json({"id": id, "removed": True})
-    else:
-        note(f"removed rule {id}")
+    print_done(as_json, {"id": id, "removed": True}, f"removed rule {id}")
 
 
 @app.command("pause")
 def pause(
     id: Id, expect: Expect = None, author: Author = None, book: Book = DEFAULT_BOOK, as_json: Json = False
 ) -> None:
-    """Let a rule take no part until it is resumed."""
-    with opened(book, author) as rules:
-        _tell(rules.pause(id, expect=expect), "paused", as_json)
+    """Store the rule but do not evaluate it."""
+    with open_book(book, author) as rules:
+        _print_change(rules.pause(id, expect=expect), "paused", as_json)
 
 
 @app.command("resume")
 def resume(
     id: Id, expect: Expect = None, author: Author = None, book: Book = DEFAULT_BOOK, as_json: Json = False
 ) -> None:
-    """Let a paused rule take part again."""
-    with opened(book, author) as rules:
-        _tell(rules.resume(id, expect=expect), "resumed", as_json)
+    """Evaluate a paused rule again."""
+    with open_book(book, author) as rules:
+        _print_change(rules.resume(id, expect=expect), "resumed", as_json)
 
 
 @app.command("expire")
 def expire(
-    at: Annotated[str | None, typer.Option("--at", metavar="TIME", help="The time, if not now.")] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="TIME", help="Compare with this time instead of now.")
+    ] = None,
     author: Author = None,
     book: Book = DEFAULT_BOOK,
     as_json: Json = False,
 ) -> None:
-    """Take out the rules whose time has passed."""
-    with opened(book, author) as rules:
+    """Remove the rules that have expired."""
+    with open_book(book, author) as rules:
         ended = rules.expire(at, author=author)  # type: ignore[arg-type]
-    if as_json:
-        print_json({"expired": ended})
-    else:
-        note(f"took out {len(ended):,} rules whose time has passed")
+    print_done(as_json, {"expired": ended}, f"removed {count(len(ended), 'expired rule')}")
 
 
 @app.command("list")
 def list_rules(
-    limit: Annotated[int | None, typer.Option("--limit", min=0, help="At most so many; 0 for all.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=0, help="List at most this many; 0 lists all.")] = None,
     book: Book = DEFAULT_BOOK,
     as_json: Json = False,
 ) -> None:
-    """List the rules: all of them with --json, else the first hundred, unless --limit says otherwise."""
-    with opened(book) as rules:
+    """List the rules.
+
+    Without --limit, --json lists all of them, and a table the first hundred.
+    """
+    with open_book(book) as rules:
         if as_json:
             print_json_array(map(fields_of, islice(rules, limit or None)))
             return
@@ -165,30 +177,35 @@ def list_rules(
         )
         total = len(rules) if len(shown) == limit else len(shown)
         if total > len(shown):
-            note(f"{len(shown):,} of {total:,} rules; --limit 0 shows all")
+            note(f"{len(shown):,} of {total:,} rules; --limit 0 lists all")
 
 
 @app.command("show")
 def show(id: Id, book: Book = DEFAULT_BOOK, as_json: Json = False) -> None:
     """Show one rule."""
-    with opened(book) as rules:
+    with open_book(book) as rules:
         rule = rules[id]
     if as_json:
         print_json(fields_of(rule))
     else:
         for name, value in fields_of(rule).items():
-            print(f"{name:<10}{'' if value is None else value}")
+            print_text(f"{name:<10}{'' if value is None else value}")
 
 
 @app.command("history")
 def history(
-    id: Annotated[int | None, typer.Argument(metavar="[ID]", help="Of one rule; of all without it.")] = None,
-    last: Annotated[int, typer.Option("--last", min=0, help="So many of the last changes; 0 for all.")] = 100,
+    id: Annotated[int | None, typer.Argument(metavar="[ID]", help="Show the changes of this rule only.")] = None,
+    last: Annotated[
+        int, typer.Option("--last", metavar="N", min=0, help="Show the last N changes; 0 shows all.")
+    ] = 100,
     book: Book = DEFAULT_BOOK,
     as_json: Json = False,
 ) -> None:
-    """Show who changed what, and when; the last change last."""
-    with opened(book) as rules:
+    """Show who changed what, and when.
+
+    The newest change comes last.
+    """
+    with open_book(book) as rules:
         changes = rules.history(id, last=last or None)
         if as_json:
             print_json_array(
@@ -216,41 +233,33 @@ def history(
 @app.command("import")
 def import_rules(
     file: File,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the rules that the book has.")] = False,
-    skip: Annotated[bool, typer.Option("--skip", help="Leave out the rules that the book has.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace rules that the book has already.")] = False,
+    skip: Annotated[bool, typer.Option("--skip", help="Skip rules that the book has already.")] = False,
     author: Author = None,
     book: Book = DEFAULT_BOOK,
     as_json: Json = False,
 ) -> None:
-    """Take in all rules of a file, or none."""
+    """Import the rules of a file, all or none."""
     if replace and skip:
-        raise typer.BadParameter("--replace and --skip exclude each other")
-    with opened(book, author, create=True) as rules, progress() as report:
+        raise typer.BadParameter("use either --replace or --skip")
+    with open_book(book, author, create=True) as rules, progress() as report:
         imported = rules.import_file(
             file, existing="replace" if replace else "skip" if skip else "refuse", progress=report
         )
-    if as_json:
-        print_json(imported)
-    else:
-        note(
-            f"{imported.added:,} rules added, {imported.replaced:,} replaced, {imported.unchanged:,} unchanged, "
-            f"{imported.skipped:,} left out"
-        )
+    text = f"{count(imported.added, 'rule')} added, {imported.replaced:,} replaced, {imported.unchanged:,} unchanged, "
+    print_done(as_json, imported, f"{text}{imported.skipped:,} skipped")
 
 
 @app.command("export")
 def export_rules(file: File, book: Book = DEFAULT_BOOK, as_json: Json = False) -> None:
-    """Write all rules to a file that `import` takes."""
-    with opened(book) as rules, progress() as report:
-        count = rules.export_file(file, progress=report)
-    if as_json:
-        print_json({"rules": count, "file": str(file)})
-    else:
-        note(f"{count:,} rules written to {file}")
+    """Write all rules to a file.
+
+    `fencepost rules import` reads it.
+    """
+    with open_book(book) as rules, progress() as report:
+        written = rules.export_file(file, progress=report)
+    print_done(as_json, {"rules": written, "file": str(file)}, f"{count(written, 'rule')} written to {file}")
 
 
-def _tell(rule: "Rule", action: str, as_json: bool) -> None:
-    if as_json:
-        print_json(fields_of(rule))
-    else:
-        note(f"{action} rule {rule.id}, version {rule.version}")
+def _print_change(rule: "Rule", action: str, as_json: bool) -> None:
+    print_done(as_json, fields_of(rule), f"{action} rule {rule.id}, version {rule.version}")

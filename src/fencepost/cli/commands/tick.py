@@ -1,4 +1,4 @@
-"""`fencepost tick`: tells streams that a time has come."""
+"""`fencepost tick`: announces a time to streams."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fencepost.cli.options import Json
-from fencepost.cli.output import note, print_json
+from fencepost.cli.output import print_done
 from fencepost.errors import FencepostError
 
 if TYPE_CHECKING:
@@ -18,22 +18,25 @@ _NUMBER = re.compile(r"[-+]?[0-9]+")
 
 def tick(
     directory: Annotated[
-        str, typer.Argument(metavar="DIR", help="That rules are published to: a path, or a URL like s3://bucket/rules.")
+        str,
+        typer.Argument(
+            metavar="DIR", help="The directory that streams follow: a path, or a URL like s3://bucket/rules."
+        ),
     ],
     time: Annotated[
         str | None,
         typer.Argument(
             metavar="[TIME]",
-            help="2030-01-01T12:00, in UTC without a zone, or 2030-01-01; a number where times are numbers. Else now.",
+            help="A time such as 2030-01-01T12:00 (UTC unless it has a zone), a date, or a number. Default: now.",
             show_default=False,
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell all streams that follow a directory that a time has come: rules expire, and silent objects time out.
+    """Announce a time to all streams that follow a directory.
 
-    It promises that no row older than TIME will come, and cannot be taken back. An earlier time than one that was
-    told before has no effect.
+    Rules then expire, and silent objects time out, although no row comes. A tick promises that no row older than TIME
+    will follow. It cannot be undone. A time that is not later than the last announced one has no effect.
     """
     from fencepost.published import VersionDirectory
     from fencepost.published.markers import number_of
@@ -44,14 +47,12 @@ def tick(
     last = versions.markers.newest()[1]
     if last is None or number_of(come) > last:
         versions.tick(come)
-        said, told, newest = f"told {directory} that {_written(come)} has come", True, come
+        text, is_new, newest = f"announced {_format(come)} to {directory}", True, come
     else:
         newest = _like(come, last)
-        said, told = f"no effect: {directory} was told {_written(newest)} before, {_written(come)} is not later", False
-    if as_json:
-        print_json({"directory": directory, "time": come, "told": told, "newest": newest})
-    else:
-        note(said)
+        text = f"no effect: {_format(come)} is not later than {_format(newest)}, which {directory} already has"
+        is_new = False
+    print_done(as_json, {"directory": directory, "time": come, "told": is_new, "newest": newest}, text)
 
 
 def _read_time(text: str) -> datetime | int:
@@ -84,12 +85,12 @@ def _check_published(versions: "VersionDirectory", directory: str) -> None:
 
 
 def _like(come: datetime | int, marker: int) -> datetime | int:
-    """What a marker says, as a time of the same kind where that can be."""
+    """The time of a marker, as a datetime or a number like `come`, where that is possible."""
     try:
         return marker if isinstance(come, int) else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=marker)
     except OverflowError:
         return marker
 
 
-def _written(time: datetime | int) -> str:
+def _format(time: datetime | int) -> str:
     return time.isoformat() if isinstance(time, datetime) else str(time)

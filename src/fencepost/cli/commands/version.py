@@ -9,7 +9,7 @@ from fencepost.cli.output import print_json
 
 
 def version(as_json: Json = False) -> None:
-    """Show the version of fencepost."""
+    """Print the version of fencepost."""
     try:
         number = installed("fencepost")
     except PackageNotFoundError:

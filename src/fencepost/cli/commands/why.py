@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fencepost.cli.options import DEFAULT_BOOK, Book, Directory, Json, opened
-from fencepost.cli.output import print_json, progress
+from fencepost.cli.options import DEFAULT_BOOK, Book, Directory, Json, open_book
+from fencepost.cli.output import print_json, print_text, progress
 from fencepost.errors import FencepostError
 
 if TYPE_CHECKING:
@@ -17,31 +17,34 @@ if TYPE_CHECKING:
 
 
 def why(
-    event_id: Annotated[str, typer.Argument(metavar="EVENT_ID", help="The event_id of the event.")],
-    events: Annotated[Path, typer.Option("--events", metavar="PATH", help="The file or directory that has it.")],
+    event_id: Annotated[str, typer.Argument(metavar="EVENT_ID", help="The event_id of an event.")],
+    events: Annotated[Path, typer.Option("--events", metavar="PATH", help="The file or directory that has the event.")],
     rules: Directory = None,
     book: Book = DEFAULT_BOOK,
     as_json: Json = False,
 ) -> None:
-    """Show why an event happened: its rule as it was then, and the values before and after."""
+    """Explain why an event happened.
+
+    Prints the rule as it was then, and the values before and after.
+    """
     from fencepost.monitor import Monitor
 
     with progress() as report:
-        event, schema = _found(events, event_id, report)
+        event, schema = _find_event(events, event_id, report)
         if rules is not None:
-            monitor = Monitor(_published(rules, event), object="object")
+            monitor = Monitor(_load_version(rules, event), object="object")
         else:
-            with opened(book) as opened_book:
-                rule = _as_it_was(opened_book, event)
-            monitor = Monitor(rule, object="object", schema=_with_keys(schema, rule))
+            with open_book(book) as opened_book:
+                rule = _find_rule(opened_book, event)
+            monitor = Monitor(rule, object="object", schema=_add_keys(schema, rule))
         reason = monitor.why(event)
     if as_json:
         print_json({"event": event, "reason": asdict(reason)})
     else:
-        print(reason)
+        print_text(reason)
 
 
-def _found(path: Path, event_id: str, report: "Progress") -> tuple[dict[str, Any], Any]:
+def _find_event(path: Path, event_id: str, report: "Progress") -> tuple[dict[str, Any], Any]:
     """The event, and the types of its attributes."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -75,8 +78,8 @@ def _found(path: Path, event_id: str, report: "Progress") -> tuple[dict[str, Any
     raise FencepostError(f"no event {event_id} in {path}", "an event_id that is there", "Correct the id or the path.")
 
 
-def _with_keys(schema: Any, rule: "Rules") -> Any:
-    """Events carry attributes; keys are strings. A band is bound by its text alone."""
+def _add_keys(schema: Any, rule: "Rules") -> Any:
+    """The schema of the event, which has attributes alone, with the keys of the rule. A band needs no schema."""
     import pyarrow as pa
 
     kinds = rule.column_kinds()
@@ -84,8 +87,8 @@ def _with_keys(schema: Any, rule: "Rules") -> Any:
     return pa.schema([*schema, *(pa.field(*key) for key in keys)]) if kinds else None
 
 
-def _as_it_was(book: "RuleBook", event: dict[str, Any]) -> "Rules":
-    """The one rule of the event, in the version that it had."""
+def _find_rule(book: "RuleBook", event: dict[str, Any]) -> "Rules":
+    """The rule of the event, in the version that it had then."""
     from fencepost.rules import Rules
     from fencepost.rules.options import fields_of
 
@@ -102,7 +105,7 @@ def _as_it_was(book: "RuleBook", event: dict[str, Any]) -> "Rules":
     )
 
 
-def _published(directory: str, event: dict[str, Any]) -> "Snapshot":
+def _load_version(directory: str, event: dict[str, Any]) -> "Snapshot":
     """The version that found the event, or the newest that has its rule as it was."""
     from fencepost.published import VersionDirectory
 

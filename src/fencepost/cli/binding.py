@@ -1,4 +1,4 @@
-"""Rules ready to be asked about a file: from the book, bound to the file's columns, or from a published directory."""
+"""Rules bound to the columns of a file: from a book, or from a published directory."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from fencepost.book.publishing import rules_from
 from fencepost.cli.data import DataFile
-from fencepost.cli.options import named_values, opened
+from fencepost.cli.options import open_book, read_pairs
 from fencepost.errors import FencepostError
 from fencepost.ordinals import AttributeType
 from fencepost.ordinals.spellings import TYPES
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from fencepost.book import Progress
 
 _TYPE_NAMES = {"key": "string", "number": "double", "timestamp": "timestamp_ntz"}
-"""In which types a text is read, by what rules compare its columns with."""
+"""The types in which columns of a text file are read, by the kind of value that rules compare them with."""
 
 
-class Asked(NamedTuple):
-    """A snapshot, and the types to read a file with so that it can be asked."""
+class BoundRules(NamedTuple):
+    """A snapshot, the file whose rows it is asked about, and the types to read the file with."""
 
     snapshot: Snapshot
     rules: Rules | None
-    """Those of the book; None where the snapshot was published."""
+    """The rules of the book; None where the snapshot was published."""
     schema: Any
-    """What the rules of the book were bound to."""
+    """The columns that the rules of the book were bound to."""
     data: DataFile
     types: dict[str, Any]
     """By the file's own names."""
@@ -51,21 +51,21 @@ class Asked(NamedTuple):
         return self.data.is_text and pa.types.is_timestamp(wanted) and wanted.tz is not None and not has_zone
 
 
-def published(directory: str) -> Snapshot:
+def load_newest(directory: str) -> Snapshot:
     """The newest version of a directory."""
     return VersionDirectory(directory).load()
 
 
-def rules_of_book(url: str, report: "Progress", only: Sequence[int] = ()) -> Rules:
-    """The rules of a book: all, or those that are named."""
-    with opened(url) as book:
+def read_book(url: str, report: "Progress", only: Sequence[int] = ()) -> Rules:
+    """The rules of a book: all, or `only` those with these ids."""
+    with open_book(url) as book:
         rules = rules_from(book[id] for id in only) if only else book.rules(progress=report)
     if not len(rules):
-        raise FencepostError(f"{book.url} without any rule", "rules to ask", "Add some: fencepost rules add.")
+        raise FencepostError(f"{book.url} without any rule", "at least one rule", "Add some: fencepost rules add.")
     return rules
 
 
-def ask(
+def bind_rules(
     url: str,
     directory: str | None,
     data: DataFile,
@@ -74,13 +74,13 @@ def ask(
     only: Sequence[int] = (),
     tried: Rules | None = None,
     time: str | None = None,
-) -> Asked:
-    """The rules of a book or a directory, ready for the rows of a file.
+) -> BoundRules:
+    """The rules of a book or a directory, bound to the columns of a file.
 
-    `only` the rules with these ids are asked; rules that are `tried` take the place of the book.
+    `only` names the rules to take; `tried` rules take the place of the book. `given` has the values of --type.
     """
     named = {}
-    for name, text in named_values(given, "--type", "price=double").items():
+    for name, text in read_pairs(given, "--type", "price=double").items():
         own = data.find(name)
         if own is None:
             raise FencepostError(
@@ -88,17 +88,17 @@ def ask(
             )
         named[own] = arrow_type(text)
     if directory is not None:
-        snapshot = _choose(published(directory), only)
+        snapshot = _choose(load_newest(directory), only)
         wanted = {name: type_.arrow for name, type_ in snapshot.types.items()} | dict.fromkeys(
             snapshot.keys, pa.string()
         )
-        return Asked(snapshot, None, None, data, {**_looks(data, time), **_of_file(data, wanted), **named})
-    rules = rules_of_book(url, report, only) if tried is None else tried
+        return BoundRules(snapshot, None, None, data, {**_time_types(data, time), **_rename(data, wanted), **named})
+    rules = read_book(url, report, only) if tried is None else tried
     types = named
     if data.is_text:
-        types = {**_looks(data, time), **_read_as(data, rules), **named}
+        types = {**_time_types(data, time), **_types_by_rules(data, rules), **named}
     schema = pa.schema([(field.name, types.get(field.name, field.type)) for field in data.schema])
-    return Asked(rules.compile(schema), rules, schema, data, types)
+    return BoundRules(rules.compile(schema), rules, schema, data, types)
 
 
 def _choose(snapshot: Snapshot, only: Sequence[int]) -> Snapshot:
@@ -111,14 +111,14 @@ def _choose(snapshot: Snapshot, only: Sequence[int]) -> Snapshot:
     return snapshot.only(np.sort(rows))
 
 
-def _of_file(data: DataFile, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Types by the file's own names."""
+def _rename(data: DataFile, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Types by the file's own names of their columns."""
     found = {name: data.find(name.strip('"')) for name in wanted}
     return {own: wanted[name] for name, own in found.items() if own is not None}
 
 
-def _looks(data: DataFile, time: str | None) -> dict[str, Any]:
-    """Times of a text in microseconds, whatever the first of them show."""
+def _time_types(data: DataFile, time: str | None) -> dict[str, Any]:
+    """The types of the time columns of a text: microseconds, whatever the first rows show."""
     if not data.is_text:
         return {}
     found = {
@@ -130,8 +130,8 @@ def _looks(data: DataFile, time: str | None) -> dict[str, Any]:
     return found
 
 
-def _read_as(data: DataFile, rules: Rules) -> dict[str, Any]:
-    """Types for columns of a text, where what rules compare them with says more than the first rows do."""
+def _types_by_rules(data: DataFile, rules: Rules) -> dict[str, Any]:
+    """The types of columns of a text whose values rules compare with strings, dates or times, or that look empty."""
     found: dict[str, Any] = {}
     for name, kind in rules.column_kinds().items():
         own = data.find(name.strip('"'))

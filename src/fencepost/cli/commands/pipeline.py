@@ -1,0 +1,67 @@
+"""`fencepost check`, `run` and `connector`: pipelines in a TOML file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fencepost._text import count
+from fencepost.cli.options import Json
+from fencepost.cli.output import note, print_json, print_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fencepost.pipeline import Fault
+
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="A pipeline, as TOML.", show_default=False)]
+
+
+def check(file: _File, as_json: Json = False) -> None:
+    """Find every fault of a pipeline file without starting Spark."""
+    from fencepost import pipeline  # here and below: whoever asks for another command need not wait for it
+
+    faults = pipeline.check(file)
+    if as_json:
+        _print_faults(file, faults)
+    else:
+        for fault in faults:
+            print_text(fault)
+        print_text(f"{file}: " + (count(len(faults), "fault") if faults else "no fault found"))
+    if faults:
+        raise typer.Exit(1)
+
+
+def run(file: _File, as_json: Json = False) -> None:
+    """Run a pipeline file.
+
+    It runs until Ctrl-C or SIGTERM. With once = true it reads the rows that are there, and ends.
+    """
+    from fencepost import pipeline
+
+    try:
+        summary = pipeline.run(file)
+    except pipeline.PipelineFaultsError as error:
+        if as_json:
+            _print_faults(file, error.faults)
+        note(str(error))
+        raise typer.Exit(1) from None
+    if as_json:
+        print_json(summary._asdict())
+    else:
+        print_text(f"done: {summary}")
+
+
+def connector() -> None:
+    """Fetch Spark's Kafka connector with Maven.
+
+    Pipelines need it to read from topics or write to them.
+    """
+    from fencepost.pipeline.connector import fetch_connector
+
+    for jar in fetch_connector():
+        print_text(jar)
+
+
+def _print_faults(file: Path, faults: "Sequence[Fault]") -> None:
+    print_json({"file": str(file), "faults": [fault._asdict() for fault in faults]})
