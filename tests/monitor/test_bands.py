@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from fencepost.errors import FencepostError
+from fencepost.monitor import Monitor
 from fencepost.rules import Rules
 from tests.monitor.band_examples import CLOSE, monitor_of, told
 from tests.monitor.played import EPOCH
@@ -160,3 +161,9 @@ def test_many_objects_that_go_leave_no_trace() -> None:
         assert monitor.advance(start + 5).num_rows == 1000
     assert len(monitor._pairs.states[0].objects) < 3000
     assert len(monitor._pairs.states[0].strings["k"]) < 3000
+
+
+def test_nothing_is_inside_a_band_with_a_key_before_the_first_row() -> None:
+    rules = Rules()
+    rules.add(1, "left.price - right.price BETWEEN -1 AND 1")
+    assert Monitor(rules, object="id", key="venue").inside(1) == []

@@ -1,6 +1,7 @@
 """What fails half way has not happened: the same call again tells what a monitor tells that never failed."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
 from fencepost.watching.state import State
 
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 WRITER = "fencepost.emitting.emitter.event_table"
 
 
@@ -163,6 +166,106 @@ def test_a_batch_whose_late_rows_cannot_be_told_is_not_taken() -> None:
         with pytest.raises(OSError, match="no disk"):
             call(monitor)
         assert known(monitor) == before
+
+
+def late_that_fails(times: int) -> tuple[list[Any], Callable[[Any], None]]:
+    """Late rows that were reported, by a callback that raises so many times first."""
+    reported: list[Any] = []
+    left = [times]
+
+    def report(rows: Any) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise OSError("no disk")
+        reported.append(rows.to_pylist())
+
+    return reported, report
+
+
+def test_a_batch_whose_late_rows_cannot_be_reported_may_be_given_again() -> None:
+    calls: list[Step] = [
+        lambda m: m.update(ticks(2, 0)),
+        lambda m: m.update(left=quotes(5, 0), right=quotes(6, 0)),
+        lambda m: m.update_one(int(ticks(1, 10)["id"][0]), -5, x=1.0),
+        lambda m: m.update({**ticks(7, 0), "id": ticks(7, 0)["id"] + 7}),  # half of the objects are new
+    ]
+    for call in calls:
+        monitors = []
+        for times in (0, 2):
+            reported, report = late_that_fails(times)
+            monitor = Monitor(rules_of_both(), object="id", time="ts", late=report)
+            monitor.update(ticks(1, 10))
+            monitor.update(left=quotes(3, 10), right=quotes(4, 10))
+            monitors.append((monitor, reported))
+        (twin, twins), (monitor, own) = monitors
+        before = known(twin)
+        for _ in range(2):
+            with pytest.raises(OSError, match="no disk"):
+                call(monitor)
+            assert known(monitor) == before
+        got, expected = call(monitor), call(twin)
+        assert got == expected if isinstance(got, list) else got.equals(expected)
+        assert own == twins
+        assert own
+        assert known(monitor) == known(twin)
+
+
+FIRST_BATCHES: list[tuple[Step, Step]] = [
+    (
+        lambda m: m.update({"id": ["a"], "ts": [1.5], "x": [1.0], "k": ["u"]}),
+        lambda m: m.update({"id": [1], "ts": [EPOCH], "x": [1.0], "k": ["u"]}),
+    ),
+    (
+        lambda m: m.update_one("a", 1.5, x=1.0),
+        lambda m: m.update_one(1, EPOCH, x=1.0),
+    ),
+    (
+        lambda m: m.update(
+            left={"id": ["a"], "ts": [1.5], "price": [1.0], "venue": [1]},
+            right={"id": ["a"], "ts": [1.5], "price": [1.0], "venue": [1]},
+        ),
+        lambda m: m.update(
+            left={"id": [1], "ts": [EPOCH], "price": [1.0], "venue": ["X"]},
+            right={"id": [2], "ts": [EPOCH], "price": [1.0], "venue": ["X"]},
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("wrong", "right"), FIRST_BATCHES)
+@pytest.mark.parametrize("key", [(), "venue"])
+def test_a_first_batch_that_fails_decides_no_types(
+    wrong: Step, right: Step, key: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monitor, twin = (Monitor(rules_of_both(), object="id", time="ts", key=key) for _ in range(2))
+    with monkeypatch.context() as patched:
+        patched.setattr(WRITER, short_of_memory)
+        with pytest.raises(MemoryError):
+            wrong(monitor)
+    with pytest.raises(FencepostError, match="before any row"):
+        monitor.advance(5)
+    assert known(monitor) == known(twin)
+    got, expected = right(monitor), right(twin)
+    assert got == expected if isinstance(got, list) else got.equals(expected)
+    assert len(got) > 0
+    for _, other in FIRST_BATCHES:
+        if other is not right:
+            got, expected = other(monitor), other(twin)
+            assert got == expected if isinstance(got, list) else got.equals(expected)
+    assert known(monitor) == known(twin)
+
+
+def test_a_rule_that_failed_with_a_new_column_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    (monitor, _), (twin, _) = monitor_and_late(), monitor_and_late()
+    for each in (monitor, twin):
+        each.update(ticks(1, 0))
+    with monkeypatch.context() as patched:
+        patched.setattr(WRITER, short_of_memory)
+        with pytest.warns(UserWarning, match="Nothing is known yet"), pytest.raises(MemoryError):
+            monitor.replace(3, "y > 3", detect="enter,exit")
+    assert monitor.remove(5).equals(twin.remove(5))
+    assert monitor.update(ticks(2, 15)).equals(twin.update(ticks(2, 15)))
+    assert known(monitor) == known(twin)
 
 
 def test_one_row_that_fails_may_be_given_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,16 +1,19 @@
 """A monitor's state, saved and restored."""
 
+import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fencepost.monitor import Monitor
 from fencepost.rules import Rules
 from tests.effort import examples
-from tests.monitor.examples import monitor_of, refusal
+from tests.monitor.examples import monitor_of, refusal, told
 from tests.monitor.played import options
 from tests.monitor.scripts import Pair, kinds_of_objects, rules, scripts
 from tests.replay import ReplayRule
@@ -35,6 +38,7 @@ def test_saving_and_restoring_changes_nothing(
     same = Rules.from_dicts(
         {"id": rule.id, "condition": rule.condition(), "version": rule.version, **options(rule)}
         for rule in pair.replay.rules.values()
+        if rule.enabled or data.draw(st.booleans())  # a rule that is paused need not be among them
     )
     pair.monitor = pair.build(same)
     pair.monitor.restore(path)
@@ -70,10 +74,95 @@ def test_saved_state_is_refused_where_it_does_not_fit(tmp_path: Path) -> None:
     assert refusal(lambda: monitor_of("x >= 1", schema={"x": "bigint"}).restore(path)) == (
         f"got x as bigint; expected double, as in {path}. Pass schema= to the Monitor with that type."
     )
-    path.write_bytes(path.read_bytes()[:-9])
-    assert "which is no saved state" in refusal(lambda: monitor_of("x >= 1").restore(path))
+    assert refusal(lambda: monitor_of("x >= 1").restore(tmp_path / "missing")) == (
+        f"got the state file {tmp_path / 'missing'}, which cannot be read (No such file or directory); "
+        "expected a file as Monitor.save of this version wrote it. "
+        "Check the path, or restore a copy; without one, begin with a new Monitor and update it with past rows."
+    )
+    assert "Is a directory" in refusal(lambda: monitor_of("x >= 1").restore(tmp_path))
     table = pa.table({"x": [1]})
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
-    assert "which is no saved state" in refusal(lambda: monitor_of("x >= 1").restore(path))
+    assert "was saved in another format, or is something else" in refusal(lambda: monitor_of("x >= 1").restore(path))
     assert list(tmp_path.iterdir()) == [path]
+
+
+def monitor_with_all_kinds_of_state() -> Monitor:
+    rules = Rules()
+    rules.add(1, "x >= 1 AND k = 'u'", detect="enter,exit")
+    rules.add(2, "left.price - right.price BETWEEN -1 AND 1", detect="enter,exit")
+    return Monitor(rules, object="id", time="ts")
+
+
+def test_every_byte_of_a_saved_state_that_changes_is_noticed(tmp_path: Path) -> None:
+    monitor, path = monitor_with_all_kinds_of_state(), tmp_path / "state"
+    monitor.update({"id": list("abcdefgh"), "ts": range(8), "x": np.arange(8) / 2, "k": list("uvuvuvuv")})
+    monitor.update(left={"id": ["a"], "ts": [9], "price": [1.0]}, right={"id": ["b"], "ts": [9], "price": [1.5]})
+    monitor.save(path)
+    saved = path.read_bytes()
+    restored = monitor_with_all_kinds_of_state()
+    restored.restore(path)
+    assert restored.counters == monitor.counters
+    before = restored.counters, restored.inside(1), restored.inside(2)
+    rng = np.random.default_rng(4)
+    damaged: list[bytes] = []
+    for at in [*rng.integers(0, len(saved), 300), *range(8), *range(len(saved) - 40, len(saved))]:
+        changed = bytearray(saved)
+        changed[at] ^= 1 << int(rng.integers(8))
+        damaged.append(bytes(changed))
+    damaged += [saved[: int(size)] for size in [*rng.integers(0, len(saved), 100), *range(40), len(saved) - 1]]
+    damaged += [saved[:-32], saved[1:], saved + b"\0", saved + saved, saved + saved[-32:], b""]
+    for content in damaged:
+        path.write_bytes(content)
+        refused = refusal(lambda: restored.restore(path))
+        assert refused.startswith(f"got the state file {path}, which ")
+        assert "restore a copy" in refused
+    assert (restored.counters, restored.inside(1), restored.inside(2)) == before
+
+
+def test_a_state_is_on_the_disk_before_it_takes_the_place_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monitor, path, synced = monitor_with_all_kinds_of_state(), tmp_path / "state", list[int]()
+    monitor.save(path)
+    first, replace = path.read_bytes(), Path.replace
+    monitor.update({"id": ["a"], "ts": [1], "x": [2.0], "k": ["u"]})
+
+    def sync(opened: int) -> None:
+        synced.append(os.fstat(opened).st_size)
+
+    def replaced(draft: Path, target: Path) -> Path:
+        assert synced == [draft.stat().st_size]
+        assert path.read_bytes() == first
+        return replace(draft, target)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(Path, "replace", replaced)
+    monitor.save(path)
+    assert path.read_bytes() != first
+    assert len(synced) == 2  # and then the folder
+
+
+def test_a_paused_rule_keeps_its_version(tmp_path: Path) -> None:
+    monitor = monitor_of("x >= 1", "x >= 2")
+    monitor.update({"vehicle": [7], "ts": [1], "x": [3.0]})
+    monitor.replace(2, "x >= 2", detect="enter,exit")
+    assert told(monitor.replace(2, "x >= 2", detect="enter,exit", enabled=False)) == [(7, 2, "exit", 1, "paused")]
+    monitor.save(tmp_path / "state")
+
+    one = monitor_of("x >= 1")  # knows nothing of the paused rule
+    both = Rules()  # has it as it was in the beginning
+    both.add(1, "x >= 1", detect="inside,enter,exit,cross")
+    both.add(2, "x >= 2", detect="inside,enter,exit,cross", enabled=False)
+    for restored in (one, Monitor(both, object="vehicle", time="ts")):
+        restored.restore(tmp_path / "state")
+        assert "rule 2" in refusal(lambda: restored.add(2, "x >= 2"))  # noqa: B023
+        assert restored.replace(2, "x >= 0", detect="enter", initial=True)["rule_version"].to_pylist() == [4]
+        restored.save(tmp_path / "again")
+        again = Rules.from_dicts(
+            [
+                {"id": 1, "condition": "x >= 1", "detect": "inside,enter,exit,cross"},
+                {"id": 2, "condition": "x >= 0", "detect": "enter", "version": 4},
+            ]
+        )
+        Monitor(again, object="vehicle", time="ts").restore(tmp_path / "again")

@@ -89,7 +89,7 @@ class Emitter:
     def no_events(self, about: Subjects) -> Any:
         """A table without rows, made once per schema: most changes of rules cause no event."""
         other = None if about.others is None else about.others.id_type
-        shape = (about.objects.type, other, about.time, len(about.types), about.key)
+        shape = (about.objects.type, other, about.time, tuple(about.types), about.key)
         if shape not in self._empty:
             self._empty[shape] = schema_of(about).empty_table()
         return self._empty[shape]
@@ -105,6 +105,26 @@ def schema_of(about: Subjects) -> Any:
         keyed = about.objects.type
         schema = schema.append(pa.field(name, pa.null() if keyed is None else keyed.field(place).type))
     return schema
+
+
+def join_events(events: Any, about: Subjects, of_pairs: Any, about_pairs: Subjects) -> Any:
+    """Events of objects and of pairs in one table, which has the columns of both."""
+    object_type = about.objects.type
+    object_type = of_pairs.schema.field("object").type if object_type is None else object_type
+    time = pa.null() if about.time is None else about.time.arrow
+    other = of_pairs.schema.field("other").type
+    schema = event_schema(object_type, time, {**about_pairs.types, **about.types}, other)
+    schema = pa.schema([*schema, *(field for field in of_pairs.schema if field.name in about_pairs.key)])
+    tables = []
+    for table in (events, of_pairs):
+        columns = [
+            table[field.name]
+            if field.name in table.schema.names and table[field.name].type == field.type
+            else pa.nulls(table.num_rows, field.type)
+            for field in schema
+        ]
+        tables.append(pa.table(columns, schema=schema))
+    return pa.concat_tables(tables)
 
 
 def check_names(types: Mapping[str, AttributeType], key: Sequence[str] = ()) -> None:

@@ -1,82 +1,74 @@
-"""A monitor's state as a file: one Arrow table of objects, with the rest as JSON in its metadata."""
+"""A monitor's state as a file.
+
+It is an Arrow file, and behind it a tail of 32 bytes: a mark with the format, the length of what is before it, and a
+checksum of that. So nothing is read of a file of which a byte has changed. The Arrow table has a row per object; the
+rest is JSON in its metadata.
+"""
 
 import json
+import struct
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from fencepost._files.local_copies import mapped
 from fencepost._files.whole import replace_file
+from fencepost.emitting.emitter import Emitter
+from fencepost.emitting.engine import Counts
 from fencepost.errors import FencepostError
+from fencepost.indexes.kernels.checksum import checksum
 from fencepost.pairing.engine import Pairwise
 from fencepost.pairing.rules import SIDES
 from fencepost.watching.engine import Watch
 from fencepost.watching.rules_in_force import RulesInForce
 
-_FORMAT = 1
+_MARK = b"fencepost state2"
+_TAIL = struct.Struct(f"<{len(_MARK)}sQQ")
 _METADATA = b"fencepost.monitor"
 
 
-class Saved(NamedTuple):
-    """What a file has."""
-
-    objects: Any
-    """A table; likewise the rows of either side of bands."""
-    sides: list[Any]
-    key_kinds: list[dict[str, str]]
-    kept: dict[str, Any]
-
-
-def write(path: Path, watch: Watch, pairs: Pairwise, settings: dict[str, Any], kept: dict[str, Any]) -> None:
+def save(path: Path, watch: Watch, pairs: Pairwise, emitter: Emitter) -> None:
     """Write the objects that are present; the file appears whole or not at all.
 
     The columns of pairs stand beside those of objects, the shorter ones filled up. Of the rules a fingerprint is kept,
     of the settings what a monitor must have in common with this one to restore it.
     """
-    tables = [*watch.tables(), *pairs.tables()]
-    parts = dict(zip(("", *(f"{side} " for side in SIDES)), tables, strict=True))
-    count = max(len(part) for part in parts.values())
+    tables = dict(zip(("", *(f"{side} " for side in SIDES)), [*watch.tables(), *pairs.tables()], strict=True))
+    count = max(len(table) for table in tables.values())
     columns = {
-        f"{prefix}{name}": pa.concat_arrays([column.combine_chunks(), pa.nulls(count - len(part), column.type)])
-        for prefix, part in parts.items()
-        for name, column in zip(part.column_names, part.columns, strict=True)
+        f"{prefix}{name}": pa.concat_arrays([column.combine_chunks(), pa.nulls(count - len(table), column.type)])
+        for prefix, table in tables.items()
+        for name, column in zip(table.column_names, table.columns, strict=True)
     }
     rules = watch.rules
     header = {
-        "format": _FORMAT,
-        "settings": settings,
+        "settings": _settings(watch, pairs),
         "types": {name: str(type_) for name, type_ in {**pairs.types, **rules.types}.items()},
-        "keys": sorted(rules.keys),
         "rules": _fingerprint(rules),
-        "kept": kept,
-        "rows": [len(part) for part in parts.values()],
+        "versions": rules.save_versions(),
+        "clock": watch.clock.saved(),
+        "counts": watch.counts.plus(pairs.counts),
+        "events": emitter.counts,
+        "rows": [len(table) for table in tables.values()],
         "key_kinds": pairs.sides.key_kinds,
     }
     table = pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(header)})
-    with (
-        replace_file(path) as draft,
-        pa.OSFile(str(draft), "wb") as file,
-        pa.ipc.new_file(file, table.schema) as writer,
-    ):
-        writer.write_table(table)
+    with replace_file(path) as draft:
+        with pa.OSFile(str(draft), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+        content = mapped(draft)
+        with draft.open("ab") as file:
+            file.write(_TAIL.pack(_MARK, len(content), checksum(content)))
 
 
-def read(path: Path, watch: Watch, pairs: Pairwise, settings: dict[str, Any]) -> Saved:
-    """What a file has; refuses one of other rules or settings than a monitor has."""
-    try:
-        with pa.OSFile(str(path), "rb") as file:
-            table = pa.ipc.open_file(file).read_all()
-        header = json.loads((table.schema.metadata or {})[_METADATA])
-    except (pa.ArrowException, KeyError, ValueError) as error:
-        raise FencepostError(
-            f"{path}, which is no saved state ({error})", "a file that Monitor.save wrote", "Check the path."
-        ) from None
-    if header["format"] != _FORMAT:
-        raise FencepostError(
-            f"{path} in format {header['format']}", f"format {_FORMAT}", "Restore it with the version that saved it."
-        )
+def restore(path: Path, watch: Watch, pairs: Pairwise, emitter: Emitter) -> None:
+    """Take over a saved state; refuses a file that was changed, and one of other rules or settings."""
+    table = _read(path)
+    header = json.loads(table.schema.metadata[_METADATA])
+    settings = _settings(watch, pairs)
     for name in {**header["settings"], **settings}:
         value, saved = settings.get(name), header["settings"].get(name)
         if value != saved:
@@ -86,13 +78,52 @@ def read(path: Path, watch: Watch, pairs: Pairwise, settings: dict[str, Any]) ->
                 "Build the Monitor with the settings of the one that saved.",
             )
     _compare_rules(path, header, watch.rules, pairs)
-    objects, *counts = header.get("rows", [len(table), 0, 0])
+    objects, *counts = header["rows"]
     sides = []
     for name, count in zip(SIDES, counts, strict=True):
         chosen = [column for column in table.column_names if column.startswith(f"{name} ")]
         own = table.select(chosen).rename_columns([column[len(name) + 1 :] for column in chosen])
         sides.append(own.slice(0, count))
-    return Saved(table.slice(0, objects), sides, header.get("key_kinds", [{}, {}]), header["kept"])
+    watch.restore([[table.slice(0, objects)]])
+    watch.clock.restore(header["clock"])
+    pairs.restore([sides], header["key_kinds"])
+    watch.rules.restore_versions(header["versions"])
+    watch.counts, pairs.counts, emitter.counts = Counts(*header["counts"]), Counts(), header["events"]
+
+
+def _read(path: Path) -> Any:
+    """The table of a file, every byte of which is as it was written."""
+    try:
+        content = np.fromfile(path, np.uint8)
+    except OSError as error:
+        raise _refused(path, f"cannot be read ({error.strerror})") from None
+    content, tail = content[: -_TAIL.size], content[-_TAIL.size :].tobytes()
+    if len(tail) < _TAIL.size or not tail.startswith(_MARK):
+        raise _refused(path, "is cut short, or was saved in another format, or is something else")
+    if tail != _TAIL.pack(_MARK, len(content), checksum(content)):
+        raise _refused(path, "has changed since it was saved")
+    return pa.ipc.open_file(pa.BufferReader(pa.py_buffer(content))).read_all()
+
+
+def _refused(path: Path, fault: str) -> FencepostError:
+    return FencepostError(
+        f"the state file {path}, which {fault}",
+        "a file as Monitor.save of this version wrote it",
+        "Check the path, or restore a copy; without one, begin with a new Monitor and update it with past rows.",
+    )
+
+
+def _settings(watch: Watch, pairs: Pairwise) -> dict[str, Any]:
+    """What two monitors must have in common for one to take over the state of the other."""
+    timeout, key = watch.clock.given_timeout, pairs.pairing.key
+    return {
+        "object": watch.columns.object,
+        "time": watch.columns.time,
+        "sequence": list(watch.columns.sequence),
+        "first": "silent" if watch.silent else "enter",
+        "timeout": None if timeout is None else str(timeout),
+        **({"key": list(key)} if key else {}),
+    }
 
 
 def _compare_rules(path: Path, header: dict[str, Any], rules: RulesInForce, pairs: Pairwise) -> None:

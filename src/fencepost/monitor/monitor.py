@@ -1,39 +1,37 @@
 """Monitor: standing rules over objects that move, in one process: engines, an emitter, and the questions one asks."""
 
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-import pyarrow as pa
-
-from fencepost.emitting.emitter import Emitter, check_names, schema_of
-from fencepost.emitting.engine import Counts, Step
+from fencepost.emitting.emitter import schema_of
+from fencepost.emitting.engine import Step
 from fencepost.errors import FencepostError
-from fencepost.events import event_schema
 from fencepost.indexes.arguments import id_column
-from fencepost.language import Band, parse
 from fencepost.monitor import files, one_row, reasons
-from fencepost.monitor.pair_reasons import BandReason, explained_band
+from fencepost.monitor.host import Host, asks, changes
+from fencepost.monitor.pair_reasons import BandReason, explain_band
+from fencepost.monitor.settings import check_first, check_report
 from fencepost.ordinals.schema import read_schema
-from fencepost.pairing.engine import Pairwise
 from fencepost.pairing.sides import Pairing
 from fencepost.rules import Rules
 from fencepost.rules.rule import checked_id
-from fencepost.snapshot import DETECTS, Snapshot, Table
+from fencepost.snapshot import Snapshot, Table
 from fencepost.watching.clock import Clock
-from fencepost.watching.engine import Watch, WatchColumns
-from fencepost.watching.rules_in_force import LiveRule, RulesInForce
+from fencepost.watching.engine import WatchColumns
+from fencepost.watching.rules_in_force import RulesInForce
 
 
-class Monitor:
+class Monitor(Host):
     """Standing rules over objects that move: reports when an object enters, leaves, crosses or is inside a rule.
 
     Rules about one stream take rows by `update(table)`, bands take those of two by `update(left=..., right=...)`.
     A row older than its object's last is late, and one that observes nothing (no value, no key, no object or no time)
     is ignored; both are counted. A value or key that is missing keeps its last known value.
+
+    Threads may share a monitor: a call waits until those of other threads are done. A call that raises has changed and
+    counted nothing, and may be made again.
 
     Args:
         rules: `Rules` or a `Snapshot`, taken as they are now; later changes go through the monitor.
@@ -44,7 +42,8 @@ class Monitor:
         timeout: how long an object may be silent before it is gone: a timedelta, or a number in the unit of time.
         schema: the types of columns, as for `Rules.compile`. Every column it names is remembered, so that a rule
             added later can use it at once; what it does not name is known from the first row after the rule came.
-        late: called with every batch's late rows, as an Arrow table; in bands with those of each side.
+        late: called with every batch's late rows, as an Arrow table; in bands with those of each side. It may ask the
+            monitor, but not change it; if it raises, the batch has not been taken.
         deleted: in bands, a boolean column that says that a row is gone; it then leaves every band.
         key: in bands, a column, or several, of both sides that tell rows apart beside `object`: only rows of one key
             make pairs, whether rules say so or not, and events have these columns behind the others.
@@ -85,24 +84,19 @@ class Monitor:
         self.object, self.time, self.first, self.deleted = object, time, first, deleted
         self.sequence = (sequence,) if isinstance(sequence, str) else tuple(sequence or ())
         in_force = RulesInForce(rules if isinstance(rules, Snapshot) else rules.compile(schema), schema)
-        self._clock = Clock(time, timeout)
-        silent = first == "silent"
-        self._watch = Watch(in_force, WatchColumns(object, time, self.sequence), self._clock, silent=silent, late=late)
-        self._pairs = Pairwise(
-            (object, self.sequence),
-            self._clock,
+        super().__init__(
+            in_force,
+            WatchColumns(object, time, self.sequence),
+            Clock(time, timeout),
             Pairing(deleted, (key,) if isinstance(key, str) else tuple(key), report),
-            silent=silent,
-            late=None if late is None else lambda _side, table: late(table),
+            silent=first == "silent",
+            late=late,
             declared=None if schema is None else read_schema(schema).types,
         )
-        self._pairs.start(in_force)
-        self._emitter, self._pair_emitter = Emitter(), Emitter()
-        self._before = Counts()
-        """Rows that were counted before the state was restored."""
 
     # -- rows ----------------------------------------------------------------------------------------------
 
+    @changes
     def update(self, data: Any = None, *, left: Any = None, right: Any = None) -> Any:
         """Takes a batch of rows and returns the events they cause, an Arrow table.
 
@@ -119,12 +113,13 @@ class Monitor:
             if data is not None:
                 raise FencepostError("a table beside left or right", "the one or the other", "Update twice.")
             given = [None if each is None else _as_table(each) for each in (left, right)]
-            return self._emit_pairs(self._pairs.update(given, self._watch.state.objects.type))
+            return self._emit(self._pairs.update(given, self._watch.state.objects.type))
         if data is None:
             raise FencepostError("no rows", "a table, or left= or right=", "Pass the rows that are new.")
         moved = self._watch.take(_as_table(data), self._pairs.states[0].objects.id_type)
         return self._emit(Step(*self._watch.detect(moved), lambda: self._watch.settle(moved)))
 
+    @asks
     def update_one(self, object: Any, time: Any = None, **values: Any) -> list[tuple[Any, ...]]:
         """Takes one row and returns its events as tuples, in the order of the columns of `update`.
 
@@ -134,8 +129,10 @@ class Monitor:
             values: attributes, keys and sequence columns by name; what is left out was not observed.
 
         """
+        self._check_changeable()
         return one_row.update_one(self._watch, self._emitter, self.update, object, time, values)
 
+    @changes
     def advance(self, time: Any) -> Any:
         """Moves every object's clock to a time and returns what ends by it: expired rules, objects gone silent.
 
@@ -144,13 +141,13 @@ class Monitor:
 
         """
         now = self._clock.read(time)
-        steps = self._watch.advance(now), self._pairs.advance(now)
-        events = self._emit_both(*steps)
+        events = self._emit(self._watch.advance(now), self._pairs.advance(now))
         self._clock.advance(now)
         return events
 
     # -- rules ---------------------------------------------------------------------------------------------
 
+    @changes
     def add(self, id: int, condition: str, **options: Any) -> Any:
         """Adds a rule and returns the events this causes: an enter per object inside, if it asks for `initial`.
 
@@ -165,6 +162,7 @@ class Monitor:
             raise FencepostError(f"rule {id} a second time", "an id of its own", "Use replace to edit a rule.")
         return self._put(id, condition, options)
 
+    @changes
     def replace(self, id: int, condition: str, **options: Any) -> Any:
         """Edits a rule and returns the events this causes: exits of objects that no longer are inside.
 
@@ -178,6 +176,7 @@ class Monitor:
         """
         return self._put(self._known(id), condition, options)
 
+    @changes
     def remove(self, id: int) -> Any:
         """Removes a rule and returns the exits of the objects inside it.
 
@@ -187,9 +186,10 @@ class Monitor:
         """
         id = self._known(id)
         if self._pairs.find(id) is not None:
-            return self.change(remove=[id])
+            return self._follow(self._rules.changed(Rules(), id_column([id])))
         return self._emit(self._watch.remove(id))
 
+    @changes
     def change(self, rules: Rules | None = None, remove: Any = ()) -> Any:
         """Makes many changes of rules at once and returns the events they cause, as add, replace and remove would.
 
@@ -215,8 +215,9 @@ class Monitor:
             self._known(id)
             if id in rules:
                 raise FencepostError(f"rule {id} to put and to remove", "one of the two", "Leave it out of `remove`.")
-        return self.follow(self._rules.changed(rules, ids))
+        return self._follow(self._rules.changed(rules, ids))
 
+    @changes
     def follow(self, rules: Snapshot) -> Any:
         """Lets the rules of another snapshot be in force and returns the events this causes.
 
@@ -231,60 +232,11 @@ class Monitor:
             raise FencepostError(
                 f"{type(rules).__name__} to follow", "a Snapshot", "Compile the rules, or give them to `change`."
             )
-        types = {name: rules.types[name] for name in rules.attributes}
-        check_names({**self._rules.types, **types})
-        following = self._rules.following(rules)
-        unknown = self._unknown({*following.kept.types, *following.kept.keys})
-        pairs = self._pairs.follow(following, known=self._rules.types)
-        step = self._watch.follow(following)
-        _warn_of(unknown)
-        return self._emit_both(step, pairs)
-
-    def _put(self, id: int, condition: str, options: dict[str, Any]) -> Any:
-        if self._is_band(id, condition):
-            alone = Rules()
-            alone.add(id, condition, **options)
-            return self.change(alone)
-        rule, columns = self._rules.prepared(id, condition, options)
-        unknown = self._unknown(columns) if columns else []
-        step = self._watch.put(id, rule, columns)
-        _warn_of(unknown)
-        return self._emit(step)
-
-    def _unknown(self, columns: Iterable[str]) -> list[str]:
-        """Columns that rules use from now on and that nothing is known of yet, where there are objects."""
-        kept = self._rules.kept
-        new = {*columns} - {*kept.types} - {*kept.keys}
-        return sorted(new) if new and len(self._watch.everyone().slots) else []
-
-    def _is_band(self, id: int, condition: str) -> bool:
-        if self._pairs.find(id) is not None:
-            return True
-        if not isinstance(condition, str) or "left" not in condition.lower() or "right" not in condition.lower():
-            return False
-        try:
-            return isinstance(parse(condition), Band)
-        except FencepostError:
-            return False  # what is wrong with it is said where rules are bound
-
-    @property
-    def _rules(self) -> RulesInForce:
-        return self._watch.rules
-
-    def _in_force(self, id: int) -> LiveRule:
-        rule = self._rules.find(checked_id(id))
-        if rule is None:
-            raise FencepostError(f"rule {id}", "a rule that is in force", "Add it, or enable it with replace.")
-        return rule
-
-    def _known(self, id: int) -> int:
-        id = checked_id(id)
-        if id not in self._rules and id not in self._rules.paused:
-            raise FencepostError(f"rule {id}", "the id of a rule that is here", "Use add for a new rule.")
-        return id
+        return self._follow(rules)
 
     # -- questions -----------------------------------------------------------------------------------------
 
+    @asks
     def inside(self, rule_id: int) -> list[Any]:
         """The objects that are inside a rule now; of a band the pairs, as tuples.
 
@@ -299,6 +251,7 @@ class Monitor:
         objects: list[Any] = self._watch.state.objects.values(self._watch.everyone().slots[inside]).to_pylist()
         return objects
 
+    @asks
     def rules_at(self, **values: Any) -> list[int]:
         """The ids of the rules whose condition holds at the given values, ascending; what is left out is in no range.
 
@@ -310,6 +263,7 @@ class Monitor:
         ids: list[int] = sorted(self._rules.ids[held.rules].tolist())
         return ids
 
+    @asks
     def why(self, event: Any) -> "reasons.Reason | BandReason":
         """The rule behind an event: its boxes or its band, with their bounds, and the values before and after.
 
@@ -321,144 +275,41 @@ class Monitor:
         rule = self._in_force(int(given["rule_id"]))
         band = self._pairs.find(rule.id)
         if band is not None:
-            return explained_band(band, given, self._pairs.types)
-        return reasons.explained(rule, self._rules.boxes(rule), given, self._rules.types)
+            return explain_band(band, given, self._pairs.types)
+        return reasons.explain(rule, self._rules.boxes(rule), given, self._rules.types)
 
     @property
+    @asks
     def counters(self) -> dict[str, Any]:
         """Rows taken, rows that were late, rows without any observation, and events by kind."""
-        counts = self._before.plus(self._watch.counts).plus(self._pairs.counts)
-        events = {kind: self._emitter.counts[kind] + self._pair_emitter.counts[kind] for kind in DETECTS}
-        return {**counts._asdict(), "events": events}
+        counts = self._watch.counts.plus(self._pairs.counts)
+        return {**counts._asdict(), "events": dict(self._emitter.counts)}
 
     # -- keeping it ----------------------------------------------------------------------------------------
 
+    @asks
     def save(self, path: str | Path) -> None:
-        """Writes the state to a file: an Arrow table of objects, with the rest as JSON in its metadata.
+        """Writes the state to a file, which notices any byte that changes afterwards.
 
-        Rules are not in it; they are kept as rules are, in files or a book.
+        Of the rules it keeps the versions, also of those that are paused or gone. The rules themselves are kept as
+        rules are, in files or a book.
 
         Args:
             path: the file; one that exists is replaced whole.
 
         """
-        kept = {
-            "clock": self._clock.saved(),
-            "counters": self.counters,
-            "removed": {str(id): version for id, version in self._rules.removed.items()},
-        }
-        files.write(Path(path), self._watch, self._pairs, self._settings(), kept)
+        files.save(Path(path), self._watch, self._pairs, self._emitter)
 
+    @changes
     def restore(self, path: str | Path) -> None:
-        """Takes over a state that a monitor with the same rules and settings saved.
+        """Takes over a state that a monitor with the same rules in force and the same settings saved.
 
         Args:
             path: what `save` wrote.
 
         """
-        saved = files.read(Path(path), self._watch, self._pairs, self._settings())
-        self._watch.restore([[saved.objects]])
-        self._clock.restore(saved.kept["clock"])
-        self._pairs.restore([saved.sides], saved.key_kinds)
-        self._rules.removed = {int(id): version for id, version in saved.kept["removed"].items()}
-        counters = saved.kept["counters"]
-        self._before = Counts(counters["rows"], counters["late"], counters["null"])
-        self._watch.counts = self._pairs.counts = Counts()
-        self._emitter.counts = dict(counters["events"])
-        self._pair_emitter.counts = dict.fromkeys(DETECTS, 0)
-
-    def _settings(self) -> dict[str, Any]:
-        timeout, key = self._clock.given_timeout, self._pairs.pairing.key
-        return {
-            "object": self.object,
-            "time": self.time,
-            "sequence": list(self.sequence),
-            "first": self.first,
-            "timeout": None if timeout is None else str(timeout),
-            **({"key": list(key)} if key else {}),
-        }
-
-    # -- events --------------------------------------------------------------------------------------------
-
-    def _emit(self, step: Step) -> Any:
-        with self._all_or_nothing():
-            events = self._emitter.emit(step.found, step.about)
-            step.settle()
-        return events
-
-    def _emit_pairs(self, step: Step) -> Any:
-        with self._all_or_nothing():
-            events = self._pair_emitter.emit(step.found, step.about)
-            step.settle()
-        return events
-
-    def _emit_both(self, step: Step, of_pairs: Step) -> Any:
-        """Events of both engines in one table, with the columns of both where there are both; then both settle."""
-        with self._all_or_nothing():
-            events = self._emitter.emit(step.found, step.about)
-            if of_pairs.about.types:
-                events = self._join(events, self._pair_emitter.emit(of_pairs.found, of_pairs.about), step.about.types)
-            of_pairs.settle()
-            step.settle()
-        return events
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Count no events of a step that fails."""
-        counts = dict(self._emitter.counts), dict(self._pair_emitter.counts)
-        try:
-            yield
-        except BaseException:
-            self._emitter.counts, self._pair_emitter.counts = counts
-            raise
-
-    def _join(self, events: Any, of_pairs: Any, types: Any) -> Any:
-        if not types and not self._rules.keys and not events.num_rows:
-            return of_pairs
-        object_type = self._watch.state.objects.type
-        object_type = of_pairs.schema.field("object").type if object_type is None else object_type
-        time = pa.null() if self._clock.type is None else self._clock.type.arrow
-        schema = event_schema(object_type, time, {**self._pairs.types, **types}, of_pairs.schema.field("other").type)
-        key = self._pairs.pairing.key
-        schema = pa.schema([*schema, *(field for field in of_pairs.schema if field.name in key)])
-        parts = []
-        for table in (events, of_pairs):
-            names = table.schema.names
-            columns = [
-                table[field.name]
-                if field.name in names and table[field.name].type == field.type
-                else pa.nulls(table.num_rows, field.type)
-                for field in schema
-            ]
-            parts.append(pa.table(columns, schema=schema))
-        return pa.concat_tables(parts)
-
-
-def _warn_of(unknown: Sequence[str]) -> None:
-    if unknown:
-        warnings.warn(
-            f"Nothing is known yet about the column {unknown[0]} of the objects that are here: no rule used it "
-            "before. Each object counts as outside until its next row. To remember a column from the start, "
-            f"declare it: Monitor(..., schema={{{unknown[0]!r}: ...}}).",
-            stacklevel=4,
-        )
+        files.restore(Path(path), self._watch, self._pairs, self._emitter)
 
 
 def _as_table(data: Any) -> Table:
     return data if isinstance(data, Table) else Table(data)
-
-
-def check_first(first: str) -> None:
-    """Refuse a way of starting that there is not."""
-    if first not in ("enter", "silent"):
-        raise FencepostError(
-            f"first={first!r}", "'enter' or 'silent'", "Use 'silent' to start on traffic that already runs."
-        )
-
-
-def check_report(report: str) -> None:
-    """Refuse a way of reporting bands that there is not."""
-    if report not in ("pairs", "rules"):
-        raise FencepostError(
-            f"report={report!r}", "'pairs' or 'rules'", "Use 'rules' to learn only which rules a row affects."
-        )

@@ -46,15 +46,8 @@ class BandReason:
         return "\n".join(lines)
 
 
-def explained_band(rule: BandRule, event: Mapping[str, Any], types: Mapping[str, AttributeType]) -> BandReason:
-    """The band rule behind an event.
-
-    Args:
-        rule: in force.
-        event: the columns of one event.
-        types: of the attributes of bands.
-
-    """
+def explain_band(rule: BandRule, event: Mapping[str, Any], types: Mapping[str, AttributeType]) -> BandReason:
+    """Say why an event of a band rule in force happened; `types` are those of the attributes of bands."""
     check_version(event, rule.id, rule.version)
     unit = 1 if rule.shape.is_float else types[rule.shape.columns[0]].unit
     numeric = types[rule.shape.columns[0]].dimension == "number"

@@ -80,26 +80,18 @@ def check_version(event: Mapping[str, Any], id: int, version: int) -> None:
         )
 
 
-def explained(rule: LiveRule, boxes: list[Box], event: Mapping[str, Any], types: Mapping[str, AttributeType]) -> Reason:
-    """The rule against the values of the event.
-
-    Args:
-        rule: in force.
-        boxes: of the rule.
-        event: the columns of one event.
-        types: of the attributes.
-
-    """
+def explain(rule: LiveRule, boxes: list[Box], event: Mapping[str, Any], types: Mapping[str, AttributeType]) -> Reason:
+    """Compare the boxes of a rule in force with the values of one of its events."""
     check_version(event, rule.id, rule.version)
     before = {name: event.get(f"{name}_before") for name in types}
     after = {name: event.get(name) for name in types}
-    against = tuple(_against(box, before, after, types) for box in boxes)
+    compared = tuple(_compare(box, before, after, types) for box in boxes)
     return Reason(
-        rule.id, rule.version, event.get("object"), event["detect"], event.get("reason"), before, after, against
+        rule.id, rule.version, event.get("object"), event["detect"], event.get("reason"), before, after, compared
     )
 
 
-def _against(
+def _compare(
     box: Box, before: Mapping[str, Any], after: Mapping[str, Any], types: Mapping[str, AttributeType]
 ) -> ReasonBox:
     keys, ranges = box

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructField, StructType
 
 from fencepost.buckets import checked_buckets
 from fencepost.errors import FencepostError
-from fencepost.monitor.monitor import check_first, check_report
+from fencepost.monitor.settings import check_first, check_report
 from fencepost.ordinals import AttributeType
 from fencepost.ordinals.schema import read_schema
 from fencepost.pairing.rules import SIDES, band_rules

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from fencepost.buckets import checked_buckets
 from fencepost.errors import FencepostError
-from fencepost.monitor.monitor import check_first
+from fencepost.monitor.settings import check_first
 from fencepost.snapshot import NEVER
 from fencepost.spark.metrics import observed_watch
 from fencepost.spark.plan.columns import KEY, arrow_type, quoted

@@ -49,8 +49,6 @@ class Clock:
         self.given_timeout = timeout
         self.type: AttributeType | None = BIGINT if column is None else None
         """The type of times; None until the first is seen."""
-        self.timeout: int | None = None
-        """In ordinals of the type."""
         self._marker: int | None = None
         """Every object's clock is at least this."""
 
@@ -70,12 +68,17 @@ class Clock:
     def start(self, type: AttributeType, expiring: Int64s) -> None:
         """Take times of this type from now on; rules with these ids expire."""
         self.check(type, expiring)
-        self.type, self.timeout = type, self._timeout_in(type)
+        self.type = type
 
     def check(self, type: AttributeType, expiring: Int64s) -> None:
         """Refuse a type of times that the timeout, or rules that expire, cannot do with."""
         self._timeout_in(type)
         self._check_expiry(type, expiring)
+
+    @property
+    def timeout(self) -> int | None:
+        """How long an object may be silent, in ordinals of the type."""
+        return None if self.type is None else self._timeout_in(self.type)
 
     def _timeout_in(self, type: AttributeType) -> int | None:
         given = self.given_timeout
@@ -160,4 +163,3 @@ class Clock:
         """Take over what `saved` gave."""
         self._marker = kept["marker"]
         self.type = None if kept["type"] is None else AttributeType.parse(kept["type"])
-        self.timeout = None if self.type is None else self._timeout_in(self.type)

@@ -220,6 +220,7 @@ class Watch:
 
     def remove(self, id: int) -> Step:
         """Take a rule out."""
+        self._take_back()
         return self._replace(id, None, "removed", self.rules.types, lambda: self.rules.remove(id))
 
     def _replace(

@@ -92,4 +92,4 @@ class KeyedObjects(Objects):
 
     def ids(self, values: Any) -> Any:
         """The ids of objects, without their keys."""
-        return values.field(len(self._keys))
+        return values.field(len(self._keys)) if pa.types.is_struct(values.type) else values  # or there are none

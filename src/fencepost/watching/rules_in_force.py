@@ -308,6 +308,20 @@ class RulesInForce:
         self._drop(id)
         self.paused.pop(id, None)
 
+    def save_versions(self) -> dict[str, dict[str, int]]:
+        """The versions that ids have reached which are not in force."""
+        return {
+            name: {str(id): version for id, version in versions.items()}
+            for name, versions in (("paused", self.paused), ("removed", self.removed))
+        }
+
+    def restore_versions(self, kept: dict[str, dict[str, int]]) -> None:
+        """Take over what `save_versions` gave; a rule that is paused here by now goes on from there."""
+        reached = {int(id): version for versions in kept.values() for id, version in versions.items()}
+        own = {id: max(version, reached.get(id, 0)) for id, version in self.paused.items()}
+        self.paused = {int(id): version for id, version in kept["paused"].items()} | own
+        self.removed = {id: version for id, version in reached.items() if id not in self.paused}
+
     def held_at(self, positions: Positions, strings: Mapping[str, KeyStrings]) -> Pairs:
         """Which conditions hold at which positions."""
         return match_positions(self.snapshot(), positions, strings)

@@ -1,0 +1,185 @@
+"""What hosts both engines of a monitor: one clock, one emitter, one lock."""
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from threading import RLock
+from typing import Any, TypeVar, cast
+
+from fencepost.emitting.emitter import Emitter, check_names, join_events
+from fencepost.emitting.engine import Step
+from fencepost.errors import FencepostError
+from fencepost.indexes.arguments import id_column
+from fencepost.language import Band, parse
+from fencepost.ordinals import ColumnType
+from fencepost.pairing.engine import Pairwise
+from fencepost.pairing.sides import Pairing
+from fencepost.rules import Rules
+from fencepost.rules.rule import checked_id
+from fencepost.snapshot import Snapshot
+from fencepost.watching.clock import Clock
+from fencepost.watching.engine import Watch, WatchColumns
+from fencepost.watching.rules_in_force import LiveRule, RulesInForce
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def asks(method: _Method) -> _Method:
+    """Let a method of a host run while no other thread runs one."""
+
+    @wraps(method)
+    def run(self: "Host", *args: Any, **kwargs: Any) -> Any:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return cast(_Method, run)
+
+
+def changes(method: _Method) -> _Method:
+    """The same for a method that changes its host: where it fails, nothing has changed."""
+
+    @wraps(method)
+    def run(self: "Host", *args: Any, **kwargs: Any) -> Any:
+        with self._all_or_nothing():
+            return method(self, *args, **kwargs)
+
+    return cast(_Method, run)
+
+
+class Host:
+    """Both engines with their clock and the one emitter. A call that raises has changed nothing."""
+
+    def __init__(
+        self,
+        rules: RulesInForce,
+        columns: WatchColumns,
+        clock: Clock,
+        pairing: Pairing,
+        *,
+        silent: bool,
+        late: Callable[[Any], None] | None,
+        declared: dict[str, ColumnType] | None,
+    ) -> None:
+        self._clock, self._late, self._reports_late = clock, late, False
+        report_late = None if late is None else self._report_late
+        self._watch = Watch(rules, columns, clock, silent=silent, late=report_late)
+        self._pairs = Pairwise(
+            (columns.object, columns.sequence),
+            clock,
+            pairing,
+            silent=silent,
+            late=None if report_late is None else lambda _side, table: report_late(table),
+            declared=declared,
+        )
+        self._pairs.start(rules)
+        self._emitter, self._lock = Emitter(), RLock()
+
+    def _emit(self, step: Step, of_pairs: Step | None = None) -> Any:
+        """Write the events of one engine, or of both in one table; then let the engines remember what happened."""
+        events = self._emitter.emit(step.found, step.about)
+        if of_pairs is not None:
+            if of_pairs.about.types:
+                more = self._emitter.emit(of_pairs.found, of_pairs.about)
+                has_objects = step.about.types or self._rules.keys or events.num_rows
+                events = join_events(events, step.about, more, of_pairs.about) if has_objects else more
+            of_pairs.settle()
+        step.settle()
+        return events
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Let one thread in; a call that fails counts no events and decides no types of times, objects and keys."""
+        with self._lock:
+            self._check_changeable()
+            counts, time_type = dict(self._emitter.counts), self._clock.type
+            kinds, states = self._pairs.sides.key_kinds, (self._watch.state, *self._pairs.states)
+            untyped = [(state, state.objects.emptied()) for state in states if state.objects.type is None]
+            try:
+                yield
+            except BaseException:
+                self._emitter.counts, self._clock.type, self._pairs.sides.key_kinds = counts, time_type, kinds
+                for state, objects in untyped:
+                    state.objects = objects
+                raise
+
+    def _report_late(self, rows: Any) -> None:
+        assert self._late is not None, "it is called only where there is a callback"
+        self._reports_late = True
+        try:
+            self._late(rows)
+        finally:
+            self._reports_late = False
+
+    def _check_changeable(self) -> None:
+        if self._reports_late:
+            raise FencepostError(
+                "a change of the Monitor inside its late= callback", "only questions there", "Make it afterwards."
+            )
+
+    # -- rules ---------------------------------------------------------------------------------------------
+
+    def _put(self, id: int, condition: str, options: dict[str, Any]) -> Any:
+        """Put a rule in force, or pause it, in place of any other with its id."""
+        if self._is_band(id, condition):
+            alone = Rules()
+            alone.add(id, condition, **options)
+            return self._follow(self._rules.changed(alone, id_column(())))
+        rule, columns = self._rules.prepared(id, condition, options)
+        unknown = self._unknown(columns) if columns else []
+        step = self._watch.put(id, rule, columns)
+        _warn_of(unknown)
+        return self._emit(step)
+
+    def _follow(self, snapshot: Snapshot) -> Any:
+        """Let the rules of another snapshot be in force."""
+        types = {name: snapshot.types[name] for name in snapshot.attributes}
+        check_names({**self._rules.types, **types})
+        rules = self._rules.following(snapshot)
+        unknown = self._unknown({*rules.kept.types, *rules.kept.keys})
+        of_pairs = self._pairs.follow(rules, known=self._rules.types)
+        step = self._watch.follow(rules)
+        _warn_of(unknown)
+        return self._emit(step, of_pairs)
+
+    def _unknown(self, columns: Iterable[str]) -> list[str]:
+        """Columns that rules use from now on and that nothing is known of yet, where there are objects."""
+        kept = self._rules.kept
+        new = {*columns} - {*kept.types} - {*kept.keys}
+        return sorted(new) if new and len(self._watch.everyone().slots) else []
+
+    def _is_band(self, id: int, condition: str) -> bool:
+        if self._pairs.find(id) is not None:
+            return True
+        if not isinstance(condition, str) or "left" not in condition.lower() or "right" not in condition.lower():
+            return False
+        try:
+            return isinstance(parse(condition), Band)
+        except FencepostError:
+            return False  # what is wrong with it is said where rules are bound
+
+    @property
+    def _rules(self) -> RulesInForce:
+        return self._watch.rules
+
+    def _in_force(self, id: int) -> LiveRule:
+        rule = self._rules.find(checked_id(id))
+        if rule is None:
+            raise FencepostError(f"rule {id}", "a rule that is in force", "Add it, or enable it with replace.")
+        return rule
+
+    def _known(self, id: int) -> int:
+        id = checked_id(id)
+        if id not in self._rules and id not in self._rules.paused:
+            raise FencepostError(f"rule {id}", "the id of a rule that is here", "Use add for a new rule.")
+        return id
+
+
+def _warn_of(unknown: Sequence[str]) -> None:
+    if unknown:
+        warnings.warn(
+            f"Nothing is known yet about the column {unknown[0]} of the objects that are here: no rule used it "
+            "before. Each object counts as outside until its next row. To remember a column from the start, "
+            f"declare it: Monitor(..., schema={{{unknown[0]!r}: ...}}).",
+            stacklevel=5,
+        )
