@@ -59,16 +59,16 @@ def test_saved_state_is_refused_where_it_does_not_fit(tmp_path: Path) -> None:
     monitor.update({"vehicle": [7], "ts": [1], "x": [1.0]})
     monitor.save(path)
     assert refusal(lambda: monitor_of("x >= 1", time="other").restore(path)) == (
-        f"got a Monitor with time='other'; expected time='ts', as in {path}. "
+        f"A Monitor with time='other'; expected time='ts', as in {path}. "
         "Build the Monitor with the settings of the one that saved."
     )
     assert refusal(lambda: monitor_of("x >= 1", "x >= 2").restore(path)) == (
-        f"got a Monitor whose 2 rules, or their versions, differ from those of {path}; "
+        f"A Monitor whose 2 rules, or their versions, differ from those of {path}; "
         "expected the same 1 rules in the same versions. Build the Monitor from the rules of that time, restore, "
         "then change them with add, replace and remove."
     )
     assert refusal(lambda: monitor_of("x >= 1", schema={"x": "bigint"}).restore(path)) == (
-        f"got x as bigint; expected double, as in {path}. Pass schema= to the Monitor with that type."
+        f"x as bigint; expected double, as in {path}. Pass schema= to the Monitor with that type."
     )
     path.write_bytes(path.read_bytes()[:-9])
     assert "which is no saved state" in refusal(lambda: monitor_of("x >= 1").restore(path))

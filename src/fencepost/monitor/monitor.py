@@ -162,7 +162,7 @@ class Monitor:
         """
         id = checked_id(id)
         if id in self._rules or id in self._rules.paused:
-            raise FencepostError(f"rule {id} a second time", "an id of its own", "Use replace to edit a rule.")
+            raise FencepostError(f"rule {id} already exists", "ids must be unique", "Use replace() to edit it.")
         return self._put(id, condition, options)
 
     def replace(self, id: int, condition: str, **options: Any) -> Any:
@@ -280,7 +280,7 @@ class Monitor:
     def _known(self, id: int) -> int:
         id = checked_id(id)
         if id not in self._rules and id not in self._rules.paused:
-            raise FencepostError(f"rule {id}", "the id of a rule that is here", "Use add for a new rule.")
+            raise FencepostError(f"rule {id} does not exist", "the id of a rule that does", "Use add() for a new rule.")
         return id
 
     # -- questions -----------------------------------------------------------------------------------------
