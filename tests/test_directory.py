@@ -83,7 +83,7 @@ def test_a_half_written_announcement_does_not_count(tmp_path: Path) -> None:
     announcement = tmp_path / "00000002.published"
     announcement.write_text(announcement.read_text()[:5])
     assert versions.latest() == 1
-    with pytest.raises(FencepostError, match=r"got version 2 of .*; expected a published version \(the last are: 1\)"):
+    with pytest.raises(FencepostError, match=r"Version 2 of .*; expected a published version \(the last are: 1\)"):
         versions.load(2)
 
 
@@ -107,9 +107,9 @@ def test_the_first_version_fixes_the_schema(tmp_path: Path) -> None:
     versions.publish(snapshot_of)
     other = VersionDirectory(tmp_path / "other")
     other.publish(snapshot_of)
-    with pytest.raises(FencepostError, match=r"got rules that need later as double; expected the columns that"):
+    with pytest.raises(FencepostError, match=r"rules that need later as double; expected the columns that"):
         other.publish(snapshot_of, {"later": "double"})
-    with pytest.raises(FencepostError, match=r"got rules that need extra as date; .*Publish to a new directory"):
+    with pytest.raises(FencepostError, match=r"rules that need extra as date; .*Publish to a new directory"):
         other.publish(snapshot_of, {"extra": "date"})
     assert other.versions() == [1]
 
@@ -129,7 +129,7 @@ def test_versions_are_collected_unless_leased_or_young_or_newest(tmp_path: Path)
     assert versions.leased() == set()
     assert versions.collect(timedelta(0)) == [2]
     assert versions.publish(snapshot_of) == 5, "numbers are never used again"
-    with pytest.raises(FencepostError, match=r"got a lease of version 1 of .*; expected a published version"):
+    with pytest.raises(FencepostError, match=r"A lease of version 1 of .*; expected a published version"):
         versions.lease(1, "late")
 
 

@@ -163,7 +163,7 @@ def test_a_type_without_identity_is_refused() -> None:
     with pytest.raises(FencepostError) as caught:
         identify(pa.array([[1]]))
     assert str(caught.value) == (
-        "got objects of type list<item: int64>; expected strings, binary, integers, or any other type an attribute can "
+        "Objects of type list<item: int64>; expected strings, binary, integers, or any other type an attribute can "
         "have. Cast the object column, for example to string."
     )
 

@@ -1,18 +1,42 @@
 """What fencepost raises when it refuses something."""
 
+import re
+
+_FIRST_WORDS = re.compile(
+    "(an?|the|no|two|both|neither|more|other|rule [0-9]+|rows?|columns?|ids?|bounds|labels|keys|ranges|arrays|groups|"
+    "query|(left|right) row|side|domain|on the|objects?|version|line|interval|box|values?)(?=[ :,;])"
+)
+"""Words of ours that messages begin with. Names, paths and values of users stay as they are written."""
+
+
+def join_message(got: str, expected: str, remedy: str) -> str:
+    """What happened, what was expected and what to do next, in one line that can go on after a colon.
+
+    >>> join_message("rule 7 already exists", "ids must be unique", "Use replace() to edit it.")
+    'rule 7 already exists; ids must be unique. Use replace() to edit it.'
+    >>> join_message("interval 7 has lo=5 and hi=5", "lo < hi", "Remove it or widen it.")
+    'interval 7 has lo=5 and hi=5; expected lo < hi. Remove it or widen it.'
+    """
+    return f"{shorten(got)}; {'' if ' must ' in expected else 'expected '}{shorten(expected)}. {remedy}"
+
+
+def shorten(text: str, most: int = 400) -> str:
+    """A text without its middle where it is longer than anyone reads: what users write may be megabytes."""
+    return text if len(text) <= most else f"{text[: most - 100]} ... {text[-95:]}"
+
 
 class FencepostError(Exception):
     """A refusal that a person can act on: what was got, what was expected, what to do next.
 
     Args:
-        got: the offending thing, named with its id and value.
-        expected: what would have been accepted.
+        got: what is wrong, led by its noun: "rule 7 already exists", "column price is of type string", "shards=70".
+        expected: what would have been accepted, "a number", or a clause with must, "ids must be unique".
         remedy: the next step, a full sentence.
 
-    >>> raise FencepostError("interval 7 with lo=5, hi=5", "lo < hi", "Remove it or widen it.")
+    >>> raise FencepostError("rule 7 already exists", "ids must be unique", "Use replace() to edit it.")
     Traceback (most recent call last):
     ...
-    fencepost.errors.FencepostError: got interval 7 with lo=5, hi=5; expected lo < hi. Remove it or widen it.
+    fencepost.errors.FencepostError: Rule 7 already exists; ids must be unique. Use replace() to edit it.
     """
 
     def __init__(self, got: str, expected: str, remedy: str) -> None:
@@ -21,5 +45,11 @@ class FencepostError(Exception):
         self.expected = expected
         self.remedy = remedy
 
+    @property
+    def one_line(self) -> str:
+        """The message without any lines that mark a place, to go on after a colon."""
+        return join_message(self.got, self.expected, self.remedy)
+
     def __str__(self) -> str:
-        return f"got {self.got}; expected {self.expected}. {self.remedy}"
+        message = self.one_line
+        return message[0].upper() + message[1:] if _FIRST_WORDS.match(message) else message

@@ -70,7 +70,7 @@ def test_texts_are_never_sql(book: fp.RuleBook, tmp_path: Path) -> None:
     found = VersionDirectory(tmp_path / "published").load().match({"symbol": nasty}).sets()
     assert found == [{id} for id in range(1, len(nasty) + 1)]
     for bad in ("1; DROP TABLE fencepost_rules", "1", 2**63, None, 1.5, True):
-        with pytest.raises(fp.FencepostError, match="as the id of a rule; expected an integer of 64 bits"):
+        with pytest.raises(fp.FencepostError, match="cannot be the id of a rule; expected an integer of 64 bits"):
             book.replace(bad, "price > 4")  # type: ignore[arg-type]
         assert bad not in book
     for name in ("jsonl", "csv", "parquet"):
@@ -83,10 +83,10 @@ def test_texts_are_never_sql(book: fp.RuleBook, tmp_path: Path) -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"condition": "price >"}, "rule 7: `>`, where the condition cannot be read further"),
+    ({"condition": "price >"}, "Rule 7: `>` cannot be understood here"),
     ({"condition": "price > 5 AND price < 3"}, "exclude each other"),
-    ({"condition": None}, "rule 7: None; expected the text of a condition"),
-    ({"detect": "leave"}, "rule 7: detect='leave'; expected any of inside, enter, exit, cross"),
+    ({"condition": None}, "Rule 7: None is no condition; expected a string"),
+    ({"detect": "leave"}, "Rule 7: detect='leave'; expected any of inside, enter, exit, cross"),
     ({"labels": {"team": 4}}, "expected names and values that are strings"),
     ({"labels": {"team": "\0"}}, "expected characters that can be stored"),
     ({"labels": {"\ud800": ""}}, "expected characters that can be stored"),
@@ -100,7 +100,7 @@ def test_refused_rules_change_nothing(book: fp.RuleBook) -> None:
     book.add(8, "price > 4")
     for options, message in REFUSED:
         for change, id in ((book.add, 7), (book.replace, 8)):
-            with pytest.raises(fp.FencepostError, match=message.replace("rule 7", f"rule {id}")):
+            with pytest.raises(fp.FencepostError, match=message.replace("Rule 7", f"Rule {id}")):
                 change(id, **{"condition": "price > 4", **options})
     assert (len(book), book[8].version, book.revision) == (1, 1, 1)
 
@@ -113,11 +113,11 @@ def test_a_rule_that_another_writer_changed(url: str, book: fp.RuleBook) -> None
         with pytest.raises(fp.FencepostError) as refused:
             change(1, expect=1)
         assert str(refused.value) == (
-            "got rule 1 in version 2, replaced by bob; expected version 1. "
+            "Rule 1 is at version 2, replaced by bob; expected version 1. "
             "Look at what changed, and make the change again if it is still meant."
         )
     book.remove(1, expect=2)
-    with pytest.raises(fp.FencepostError, match=r"got rule 1, which was removed by ann; .* Use add for a new rule"):
+    with pytest.raises(fp.FencepostError, match=r"Rule 1 was removed by ann; .* Use add.. for a new rule"):
         book.resume(1)
     assert book.add(1, "price > 7").version == 3
 
@@ -268,7 +268,7 @@ def test_a_version_that_needs_another_column_is_refused(book: fp.RuleBook, tmp_p
     book.add(1, "price > 4")
     book.publish(tmp_path)
     book.add(2, "volume > 4")
-    with pytest.raises(fp.RuleFaultsError, match="rule 2: got `volume > 4`, where no column is named volume"):
+    with pytest.raises(fp.RuleFaultsError, match="rule 2: `volume > 4` uses the column volume, which the schema"):
         book.publish(tmp_path)
     assert VersionDirectory(tmp_path).latest() == 1
     book.remove(2)

@@ -61,44 +61,48 @@ def parquet(**columns: Any) -> bytes:
             "rules.jsonl",
             "\n".join(JSON_LINES),
             [
-                "got 10 faults in 11 lines",
-                "no rule was taken",
-                "line 3: got rule 1, which line 1 has; expected every id once",
-                "line 4: got rule 2: `>`, where the condition cannot be read further",
-                "line 5: got `nonsense`, which is no JSON",
-                "line 6: got [3]; expected an object with id and condition",
-                "line 7: got a rule without condition",
-                "line 8: got the field 'color'",
-                "line 9: got '6' as the id of a rule",
-                "line 10: got rule 7: detect='leave'",
-                "line 11: got version=0",
+                "10 faults in 11 lines",
+                "no rule was imported",
+                "line 3: rule 1 is also in line 1; ids must be unique",
+                "line 4: rule 2: `>` cannot be understood here",
+                "line 5: `nonsense` is no JSON",
+                "line 6: [3] is no rule; expected an object with id and condition",
+                "line 7: the field 'condition' is missing",
+                "line 8: the field 'color' is unknown",
+                "line 9: '6' as the id of a rule",
+                "line 10: rule 7: detect='leave'",
+                "line 11: version=0",
             ],
         ),
         (
             "rules.csv",
             "\n".join(CSV_LINES),
             [
-                "line 3: got id 'x'; expected a whole number",
-                "line 4: got enabled 'perhaps'; expected true or false",
-                "line 5: got labels '{'",
-                "line 6: got 2 fields; expected 4, as in the first line",
+                "line 3: id 'x'; expected a whole number",
+                "line 4: enabled 'perhaps'; expected true or false",
+                "line 5: labels '{'",
+                "line 6: the line has 2 fields; expected 4, as in the first line",
             ],
         ),
-        ("rules.csv", "id,condition,color\n1,price > 4,red\n", ["with the column 'color'; expected the columns id,"]),
+        (
+            "rules.csv",
+            "id,condition,color\n1,price > 4,red\n",
+            ["has the unknown column 'color'; expected the columns"],
+        ),
         ("rules.csv", "id\n1\n", ["no column condition"]),
         ("rules.csv", "", ["no column id"]),
-        ("rules.csv", b"id,condition\n1,price > \xff\n", ["which is no CSV in UTF-8"]),
-        ("rules.parquet", "id,condition\n", ["which Parquet cannot read"]),
-        ("rules.jsonl", "[" * 100_000, ["line 1: got `[[[["]),
+        ("rules.csv", b"id,condition\n1,price > \xff\n", ["is no CSV in UTF-8"]),
+        ("rules.parquet", "id,condition\n", ["cannot be read as Parquet"]),
+        ("rules.jsonl", "[" * 100_000, ["line 1: `[[[["]),
         (
             "rules.jsonl",
             f'{{"id": 1, "condition": "x > 1", "version": {2**63 - 1}}}',
-            ["line 1: got version=9223372036854775807; expected 1, 2, ... up to 2**62"],
+            ["line 1: version=9223372036854775807; expected 1, 2, ... up to 2**62"],
         ),
-        ("rules.parquet", parquet(labels=[5]), ["row 0: got rule 1: labels=5; expected names and values"]),
-        ("rules.parquet", parquet(labels=[["a"]]), ["row 0: got rule 1: labels=['a']; expected names and values"]),
-        ("rules.parquet", parquet(expires=pa.array([2**62], pa.timestamp("us"))), ["which Parquet cannot read"]),
-        ("rules.txt", "", ["with the extension '.txt'; expected one of .jsonl, .csv, .parquet"]),
+        ("rules.parquet", parquet(labels=[5]), ["row 0: rule 1: labels=5; expected names and values"]),
+        ("rules.parquet", parquet(labels=[["a"]]), ["row 0: rule 1: labels=['a']; expected names and values"]),
+        ("rules.parquet", parquet(expires=pa.array([2**62], pa.timestamp("us"))), ["cannot be read as Parquet"]),
+        ("rules.txt", "", ["has the extension '.txt'; expected one of .jsonl, .csv, .parquet"]),
     ],
 )
 def test_faulty_files_are_refused_whole(
@@ -133,9 +137,9 @@ def test_tables_of_rules_are_taken_in(book: fp.RuleBook, tmp_path: Path) -> None
     assert book[7] == fp.Rule(7, "price > 1", labels={"team": "desk 5"}, expires=instant)
     with pytest.raises(fp.FencepostError, match="existing='perhaps'"):
         book.import_file(tmp_path / "theirs.parquet", existing="perhaps")  # type: ignore[arg-type]
-    with pytest.raises(fp.FencepostError, match="which is no file; expected a file of rules"):
+    with pytest.raises(fp.FencepostError, match="is no file; expected a file of rules"):
         book.import_file(tmp_path / "nowhere.csv")
-    with pytest.raises(fp.FencepostError, match="in no directory; expected a directory that exists"):
+    with pytest.raises(fp.FencepostError, match="does not exist; expected one that does"):
         book.export_file(tmp_path / "nowhere" / "rules.csv")
 
 
@@ -147,11 +151,11 @@ def refusal(url: str, **options: bool) -> str:
 
 def test_what_is_no_book(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("id,condition\n" * 1000)
-    assert "a file that is no rule book" in refusal(f"sqlite:///{tmp_path}/text.db")
+    assert "is no rule book" in refusal(f"sqlite:///{tmp_path}/text.db")
     with sqlite3.connect(tmp_path / "other.db") as other:
         other.execute("CREATE TABLE customers (id)")
     other.close()
-    assert "a database with the table customers and no rules" in refusal(f"sqlite:///{tmp_path}/other.db")
+    assert "a database with the table customers and without rules" in refusal(f"sqlite:///{tmp_path}/other.db")
     newer = f"sqlite:///{tmp_path}/newer.db"
     fp.RuleBook(newer).close()
     with sqlite3.connect(tmp_path / "newer.db") as connection:
@@ -159,13 +163,13 @@ def test_what_is_no_book(tmp_path: Path) -> None:
     connection.close()
     assert "a rule book of format 2; expected format 1. Upgrade fencepost." in refusal(newer)
     assert "cannot be opened" in refusal(f"sqlite:///{tmp_path}/nowhere/rules.db")
-    assert "no rule book at" in refusal(f"sqlite:///{tmp_path}/nowhere.db", create=False)
+    assert "No rule book is at" in refusal(f"sqlite:///{tmp_path}/nowhere.db", create=False)
     assert not (tmp_path / "nowhere.db").exists()
     assert "a rule book in memory" in refusal("sqlite://")
     assert "expected sqlite:///FILE or postgresql://USER@HOST/DATABASE" in refusal("mysql://host/rules")
-    assert "as the address of a rule book" in refusal("rules.db")
+    assert "is no address of a rule book" in refusal("rules.db")
     without_server = refusal("postgresql://ann:secret@127.0.0.1:1/rules")
-    assert "no connection to postgresql+psycopg://ann:***@127.0.0.1:1/rules" in without_server
+    assert "postgresql+psycopg://ann:***@127.0.0.1:1/rules does not answer" in without_server
 
 
 def test_a_locked_book_is_read_but_not_written(book: fp.RuleBook, tmp_path: Path) -> None:
@@ -173,7 +177,7 @@ def test_a_locked_book_is_read_but_not_written(book: fp.RuleBook, tmp_path: Path
     other = sqlite3.connect(tmp_path / "rules.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with fp.RuleBook(f"sqlite:///{tmp_path}/rules.db", wait=0.1) as hasty:
-        with pytest.raises(fp.FencepostError, match=r"a locked rule book: .* Wait for the other writer"):
+        with pytest.raises(fp.FencepostError, match=r"is locked by another writer; .* Wait for the other writer"):
             hasty.remove(1)
         assert len(hasty) == 1
         other.execute("ROLLBACK")

@@ -169,7 +169,7 @@ def test_files_that_lie(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     lies: list[tuple[str, dict[str, Any], str]] = [
         ("mixed.csv", {}, "price"),
         ("no.parquet", {}, "cannot be read as its extension says"),
-        ("few.csv", {}, "no column is named volume"),
+        ("few.csv", {}, "the column volume, which the schema does not have"),
         ("nowhere.csv", {}, "nowhere.csv, which does not exist"),
         ("rules.db", {}, "which is no file of data"),
         ("ticks.csv", {"type": ["price"]}, "--type price; expected a name, an equals sign and a value"),

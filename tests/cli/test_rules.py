@@ -76,7 +76,7 @@ def test_many_rules_in_and_out_of_files(tmp_path: Path) -> None:
     rules = ({"id": id, "condition": f"price > {id}", "labels": {"n": str(id)}} for id in range(2000))
     (tmp_path / "rules.jsonl").write_text("".join(json.dumps(rule) + "\n" for rule in rules))
     assert "2,000 rules added" in shell.run("fencepost rules import rules.jsonl").err
-    assert "line 1: got rule 0, which the book has" in shell.call_refused("fencepost rules import rules.jsonl")
+    assert "line 1: rule 0 is already in the book" in shell.call_refused("fencepost rules import rules.jsonl")
     imported = json.loads(shell.call("fencepost rules import rules.jsonl --replace --json").out)
     assert imported == {"added": 0, "replaced": 0, "unchanged": 2000, "skipped": 0}
     shell.call("fencepost rules export out.csv")
@@ -94,7 +94,7 @@ def test_refusals_in_plain_words(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     shell.call("fencepost rules add 1 'price > 4'")
     message = shell.refused("fencepost rules add 2 'price > 5 AND price < 3'")
-    assert "got rule 2: `price > 5` and `price < 3`, which exclude each other" in message
+    assert "Rule 2: `price > 5` and `price < 3` exclude each other" in message
     assert "\n  price > 5 AND price < 3\n  ^^^^^^^^^     ^^^^^^^^^\n" in message
     assert "detect='leave'; expected any of inside, enter" in shell.call_refused(
         "fencepost rules add 2 'x > 1' --detect leave"
@@ -104,7 +104,7 @@ def test_refusals_in_plain_words(tmp_path: Path) -> None:
     )
     assert "expires='soon'; expected a datetime" in shell.call_refused("fencepost rules add 2 'x > 1' --expires soon")
     assert "rule 9; expected the id of a rule that is in the book" in shell.refused("fencepost rules show 9")
-    assert "rule 1 a second time" in shell.call_refused("fencepost rules add 1 'price > 4'")
+    assert "Rule 1 already exists" in shell.call_refused("fencepost rules add 1 'price > 4'")
     assert "version 1, added by ann; expected version 7" in shell.call_refused("fencepost rules remove 1 --expect 7")
     assert "which is no file" in shell.call_refused("fencepost rules import nowhere.csv")
     (tmp_path / "lies.csv").write_text("id,price,volume\n1,2,3\n")

@@ -64,14 +64,14 @@ def test_what_is_no_time_and_no_published_directory_is_refused(tmp_path: Path) -
     versions, shell = published(tmp_path), Shell(tmp_path)
     for wrong in ("soon", "2024-13-01", str(2**63), "12:00", "1.5"):
         message = shell.call_refused(f"fencepost tick published {wrong}")
-        assert f"got the time '{wrong}'; expected a time such as 2030-01-01T12:00, a date, or a whole number" in message
+        assert f"The time '{wrong}'; expected a time such as 2030-01-01T12:00, a date, or a whole number" in message
     (tmp_path / "empty").mkdir()
-    assert "got empty without any version; expected a directory with a published version" in shell.refused(
+    assert "empty without any version; expected a directory with a published version" in shell.refused(
         "fencepost tick empty"
     )
     assert list((tmp_path / "empty").iterdir()) == []
     message = shell.call_refused("fencepost tick nowhere 2024-01-01")
-    assert "got nowhere, which does not exist; expected a directory with a published version" in message
+    assert "nowhere, which does not exist; expected a directory with a published version" in message
     assert "Publish rules first: fencepost publish nowhere" in message
     assert not (tmp_path / "nowhere").exists()
     assert versions.markers.newest() == (1, None)

@@ -575,13 +575,13 @@ def test_acei_lists_per_search_are_the_levels_and_the_unit_array(length: int, bl
 def test_a_length_that_is_no_power_of_two_is_refused(length: int, closed_form: Callable[[int, int], object]) -> None:
     with pytest.raises(FencepostError) as refusal:
         closed_form(length, 200)
-    assert str(refusal.value) == (f"got a length of {length}; expected a power of two. Round it up to the next one.")
+    assert str(refusal.value) == (f"A length of {length}; expected a power of two. Round it up to the next one.")
 
 
 @pytest.mark.parametrize("widest", [0, -1])
 @pytest.mark.parametrize("gamma", [sci_gamma, lci_gamma, cei_gamma])
 def test_a_widest_width_below_one_is_refused(widest: int, gamma: Callable[[int, int], object]) -> None:
-    with pytest.raises(FencepostError, match=f"got widest={widest}; expected a finite number above zero"):
+    with pytest.raises(FencepostError, match=f"widest={widest}; expected a finite number above zero"):
         gamma(4, widest)
 
 
@@ -598,5 +598,5 @@ def test_a_widest_width_below_one_is_refused(widest: int, gamma: Callable[[int, 
 def test_acei_parameters_refuse_a_workload_without_extent(
     queries: int, span: int, mean_width: float, named: str
 ) -> None:
-    with pytest.raises(FencepostError, match=f"got {named}; expected a finite number above zero"):
+    with pytest.raises(FencepostError, match=f"{named}; expected a finite number above zero"):
         acei_parameters(queries, span, mean_width)

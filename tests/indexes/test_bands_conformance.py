@@ -272,28 +272,28 @@ def test_infinite_values_make_no_pairs() -> None:
 
 
 QUERY_FAULTS = [
-    (([1, 2], [0, 9], [3, 5]), "got query 2 with a=9, b=5; expected a <= b"),
-    (([1, 2], [0, math.nan], [3, 5]), "got query 2 with a=nan, b=5; expected bounds that a difference can reach"),
-    (([1, 2], [0, math.inf], [3, math.inf]), "got query 2 with a=inf, b=inf; expected bounds that"),
-    (([1, 2, 1], [0, 1, 2], [3, 4, 5]), "got query 1 twice in one call; expected each id once"),
-    (([1, 99], [0, 1], [3, 4]), "got query 99, which is in the index already; expected a new id"),
-    (([1, 2], [0], [3, 4]), "got 2 ids and 1 lows, none for id 2; expected columns of the same length"),
-    (([1, "x"], [0, 1], [3, 4]), "got id 'x' .str.; expected a whole number that fits int64"),
-    (([1, 2], [0, 0], [3, 4], "<>"), "got bounds '<>'; expected"),
-    (([1, 2], [0, 4], [3, 4], "[)"), "got query 2 with a=4, b=4; expected a < b"),
-    (([1, 2, 3], [0, "x", 0], [3, 4, 5]), "got query 2 with lower bound 'x' .str."),
-    (([1, 2, 3], [0, 0, 0], [3, "x", 5]), "got query 2 with upper bound 'x' .str."),
+    (([1, 2], [0, 9], [3, 5]), "Query 2 with a=9, b=5; expected a <= b"),
+    (([1, 2], [0, math.nan], [3, 5]), "Query 2 with a=nan, b=5; expected bounds that a difference can reach"),
+    (([1, 2], [0, math.inf], [3, math.inf]), "Query 2 with a=inf, b=inf; expected bounds that"),
+    (([1, 2, 1], [0, 1, 2], [3, 4, 5]), "Query 1 twice in one call; expected each id once"),
+    (([1, 99], [0, 1], [3, 4]), "Query 99, which is in the index already; expected a new id"),
+    (([1, 2], [0], [3, 4]), "2 ids and 1 lows, none for id 2; expected columns of the same length"),
+    (([1, "x"], [0, 1], [3, 4]), "Id 'x' .str.; expected a whole number that fits int64"),
+    (([1, 2], [0, 0], [3, 4], "<>"), "Bounds '<>'; expected"),
+    (([1, 2], [0, 4], [3, 4], "[)"), "Query 2 with a=4, b=4; expected a < b"),
+    (([1, 2, 3], [0, "x", 0], [3, 4, 5]), "Query 2 with lower bound 'x' .str."),
+    (([1, 2, 3], [0, 0, 0], [3, "x", 5]), "Query 2 with upper bound 'x' .str."),
 ]
 
 ROW_FAULTS = [
-    (("up", [1], [0]), "got side 'up'; expected 'left' or 'right'"),
-    (("left", [1, 2], [0, math.nan]), "got left row 2 with value nan; expected a finite number"),
-    (("left", [1, 2], [0, None]), "got left row 2 with value None; expected a finite number"),
-    (("left", [1, 2, 1], [0, 1, 2]), "got left row 1 twice in one call; expected each id once"),
-    (("left", [1, 7], [0, 1]), "got left row 7, which is in the index already; expected a new id"),
-    (("left", [1, 2], [0]), "got 2 ids and 1 values, none for id 2; expected columns of the same length"),
-    (("left", [1, 2.5], [0, 1]), "got id 2.5 .float.; expected a whole number"),
-    (("right", [1, 2, 3], [0, "x", 1]), "got right row 2 with value 'x' .str."),
+    (("up", [1], [0]), "Side 'up'; expected 'left' or 'right'"),
+    (("left", [1, 2], [0, math.nan]), "Left row 2 with value nan; expected a finite number"),
+    (("left", [1, 2], [0, None]), "Left row 2 with value None; expected a finite number"),
+    (("left", [1, 2, 1], [0, 1, 2]), "Left row 1 twice in one call; expected each id once"),
+    (("left", [1, 7], [0, 1]), "Left row 7, which is in the index already; expected a new id"),
+    (("left", [1, 2], [0]), "2 ids and 1 values, none for id 2; expected columns of the same length"),
+    (("left", [1, 2.5], [0, 1]), "Id 2.5 .float.; expected a whole number"),
+    (("right", [1, 2, 3], [0, "x", 1]), "Right row 2 with value 'x' .str."),
 ]
 
 
@@ -338,32 +338,32 @@ def test_a_refusal_names_the_entry_among_many(subject: Subject) -> None:
     for row in (2, 2_500):
         lows, values = [0] * len(ids), [3] * len(ids)
         lows[row], values[row] = math.nan, math.nan  # type: ignore[call-overload]
-        with pytest.raises(FencepostError, match=f"got query {ids[row]} with a=nan, b=5"):
+        with pytest.raises(FencepostError, match=f"Query {ids[row]} with a=nan, b=5"):
             index.insert_queries(ids, lows, [5] * len(ids))
-        with pytest.raises(FencepostError, match=f"got left row {ids[row]} with value nan"):
+        with pytest.raises(FencepostError, match=f"Left row {ids[row]} with value nan"):
             index.insert_many("left", ids, values)
         lows[row] = 9
-        with pytest.raises(FencepostError, match=f"got query {ids[row]} with a=9, b=5; expected a <= b"):
+        with pytest.raises(FencepostError, match=f"Query {ids[row]} with a=9, b=5; expected a <= b"):
             index.insert_queries(ids, lows, [5] * len(ids))
-        with pytest.raises(FencepostError, match=f"got query {ids[row]} with a=9, b=5"):
+        with pytest.raises(FencepostError, match=f"Query {ids[row]} with a=9, b=5"):
             index.insert_query(int(ids[row]), 9, 5)
         given = ids.copy()
         given[row] = 99
-        with pytest.raises(FencepostError, match="got query 99, which is in the index already"):
+        with pytest.raises(FencepostError, match="Query 99, which is in the index already"):
             index.insert_queries(given, [0] * len(ids), [5] * len(ids))
         given[row] = 7
-        with pytest.raises(FencepostError, match="got left row 7, which is in the index already"):
+        with pytest.raises(FencepostError, match="Left row 7, which is in the index already"):
             index.insert_many("left", given, [3] * len(ids))
     assert_unchanged(index)
 
 
 def test_a_refusal_of_a_group_names_the_entry() -> None:
     index = SSI()
-    with pytest.raises(FencepostError, match="got query 12 with group 'x' "):
+    with pytest.raises(FencepostError, match="Query 12 with group 'x' "):
         index.insert_queries([11, 12], [0, 0], [1, 1], groups=[1, "x"])
-    with pytest.raises(FencepostError, match="got right row 12 with group 'x' "):
+    with pytest.raises(FencepostError, match="Right row 12 with group 'x' "):
         index.insert_many("right", [11, 12], [0, 0], groups=[1, "x"])
-    with pytest.raises(FencepostError, match="got left row 12 with group 'x'"):
+    with pytest.raises(FencepostError, match="Left row 12 with group 'x'"):
         index.insert("left", 12, 0.5, group="x")  # type: ignore[arg-type]
     assert len(index) == index.rows("left") == index.rows("right") == 0
 
@@ -406,18 +406,18 @@ def test_rows_are_cleared_after_a_replay_that_ran_out_of_memory(monkeypatch: pyt
 def test_the_unknown_is_refused_whole(subject: Subject) -> None:
     index = furnished(subject)
     refused: list[tuple[Any, str]] = [
-        (lambda: index.remove_queries([99, 5]), "got query 5 to remove; expected the id of a query in the index"),
-        (lambda: index.remove_queries([99, 99]), "got query 99 to remove twice"),
-        (lambda: index.remove_query(4), "got query 4 to remove"),
-        (lambda: index.query(4), "got query 4; expected"),
-        (lambda: index.remove_many("left", [7, 8]), "got left row 8 to remove; expected the id of a left row"),
-        (lambda: index.remove("right", 7), "got right row 7 to remove"),
-        (lambda: index.remove("middle", 7), "got side 'middle'"),  # type: ignore[arg-type]
-        (lambda: index.move("left", 8, 5), "got left row 8 to move"),
-        (lambda: index.move("left", 7, math.nan), "got left row 7 with value nan"),
-        (lambda: index.move_many("left", [7, 7], [9, None]), "got left row 7 with value None"),
-        (lambda: index.pairs("both", 1), "got side 'both'"),  # type: ignore[arg-type]
-        (lambda: index.affected("both", 1), "got side 'both'"),  # type: ignore[arg-type]
+        (lambda: index.remove_queries([99, 5]), "Query 5 to remove; expected the id of a query in the index"),
+        (lambda: index.remove_queries([99, 99]), "Query 99 to remove twice"),
+        (lambda: index.remove_query(4), "Query 4 to remove"),
+        (lambda: index.query(4), "Query 4; expected"),
+        (lambda: index.remove_many("left", [7, 8]), "Left row 8 to remove; expected the id of a left row"),
+        (lambda: index.remove("right", 7), "Right row 7 to remove"),
+        (lambda: index.remove("middle", 7), "Side 'middle'"),  # type: ignore[arg-type]
+        (lambda: index.move("left", 8, 5), "Left row 8 to move"),
+        (lambda: index.move("left", 7, math.nan), "Left row 7 with value nan"),
+        (lambda: index.move_many("left", [7, 7], [9, None]), "Left row 7 with value None"),
+        (lambda: index.pairs("both", 1), "Side 'both'"),  # type: ignore[arg-type]
+        (lambda: index.affected("both", 1), "Side 'both'"),  # type: ignore[arg-type]
     ]
     for call, message in refused:
         with pytest.raises(FencepostError, match=message):
@@ -427,19 +427,19 @@ def test_the_unknown_is_refused_whole(subject: Subject) -> None:
 
 @pytest.mark.parametrize("entry", CATALOGUE)
 def test_unknown_types_of_values_are_refused(entry: Any) -> None:
-    with pytest.raises(FencepostError, match="got values='text'; expected 'int64' or 'float64'"):
+    with pytest.raises(FencepostError, match="values='text'; expected 'int64' or 'float64'"):
         entry(values="text")
-    with pytest.raises(FencepostError, match=r"got left row 1 with value 1\.5 .float. in an index of int64"):
+    with pytest.raises(FencepostError, match=r"Left row 1 with value 1\.5 .float. in an index of int64"):
         entry(values="int64").insert("left", 1, 1.5)
     with pytest.raises(
-        FencepostError, match=f"got left row 1 with value {2**53 + 1} .int.; expected a number that float64"
+        FencepostError, match=f"Left row 1 with value {2**53 + 1} .int.; expected a number that float64"
     ):
         entry().insert("left", 1, 2**53 + 1)
 
 
 @pytest.mark.parametrize("entry", [entry for entry in CATALOGUE if entry is not SSI])
 def test_the_papers_structures_have_no_groups(entry: Any) -> None:
-    with pytest.raises(FencepostError, match=f"got groups for a {entry.__name__}; expected none"):
+    with pytest.raises(FencepostError, match=f"Groups for a {entry.__name__}; expected none"):
         entry().insert("left", 1, 2.0, group=3)
 
 
@@ -455,7 +455,7 @@ def test_answers_go_into_the_callers_buffers(subject: Subject) -> None:
     assert as_list(pairs.of(0)) == [(8, 99)]
     assert np.shares_memory(pairs.rows, lists.rows)
     assert np.shares_memory(pairs.queries, lists.queries)
-    with pytest.raises(FencepostError, match="got an `out` with 1 offsets"):
+    with pytest.raises(FencepostError, match="An `out` with 1 offsets"):
         index.affected_many("left", [3, 9], out=Matches(np.empty(1, np.int64), np.empty(200, np.int64)))
 
 

@@ -229,9 +229,9 @@ def test_groups_are_asked_for_where_rules_have_them() -> None:
     index = Borders()
     index.insert(1, 0, 10, group=7)
     for groups, message in (
-        (None, "got 1 rows without groups; expected the group of each row"),
-        ([7, 8], "got 1 rows and 2 groups"),
-        ([None], "got row 0 without a group"),
+        (None, "1 rows without groups; expected the group of each row"),
+        ([7, 8], "1 rows and 2 groups"),
+        ([None], "Row 0 without a group"),
     ):
         with pytest.raises(FencepostError, match=message):
             index.update([5], [3], groups=groups)
@@ -246,13 +246,11 @@ def test_the_type_of_values_is_settled_once() -> None:
     assert index.values == "int64"
     index.insert(1, 2**53 + 1, 2**53 + 2)
     assert index.inside(1) == ["a"]
-    with pytest.raises(FencepostError, match=r"got value 1.5 .float. in an index of int64 values"):
+    with pytest.raises(FencepostError, match=r"Value 1.5 .float. in an index of int64 values"):
         index.update(["a"], [1.5])
-    with pytest.raises(
-        FencepostError, match=r"got interval 2 with lower bound 0.5 .float. in an index of int64 values"
-    ):
+    with pytest.raises(FencepostError, match=r"Interval 2 with lower bound 0.5 .float. in an index of int64 values"):
         index.insert(2, 0.5, 3)
-    with pytest.raises(FencepostError, match="got values='text'; expected 'int64' or 'float64'"):
+    with pytest.raises(FencepostError, match="values='text'; expected 'int64' or 'float64'"):
         Borders(values="text")  # type: ignore[arg-type]
     assert sets(index.update(["a", "a"], [None, 3])) == [[set(), set()], [set(), {1}], [set(), set()]]
 
@@ -272,7 +270,7 @@ def test_answers_go_into_the_callers_buffers() -> None:
     assert [each.counts.tolist() for each in found if each is not None] == [[20, 0], [0, 0], [0, 20]]
     assert np.shares_memory(found.enter.ids, out.enter.ids)
     small = Crossings(*(Matches(np.empty(3, np.int64), np.empty(10, np.int64)) for _ in range(3)))
-    with pytest.raises(FencepostError, match="got an `out` with room for 10 ids; expected room for at least"):
+    with pytest.raises(FencepostError, match="An `out` with room for 10 ids; expected room for at least"):
         index.crossings([9, 9], [1, -3], out=small)
     moved = index.update([1, 1], [1, 9], out=out)
     assert np.shares_memory(moved.exit.ids, out.exit.ids)
@@ -293,7 +291,7 @@ def test_more_changes_than_one_stage_holds() -> None:
 def test_arrays_of_another_format_are_refused() -> None:
     arrays = Borders().to_arrays()
     arrays["axis"] = arrays["axis"] + 1
-    with pytest.raises(FencepostError, match="got arrays of format 2; expected format 1"):
+    with pytest.raises(FencepostError, match="Arrays of format 2; expected format 1"):
         Borders.from_arrays(arrays)
 
 

@@ -129,7 +129,7 @@ def test_the_first_insert_decides_the_type_of_the_values() -> None:
     real.insert(1, (0.5, 0), (None, 5))
     assert (whole.values, real.values) == ("int64", "float64")
     real.insert(2, (0, 0), (3, 3))
-    with pytest.raises(FencepostError, match=r"got box 2 with lower bound 0.5 \(float\) in an index of int64 values"):
+    with pytest.raises(FencepostError, match=r"Box 2 with lower bound 0.5 \(float\) in an index of int64 values"):
         whole.insert(2, (0.5, 0), (3, 3))
     with pytest.raises(FencepostError, match="9007199254740993"):
         real.insert_many([3], [[2**53 + 1, 0.5]], [[None, None]])
@@ -167,9 +167,9 @@ def test_groups_must_be_given_where_there_are_any() -> None:
     index = BoxIndex(2)
     index.insert(1, (0, 0), (9, 9), group=4)
     for groups, message in (
-        (None, "got 1 points without groups; expected the group of each point"),
-        ([1, 2], "got 1 points and 2 groups; expected one group per point"),
-        ([None], "got point 0 without a group; expected the group of each point"),
+        (None, "1 points without groups; expected the group of each point"),
+        ([1, 2], "1 points and 2 groups; expected one group per point"),
+        ([None], "point 0 without a group; expected the group of each point"),
     ):
         with pytest.raises(FencepostError, match=message):
             index.stab([(1, 1)], groups=groups)
@@ -179,21 +179,21 @@ def test_groups_must_be_given_where_there_are_any() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda ix: ix.insert(9, (0, 5), (1, 5)), r"got box 9 with lo=5, hi=5 in dimension 1; expected lo < hi"),
+        (lambda ix: ix.insert(9, (0, 5), (1, 5)), r"Box 9 with lo=5, hi=5 in dimension 1; expected lo < hi"),
         (lambda ix: ix.insert(9, (0, 5), (1, 4), bounds="[]"), r"box 9 with lo=5, hi=4 in dimension 1"),
-        (lambda ix: ix.insert(9, (0, 5, 6), (1, 9)), r"got box 9 with 3 lower bounds; expected 2, one per dimension"),
-        (lambda ix: ix.insert(9, 0, 1), r"got box 9 with 1 lower bound; expected 2"),
-        (lambda ix: ix.insert(1, (0, 0), (1, 1)), r"got id 1, which is in the index already; expected a new id"),
-        (lambda ix: ix.insert_many([8, 8], [(0, 0)] * 2, [(1, 1)] * 2), r"got id 8 twice in one call"),
-        (lambda ix: ix.insert_many([8], [(0, 0)] * 2, [(1, 1)] * 2), r"got 1 ids and 2 los"),
-        (lambda ix: ix.insert_many([8], [(0, 0)], [(1, 1)], groups=[1, 2]), r"got 1 ids and 2 groups"),
-        (lambda ix: ix.insert_many([8], [(0, 0)], [(1, 1)], bounds="[["), r"got bounds '\[\['"),
+        (lambda ix: ix.insert(9, (0, 5, 6), (1, 9)), r"Box 9 with 3 lower bounds; expected 2, one per dimension"),
+        (lambda ix: ix.insert(9, 0, 1), r"Box 9 with 1 lower bound; expected 2"),
+        (lambda ix: ix.insert(1, (0, 0), (1, 1)), r"Id 1, which is in the index already; expected a new id"),
+        (lambda ix: ix.insert_many([8, 8], [(0, 0)] * 2, [(1, 1)] * 2), r"Id 8 twice in one call"),
+        (lambda ix: ix.insert_many([8], [(0, 0)] * 2, [(1, 1)] * 2), r"1 ids and 2 los"),
+        (lambda ix: ix.insert_many([8], [(0, 0)], [(1, 1)], groups=[1, 2]), r"1 ids and 2 groups"),
+        (lambda ix: ix.insert_many([8], [(0, 0)], [(1, 1)], bounds="[["), r"Bounds '\[\['"),
         (lambda ix: ix.insert_ordinals([8], [[0, 0]], [[1, -1]]), r"box 8 with lo=0, hi=-1 in dimension 1"),
-        (lambda ix: ix.remove(5), r"got id 5 to remove; expected the id of a box"),
-        (lambda ix: ix.remove_many([1, 1]), r"got id 1 to remove twice"),
-        (lambda ix: ix.box(5), r"got id 5; expected the id of a box"),
-        (lambda ix: ix.stab([(1, 2, 3)]), r"got points with 3 coordinates each; expected 2"),
-        (lambda ix: ix.insert("x", (0, 0), (1, 1)), r"got id 'x' \(str\)"),
+        (lambda ix: ix.remove(5), r"Id 5 to remove; expected the id of a box"),
+        (lambda ix: ix.remove_many([1, 1]), r"Id 1 to remove twice"),
+        (lambda ix: ix.box(5), r"Id 5; expected the id of a box"),
+        (lambda ix: ix.stab([(1, 2, 3)]), r"points with 3 coordinates each; expected 2"),
+        (lambda ix: ix.insert("x", (0, 0), (1, 1)), r"Id 'x' \(str\)"),
     ],
 )
 def test_refusals_name_the_fault_and_change_nothing(call: Any, message: str) -> None:
@@ -207,13 +207,13 @@ def test_refusals_name_the_fault_and_change_nothing(call: Any, message: str) -> 
 
 
 def test_nan_bounds_and_wrong_parameters_are_refused() -> None:
-    with pytest.raises(FencepostError, match="got box 3 with lo=nan, hi=1 in dimension 0; expected bounds that are"):
+    with pytest.raises(FencepostError, match="Box 3 with lo=nan, hi=1 in dimension 0; expected bounds that are"):
         BoxIndex(2).insert(3, (math.nan, 0), (1.0, 1.0))
     wrongs: list[dict[str, Any]] = [{"dimensions": 17}, {"dimensions": 0}, {"dimensions": 2, "values": "text"}]
     for wrong in wrongs:
         with pytest.raises(FencepostError, match="expected"):
             BoxIndex(**wrong)
-    with pytest.raises(FencepostError, match="got budget=10; expected at least 64 bytes per box in 2 dimensions"):
+    with pytest.raises(FencepostError, match="budget=10; expected at least 64 bytes per box in 2 dimensions"):
         BoxIndex(2, budget=10)
 
 
@@ -231,7 +231,7 @@ def test_slots_buffers_and_threads_give_the_same_answer(dimensions: int, spread:
     slots = index.stab(points, slots=True)
     assert slots.ids.dtype == np.uint32
     assert np.array_equal(index.slot_ids[slots.ids], plain.ids)
-    with pytest.raises(FencepostError, match="an `out` with room for 3 ids"):
+    with pytest.raises(FencepostError, match="An `out` with room for 3 ids"):
         index.stab(points, out=Matches(out.offsets, np.empty(3, np.int64)))
 
 
@@ -255,7 +255,7 @@ def test_saved_arrays_are_mapped_read_only_and_stay_untouched(tmp_path: Any) -> 
     assert again.group_of(2) == 99
     for name, array in saved.items():
         assert np.array_equal(mapped[name], array, equal_nan=array.dtype.kind == "f"), name
-    with pytest.raises(FencepostError, match="got arrays of format 0; expected format 1"):
+    with pytest.raises(FencepostError, match="Arrays of format 0; expected format 1"):
         BoxIndex.from_arrays({**saved, "state": np.zeros(6, np.int64)})
     assert len(BoxIndex.from_arrays(BoxIndex(2).to_arrays())) == 0
 

@@ -129,14 +129,14 @@ def test_rectangles_of_very_many_pieces_overflow_instead_of_filling_the_memory(d
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"domain": (5,), "length": 4}, "got domain .5,.; expected two axes"),
-        ({"domain": (5, (3, 3)), "length": 4}, "got domain .3, 3.; expected a pair of whole numbers"),
-        ({"domain": (5, 0), "length": 4}, "got domain .0, 0.; expected a pair of whole numbers"),
-        ({"domain": (5, 5), "length": 3}, "got length 3; expected a power of two"),
-        ({"domain": (5, 5), "length": (4, 4, 4)}, "got 3 lengths; expected one, or one per axis"),
-        ({"domain": (5, 5), "length": 256}, "got length=256 and domain=.5, 5.; expected at most 64 sizes"),
-        ({"domain": (5, 5), "length": 4, "most_pieces": 0}, "got most_pieces=0; expected a whole number from 1 to"),
-        ({"domain": (5, 5), "length": 4, "most_pieces": 1.5}, "got most_pieces=1.5; expected a whole number"),
+        ({"domain": (5,), "length": 4}, "Domain .5,.; expected two axes"),
+        ({"domain": (5, (3, 3)), "length": 4}, "Domain .3, 3.; expected a pair of whole numbers"),
+        ({"domain": (5, 0), "length": 4}, "Domain .0, 0.; expected a pair of whole numbers"),
+        ({"domain": (5, 5), "length": 3}, "length 3; expected a power of two"),
+        ({"domain": (5, 5), "length": (4, 4, 4)}, "3 lengths; expected one, or one per axis"),
+        ({"domain": (5, 5), "length": 256}, "length=256 and domain=.5, 5.; expected at most 64 sizes"),
+        ({"domain": (5, 5), "length": 4, "most_pieces": 0}, "most_pieces=0; expected a whole number from 1 to"),
+        ({"domain": (5, 5), "length": 4, "most_pieces": 1.5}, "most_pieces=1.5; expected a whole number"),
         ({"domain": (2**40, 2**40), "length": 4}, "expected at most 64 sizes of constructs, and ids that fit int64"),
     ],
 )

@@ -91,7 +91,7 @@ def test_a_structure_that_breaks_its_contract_is_noticed(broken: Any) -> None:
 
 
 def test_what_follows_no_contract_is_refused() -> None:
-    with pytest.raises(FencepostError, match="got a dict; expected one of IntervalIndex"):
+    with pytest.raises(FencepostError, match="A dict; expected one of IntervalIndex"):
         check_index(dict)
 
 

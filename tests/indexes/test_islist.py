@@ -322,7 +322,7 @@ def test_an_empty_interval_is_refused_in_the_words_of_its_bounds(closed: bool, b
     index = ISList(closed=closed)
     index.insert(9, 1, 8)
     expected = "lo <= hi" if bounds == "[]" else "lo < hi"
-    message = f"got interval 2 with lo=6, hi=5; expected {expected}. Swap the bounds, or leave the interval out"
+    message = f"Interval 2 with lo=6, hi=5; expected {expected}. Swap the bounds, or leave the interval out"
     with pytest.raises(FencepostError, match=message):
         index.insert_many([1, 2], [0, 6], [3, 5], bounds=bounds)
     if bounds == "[]":
@@ -330,7 +330,7 @@ def test_an_empty_interval_is_refused_in_the_words_of_its_bounds(closed: bool, b
         assert index.stab([5]).sets() == [{2, 9}]
         index.remove(2)
     else:
-        with pytest.raises(FencepostError, match="got interval 2 with lo=5, hi=5; expected lo < hi"):
+        with pytest.raises(FencepostError, match="Interval 2 with lo=5, hi=5; expected lo < hi"):
             index.insert(2, 5, 5, bounds=bounds)
     index.check()
     assert index.stab([2, 5]).sets() == [{9}, {9}]
@@ -338,17 +338,17 @@ def test_an_empty_interval_is_refused_in_the_words_of_its_bounds(closed: bool, b
 
 def test_an_open_interval_without_a_float_in_it_is_empty() -> None:
     for closed in (False, True):
-        with pytest.raises(FencepostError, match=r"got interval 1 with lo=1, hi=1.0000000000000002; expected lo < hi"):
+        with pytest.raises(FencepostError, match=r"Interval 1 with lo=1, hi=1.0000000000000002; expected lo < hi"):
             ISList(closed=closed).insert(1, 1.0, math.nextafter(1.0, 2.0), bounds="()")
 
 
 def test_without_bounds_the_index_decides_what_is_empty() -> None:
-    with pytest.raises(FencepostError, match="got interval 1 with lo=5, hi=5; expected lo < hi"):
+    with pytest.raises(FencepostError, match="Interval 1 with lo=5, hi=5; expected lo < hi"):
         ISList().insert(1, 5, 5)
     index = ISList(closed=True)
     index.insert(1, 5, 5)
     assert index.pieces(1) == [(5.0, 5.0)]
-    with pytest.raises(FencepostError, match="got interval 2 with lo=6, hi=5; expected lo <= hi"):
+    with pytest.raises(FencepostError, match="Interval 2 with lo=6, hi=5; expected lo <= hi"):
         index.insert(2, 6, 5)
 
 

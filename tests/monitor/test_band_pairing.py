@@ -60,9 +60,9 @@ def test_a_key_is_a_monitor_for_each_of_its_values(key: Any, tmp_path: Path) -> 
             keyed.restore(tmp_path / "state")
     removed = keyed.remove(1)
     assert removed.num_rows == sum(monitor.remove(1).num_rows for monitor in apart.values()) > 0
-    with pytest.raises(FencepostError, match="got a Monitor with key=None; expected key="):
+    with pytest.raises(FencepostError, match="A Monitor with key=None; expected key="):
         Monitor(rules, **settings).restore(tmp_path / "state")
-    with pytest.raises(FencepostError, match="got key='price', which events have as a column already"):
+    with pytest.raises(FencepostError, match="key='price', which events have as a column already"):
         Monitor(rules, **settings, key="price")
 
 
@@ -87,5 +87,5 @@ def test_rules_alone_name_the_row_that_moved_once() -> None:
         compare(pairs.update(**tables), alone.update(**tables))
     compare(pairs.remove(2), alone.remove(2))
     assert alone.counters["events"]["inside"] < pairs.counters["events"]["inside"]
-    with pytest.raises(FencepostError, match="got report='all'; expected 'pairs' or 'rules'"):
+    with pytest.raises(FencepostError, match="report='all'; expected 'pairs' or 'rules'"):
         Monitor(rules, **settings, report="all")  # type: ignore[arg-type]

@@ -13,16 +13,16 @@ from tests.monitor.played import EPOCH
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "got no rows; expected a table, or left= or right="),
-        ({"data": ROW, "left": ROW}, "got a table beside left or right; expected the one or the other"),
-        ({"left": {"id": [1], "ts": [1]}}, "a table without the column price"),
-        ({"right": {"id": [1], "price": [1.0]}}, "a table without the column ts"),
-        ({"left": ROW, "right": {"ts": [1], "price": [1.0]}}, "a table without the column id"),
+        ({}, "No rows; expected a table, or left= or right="),
+        ({"data": ROW, "left": ROW}, "A table beside left or right; expected the one or the other"),
+        ({"left": {"id": [1], "ts": [1]}}, "A table without the column price"),
+        ({"right": {"id": [1], "price": [1.0]}}, "A table without the column ts"),
+        ({"left": ROW, "right": {"ts": [1], "price": [1.0]}}, "A table without the column id"),
         ({"left": {**ROW, "price": ["x"]}}, "price"),
         ({"left": ROW, "right": {**ROW, "ts": [EPOCH]}}, "ts"),
         ({"left": {**ROW, "gone": [1]}}, "gone of type int64; expected booleans"),
-        ({"left": {**ROW, "gone": [True], "id": [[1]]}}, "objects of type list"),
-        ({"left": 5}, "got a int; expected an Arrow table"),
+        ({"left": {**ROW, "gone": [True], "id": [[1]]}}, "Objects of type list"),
+        ({"left": 5}, "A int; expected an Arrow table"),
     ],
 )
 def test_rows_that_are_refused_change_nothing(given: dict[str, Any], message: str) -> None:
@@ -41,11 +41,11 @@ def test_rows_that_are_refused_change_nothing(given: dict[str, Any], message: st
     ("condition", "options", "message"),
     [
         ("left.price - right.price BETWEEN 2 AND 1", {}, "never"),
-        ("left.price - right.volume > 1 OR left.price - right.price > 3", {}, "rule 5|single range"),
-        (CLOSE, {"expires": EPOCH}, "rule 5, which expires"),
+        ("left.price - right.volume > 1 OR left.price - right.price > 3", {}, "Rule 5|single range"),
+        (CLOSE, {"expires": EPOCH}, "Rule 5, which expires"),
         (CLOSE, {"detect": "leave"}, "detect='leave'"),
-        ("left.x - right.x >= 18446744073709551616", {}, "rule 5 with a bound of 18446744073709551616 units"),
-        ("left.reason - right.reason > 1", {}, "an attribute 'reason'"),
+        ("left.x - right.x >= 18446744073709551616", {}, "Rule 5 with a bound of 18446744073709551616 units"),
+        ("left.reason - right.reason > 1", {}, "An attribute 'reason'"),
         (f"{CLOSE} AND left.price = 'x'", {}, "price"),
     ],
 )
@@ -54,13 +54,13 @@ def test_bands_that_are_refused_change_nothing(condition: str, options: dict[str
     monitor.update(left=ROW, right=ROW)
     with pytest.raises(FencepostError, match=message):
         monitor.add(5, condition, **options)
-    with pytest.raises(FencepostError, match="rule 5"):
+    with pytest.raises(FencepostError, match="Rule 5"):
         monitor.inside(5)
-    with pytest.raises(FencepostError, match="rule 1 a second time"):
+    with pytest.raises(FencepostError, match="Rule 1 already exists"):
         monitor.add(1, CLOSE)
     assert monitor.inside(1) == [(1, 1)]
     assert told(monitor.remove(1)) == [("exit", 1, 1, 1, "removed")]
-    with pytest.raises(FencepostError, match="rule 1"):
+    with pytest.raises(FencepostError, match="Rule 1"):
         monitor.remove(1)
 
 

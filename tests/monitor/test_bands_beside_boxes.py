@@ -44,7 +44,7 @@ def test_objects_of_boxes_and_left_rows_have_one_type() -> None:
     with pytest.raises(FencepostError, match="left rows named by int64 beside objects of type string"):
         one.update(left={"id": [5], "price": [5.0]})
     other.update(left={"id": [5], "price": [5.0]}, right={"id": ["b"], "price": [5.0]})
-    with pytest.raises(FencepostError, match="objects of type string beside left rows named by int64"):
+    with pytest.raises(FencepostError, match="Objects of type string beside left rows named by int64"):
         other.update({"id": ["a"], "price": [1.0]})
     assert (one.counters["rows"], other.counters["rows"]) == (1, 2)
 

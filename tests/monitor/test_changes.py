@@ -96,7 +96,7 @@ def test_following_published_versions_tells_what_changed(tmp_path: Path) -> None
     assert monitor.update({"object": ["a"], "x": [5.6]})["rule_version"].to_pylist() == [2], "ids go on counting"
     other = Rules()
     other.add(1, "x > DATE '2020-01-01'")
-    with pytest.raises(FencepostError, match=r"got rules that have x as date; expected double, as the rules until now"):
+    with pytest.raises(FencepostError, match=r"rules that have x as date; expected double, as the rules until now"):
         monitor.follow(other.compile())
 
 

@@ -64,7 +64,7 @@ STEPS: list[tuple[str, Step]] = [
     ("a rule with a new column", lambda m: m.replace(40, "k = 'u' AND y > 3", detect="enter,exit")),
     ("a rule removed", lambda m: m.remove(5)),
     ("many changes", lambda m: m.change(Rules.from_dicts([_edited(2), _edited(50)]), remove=[4, 31])),
-    ("a band of new columns", lambda m: m.change(Rules.from_dicts([_new_band()]))),
+    ("A band of new columns", lambda m: m.change(Rules.from_dicts([_new_band()]))),
     ("time", lambda m: m.advance(35)),
     ("a longer time", lambda m: m.advance(60)),
 ]

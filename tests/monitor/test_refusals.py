@@ -18,131 +18,131 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
     [
         (
             lambda: monitor_of("x >= 1", first="loud"),
-            "got first='loud'; expected 'enter' or 'silent'. Use 'silent' to start on traffic that already runs.",
+            "first='loud'; expected 'enter' or 'silent'. Use 'silent' to start on traffic that already runs.",
         ),
         (
             lambda: Monitor({}, object="vehicle"),  # type: ignore[arg-type]
-            "got dict as rules; expected Rules or a Snapshot. Build them with Rules() and add().",
+            "dict as rules; expected Rules or a Snapshot. Build them with Rules() and add().",
         ),
         (
             lambda: monitor_of("x >= 1").follow(Rules()),  # type: ignore[arg-type]
-            "got Rules to follow; expected a Snapshot. Compile the rules, or give them to `change`.",
+            "Rules to follow; expected a Snapshot. Compile the rules, or give them to `change`.",
         ),
         (
             lambda: monitor_of("x >= 1").change([]),  # type: ignore[arg-type]
-            "got a list as rules; expected Rules. Collect them with Rules.from_dicts.",
+            "A list as rules; expected Rules. Collect them with Rules.from_dicts.",
         ),
         (
             lambda: monitor_of("x >= 1", time=None, timeout=5),
-            "got timeout=5 without time; expected a time column. Pass time=, the column to measure silence on.",
+            "timeout=5 without time; expected a time column. Pass time=, the column to measure silence on.",
         ),
         (
             lambda: monitor_of("x >= 1", timeout=timedelta(0)),
-            "got timeout=datetime.timedelta(0); expected more than zero. Pass None for no timeout.",
+            "timeout=datetime.timedelta(0); expected more than zero. Pass None for no timeout.",
         ),
         (
             lambda: monitor_of("x >= 1", timeout="5 s"),
-            "got timeout='5 s'; expected a timedelta or a whole number. Pass timedelta(minutes=5).",
+            "timeout='5 s'; expected a timedelta or a whole number. Pass timedelta(minutes=5).",
         ),
         (
             lambda: monitor_of("x >= 1", timeout=timedelta(seconds=1)).update(ONE),
-            "got timeout=datetime.timedelta(seconds=1) and ts as bigint; expected a timedelta for timestamps and "
+            "timeout=datetime.timedelta(seconds=1) and ts as bigint; expected a timedelta for timestamps and "
             "dates, a whole number for integers. Pass the timeout in the unit of the time column.",
         ),
         (
             lambda: monitor_of("x >= 1", time=None).add(2, "x >= 2", expires=NOON),
-            "got rule 2, which expires, without time; expected a time column. "
+            "Rule 2, which expires, without time; expected a time column. "
             "Pass time= to the Monitor: rules expire by event time.",
         ),
         (
             lambda: [m := monitor_of("x >= 1"), m.add(2, "x >= 2", expires=NOON), m.update(ONE)],
-            "got rule 2, which expires, and ts as bigint; expected a time column of timestamps or dates. "
+            "Rule 2, which expires, and ts as bigint; expected a time column of timestamps or dates. "
             "Convert the column to timestamps, or leave out the expiry.",
         ),
         (
             lambda: monitor_of("x >= 1", time=None).advance(5),
-            "got a clock marker without time; expected a time column. Pass time= to the Monitor.",
+            "A clock marker without time; expected a time column. Pass time= to the Monitor.",
         ),
         (
             lambda: monitor_of("x >= 1").advance(5),
-            "got a clock marker 5 before any row; expected rows first, which decide the type of time. Update first.",
+            "A clock marker 5 before any row; expected rows first, which decide the type of time. Update first.",
         ),
         (
             lambda: [m := monitor_of("x >= 1"), m.update(ONE), m.advance(None)],
-            "got None as the time to advance to; expected a bigint. Pass an instant.",
+            "None as the time to advance to; expected a bigint. Pass an instant.",
         ),
         (
             lambda: monitor_of("x >= 1").add(1, "x >= 2"),
-            "got rule 1 a second time; expected an id of its own. Use replace to edit a rule.",
+            "Rule 1 already exists; ids must be unique. Use replace() to edit it.",
         ),
         (
             lambda: monitor_of("x >= 1").replace(2, "x >= 2"),
-            "got rule 2; expected the id of a rule that is here. Use add for a new rule.",
+            "Rule 2 does not exist; expected the id of a rule that does. Use add() for a new rule.",
         ),
         (
             lambda: monitor_of("x >= 1").remove(2),
-            "got rule 2; expected the id of a rule that is here. Use add for a new rule.",
+            "Rule 2 does not exist; expected the id of a rule that does. Use add() for a new rule.",
         ),
         (
             lambda: monitor_of("x >= 1").remove("one"),  # type: ignore[arg-type]
-            "got 'one' as the id of a rule; expected an integer of 64 bits. Number the rules.",
+            "'one' cannot be the id of a rule; expected an integer of 64 bits. Number the rules.",
         ),
         (
             lambda: monitor_of("x >= 1").inside(2),
-            "got rule 2; expected a rule that is in force. Add it, or enable it with replace.",
+            "Rule 2; expected a rule that is in force. Add it, or enable it with replace.",
         ),
         (
             lambda: monitor_of("x >= 1").rules_at(z=2),
-            "got a value for z; expected a column that the rules use: x. Leave it out.",
+            "A value for z; expected a column that the rules use: x. Leave it out.",
         ),
         (
             lambda: monitor_of("k = 'u'").rules_at(k=2),
-            "got 2 for k; expected a string, since rules compare it with quoted strings. "
+            "2 for k; expected a string, since rules compare it with quoted strings. "
             "Convert it to a string in the same form that the rules use.",
         ),
         (
             lambda: monitor_of("x >= 1").update({"ts": [1], "x": [1.0]}),
-            "got a table without the column vehicle; expected that column beside ts, x. "
+            "A table without the column vehicle; expected that column beside ts, x. "
             "Add the column, or rename the one that is meant.",
         ),
         (
             lambda: monitor_of("k = 'u'").update({"vehicle": [7], "ts": [1], "k": [1.0]}),
-            "got column k of type double; expected strings, since rules compare it with quoted strings. "
+            "Column k of type double; expected strings, since rules compare it with quoted strings. "
             "Cast the column to a string in the same form that the rules use.",
         ),
         (
             lambda: monitor_of("x >= 1").update({**ONE, "vehicle": [[7]]}),
-            "got objects of type list<item: int64>; expected strings, binary, integers, or any other type an "
+            "Objects of type list<item: int64>; expected strings, binary, integers, or any other type an "
             "attribute can have. Cast the object column, for example to string.",
         ),
         (
             lambda: monitor_of("x >= 1").update({**ONE, "ts": ["noon"]}),
-            "got ts of type string as time; expected double, bigint, decimal(p,s) with p <= 18, timestamp, "
+            "ts of type string as time; expected double, bigint, decimal(p,s) with p <= 18, timestamp, "
             "timestamp_ntz, date or boolean. Cast the column, for example to timestamp.",
         ),
         (
             lambda: monitor_of("x >= 1", sequence="s").update({**ONE, "s": ["first"]}),
-            "got s of type string as a sequence; expected double, bigint, decimal(p,s) with p <= 18, timestamp, "
+            "s of type string as a sequence; expected double, bigint, decimal(p,s) with p <= 18, timestamp, "
             "timestamp_ntz, date or boolean. Number the rows by an integer.",
         ),
         (
             lambda: [m := monitor_of("x >= 1"), m.update(ONE), m.update({**ONE, "vehicle": ["seven"]})],
-            "got objects in vehicle of type string (Failed to parse string: 'seven' as a scalar of type int64); "
+            "Objects in vehicle of type string (Failed to parse string: 'seven' as a scalar of type int64); "
             "expected int64, as in the first batch. Cast the column.",
         ),
         (
             lambda: monitor_of("time >= 1"),
-            "got an attribute 'time', which needs the event column 'time'; expected a column name that no other event "
+            "An attribute 'time', which needs the event column 'time'; expected a column name that no other event "
             "column has. Rename time in the stream and in the rules.",
         ),
         (
             lambda: monitor_of("x >= 1").why({"x": 1}),
-            "got a dict as an event; expected a dict or tuple with the columns of an event table, or a table of one "
+            "A dict as an event; expected a dict or tuple with the columns of an event table, or a table of one "
             "row. Pass for example events.to_pylist()[0].",
         ),
         (
             lambda: monitor_of("x >= 1").why(pa.table({"rule_id": [1, 2]})),
-            "got a table of 2 rows as an event; expected a dict or tuple with the columns of an event table, or a "
+            "A table of 2 rows as an event; expected a dict or tuple with the columns of an event table, or a "
             "table of one row. Pass for example events.to_pylist()[0].",
         ),
         (
@@ -152,7 +152,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
                 m.replace(1, "x >= 2"),
                 m.why(e),
             ],
-            "got an event of version 1 of rule 1; expected version 2, the one in force. "
+            "An event of version 1 of rule 1; expected version 2, the one in force. "
             "Ask a Monitor that has the rule as it was.",
         ),
     ],

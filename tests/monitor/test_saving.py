@@ -63,19 +63,19 @@ def test_saved_state_is_refused_where_it_does_not_fit(tmp_path: Path) -> None:
     monitor.update({"vehicle": [7], "ts": [1], "x": [1.0]})
     monitor.save(path)
     assert refusal(lambda: monitor_of("x >= 1", time="other").restore(path)) == (
-        f"got a Monitor with time='other'; expected time='ts', as in {path}. "
+        f"A Monitor with time='other'; expected time='ts', as in {path}. "
         "Build the Monitor with the settings of the one that saved."
     )
     assert refusal(lambda: monitor_of("x >= 1", "x >= 2").restore(path)) == (
-        f"got a Monitor whose 2 rules, or their versions, differ from those of {path}; "
+        f"A Monitor whose 2 rules, or their versions, differ from those of {path}; "
         "expected the same 1 rules in the same versions. Build the Monitor from the rules of that time, restore, "
         "then change them with add, replace and remove."
     )
     assert refusal(lambda: monitor_of("x >= 1", schema={"x": "bigint"}).restore(path)) == (
-        f"got x as bigint; expected double, as in {path}. Pass schema= to the Monitor with that type."
+        f"x as bigint; expected double, as in {path}. Pass schema= to the Monitor with that type."
     )
     assert refusal(lambda: monitor_of("x >= 1").restore(tmp_path / "missing")) == (
-        f"got the state file {tmp_path / 'missing'}, which cannot be read (No such file or directory); "
+        f"The state file {tmp_path / 'missing'}, which cannot be read (No such file or directory); "
         "expected a file as Monitor.save of this version wrote it. "
         "Check the path, or restore a copy; without one, begin with a new Monitor and update it with past rows."
     )
@@ -115,7 +115,7 @@ def test_every_byte_of_a_saved_state_that_changes_is_noticed(tmp_path: Path) -> 
     for content in damaged:
         path.write_bytes(content)
         refused = refusal(lambda: restored.restore(path))
-        assert refused.startswith(f"got the state file {path}, which ")
+        assert refused.startswith(f"The state file {path}, which ")
         assert "restore a copy" in refused
     assert (restored.counters, restored.inside(1), restored.inside(2)) == before
 

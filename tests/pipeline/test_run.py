@@ -292,7 +292,7 @@ def test_changes_of_rules_are_applied_in_order_and_once(tmp_path: Path) -> None:
     said = [letter["fault"] for letter in letters]
     assert "no JSON" in said[0]
     assert "expected an object with op: insert, update, delete" in said[2]
-    assert "a rule without condition" in said[4]
+    assert "the field 'condition' is missing" in said[4]
     assert "volume" in said[6]
     before, versions = [rule.version for rule in target], VersionDirectory(tmp_path / "published")
     published = versions.latest()

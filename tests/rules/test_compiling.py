@@ -127,28 +127,27 @@ def test_faults_of_binding_are_collected_by_rule() -> None:
     with pytest.raises(RuleFaultsError) as error:
         rules.columns(schema)
     lines = message(error).splitlines()
-    assert lines[0] == (
-        "got 9 faults in 11 rules; expected none. Correct the rules, or bind their columns to other types."
-    )
+    assert lines[0] == ("9 faults in 11 rules; expected none. Correct the rules, or bind their columns to other types.")
     tags = (
-        "got the column tags, 'list<item: int64>' as the type of an attribute; expected double, bigint, decimal(p,s) "
+        "the column tags, 'list<item: int64>' as the type of an attribute; expected double, bigint, decimal(p,s) "
         "with p <= 18, timestamp, timestamp_ntz, date or boolean. Cast the column to one of these; a string column is "
         "a key, to be compared with = or IN."
     )
     assert lines[1:] == [
-        "  rule 2: got `m > 1`, where no column is named m; expected one of n, s. "
+        "  rule 2: `m > 1` uses the column m, which the schema does not have; expected one of n, s. "
         "Correct the name, or add the column to the schema.",
-        "  rule 3: got `n = 'A'`, where n is bigint; expected a constant of type bigint. Write a number without "
+        "  rule 3: `n = 'A'` does not fit n, which is bigint; expected a constant of type bigint. Write a number "
+        "without "
         "quotes, a time as DATE '2024-12-31' or TIMESTAMP '2024-12-31 23:59:59'.",
         f"  rule 4: {tags}",
-        "  rule 7: n from 1.5 to 1.75 with bounds [), where no bigint is; expected some value",
-        "  rule 9: got a table of rules where no column is named k; expected one of n, s. "
+        "  rule 7: n from 1.5 to 1.75 with bounds [) holds no bigint; expected some value",
+        "  rule 9: the table uses the column k, which the schema does not have; expected one of n, s. "
         "Correct the name, or add the column to the schema. (rules of that table: 1)",
-        "  rule 10: got ranges for s, which is a key; expected an attribute. "
+        "  rule 10: column s is a key and cannot have ranges; expected an attribute. "
         "Put it into equal=, or correct the schema. (rules of that table: 1)",
-        "  rule 11: got bounds of type date32[day] for n, which is bigint; expected bounds that compare with bigint. "
+        "  rule 11: column n is bigint, but its bounds are date32[day]; expected bounds that compare with bigint. "
         "Cast the bounds in the table, or correct the schema. (rules of that table: 1)",
-        "  rule 12: got keys for n, which is bigint; expected a column of strings. "
+        "  rule 12: column n is bigint and cannot be a key; expected a column of strings. "
         "Put it into ranges=, or correct the schema. (rules of that table: 1)",
         f"  rule 13: {tags} (rules of that table: 1)",
     ]
@@ -162,9 +161,9 @@ def test_rules_that_disagree_about_a_column_are_both_named() -> None:
         rules.columns()
     remedy = "Name the column's type in a schema, and correct the rule that does not fit it."
     assert message(error).splitlines()[1:] == [
-        "  rule 6: got the column x compared with a key here and a number there (rules 6 and 5); "
+        "  rule 6: column x is compared with a key here and a number there (rules 6 and 5); "
         f"expected one kind of constant for one column. {remedy}",
-        "  rule 7: got the column y compared with a date here and a number there (rules 7 and 6); "
+        "  rule 7: column y is compared with a date here and a number there (rules 7 and 6); "
         f"expected one kind of constant for one column. {remedy}",
     ]
 
@@ -179,7 +178,7 @@ def test_dates_and_timestamps_agree_and_spellings_may_not() -> None:
     with pytest.raises(RuleFaultsError) as error:
         rules.columns()
     assert message(error).splitlines()[1] == (
-        "  rule 4: got the column price beside Price and PRICE (rules 4 and 3); expected one spelling for one column. "
+        "  rule 4: column price is also written Price and PRICE (rules 4 and 3); expected one spelling for one column. "
         'Quote the name everywhere, "Price", or name the columns in a schema.'
     )
 
@@ -187,9 +186,9 @@ def test_dates_and_timestamps_agree_and_spellings_may_not() -> None:
 @pytest.mark.parametrize(
     ("schema", "expected"),
     [
-        (5, 'got int as a schema; expected an Arrow schema, a dict of column to type, or a Spark StructType. '
+        (5, 'int as a schema; expected an Arrow schema, a dict of column to type, or a Spark StructType. '
          'Write for example {"price": "double", "symbol": "string"}.'),
-        (pa.schema([("a", pa.int64()), ("a", pa.int64())]), "got a schema with two columns named a; "
+        (pa.schema([("a", pa.int64()), ("a", pa.int64())]), "A schema with two columns named a; "
          "expected one column of a name. Rename one of the two."),
     ],
 )  # fmt: skip
@@ -207,7 +206,7 @@ def test_a_small_change_does_not_choose_between_two_spellings() -> None:
         rules.add(id, "y > 1")
     rules.compile()
     rules.add(3, "x < -3")
-    with pytest.raises(RuleFaultsError, match="got the column x beside X and x"):
+    with pytest.raises(RuleFaultsError, match="column x is also written X and x"):
         rules.compile()
 
 
@@ -236,7 +235,7 @@ def test_bands() -> None:
     with pytest.raises(RuleFaultsError) as error:
         rules.columns({"price": "double", "symbol": "string", "p": "bigint"})
     assert message(error).splitlines()[1:] == [
-        "  rule 5: got a band bound of 9007199254740993 units; expected a number that a double holds. "
+        "  rule 5: the band has a bound of 9007199254740993 units; expected a number that a double holds exactly. "
         "Round it, or use a coarser unit.",
     ]
 
@@ -258,7 +257,7 @@ def test_publish_keeps_the_schema_of_the_directory(tmp_path: Path) -> None:
     rules.add(2, "price > 10")
     assert rules.publish(tmp_path / "live") == 2
     rules.add(3, "spread > 10")
-    with pytest.raises(RuleFaultsError, match="rule 3: got `spread > 10`, where no column is named spread"):
+    with pytest.raises(RuleFaultsError, match="rule 3: `spread > 10` uses the column spread, which the schema"):
         rules.publish(tmp_path / "live")
 
 

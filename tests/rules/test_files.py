@@ -85,35 +85,35 @@ def test_bad_lines_are_collected(tmp_path: Path) -> None:
     with pytest.raises(RuleFaultsError) as error:
         Rules.from_jsonl(path)
     lines = message(error).splitlines()
-    assert lines[0] == f"got 4 faults in 6 lines; expected none. Correct these lines of {path}."
-    assert lines[1].startswith('  line 3: got `{"id": 2`, which is no JSON (')
+    assert lines[0] == f"4 faults in 6 lines; expected none. Correct these lines of {path}."
+    assert lines[1].startswith('  line 3: `{"id": 2` is no JSON (')
     assert lines[1].endswith("); expected one object. Write one rule per line.")
-    assert lines[2] == "  line 4: got []; expected an object with id and condition. Write one object per rule."
-    assert lines[3].startswith("  line 5: got rule 3: ")
-    assert lines[4].startswith("  line 6: got `\ufffd`, which is no JSON (")
+    assert lines[2] == "  line 4: [] is no rule; expected an object with id and condition. Write one object per rule."
+    assert lines[3].startswith("  line 5: rule 3: ")
+    assert lines[4].startswith("  line 6: `\ufffd` is no JSON (")
 
 
 def test_parquet_files_that_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "rules.parquet"
     path.write_bytes(b"nothing")
-    with pytest.raises(FencepostError, match=r"which Parquet cannot read \(.*Rules.to_parquet wrote. Write it again."):
+    with pytest.raises(FencepostError, match=r"cannot be read as Parquet \(.*Rules.to_parquet wrote. Write it again."):
         Rules.from_parquet(path)
     pq.write_table(pa.table({"id": [1]}), path)
     with pytest.raises(FencepostError) as error:
         Rules.from_parquet(path)
     assert message(error) == (
-        f"got {path} without rules of fencepost; expected a Parquet file that Rules.to_parquet wrote. "
+        f"{path} has no rules of fencepost; expected a Parquet file that Rules.to_parquet wrote. "
         "Read it as a table, and use Rules.from_table."
     )
     pq.write_table(pa.table({"id": [1]}).replace_schema_metadata({"fencepost.rules": '{"format": 2}'}), path)
     with pytest.raises(FencepostError) as error:
         Rules.from_parquet(path)
-    assert message(error) == f"got {path} in format 2; expected format 1. Install a newer fencepost."
+    assert message(error) == f"{path} has format 2; expected format 1. Install a newer fencepost."
     rules = mixed_rules()
     rules.to_parquet(path)
     table = pq.read_table(path)
     pq.write_table(table.drop_columns("detect"), path)
-    with pytest.raises(FencepostError, match=r"without the column detect; expected a Parquet file that Rules.to_parqu"):
+    with pytest.raises(FencepostError, match=r"has no column detect; expected a Parquet file that Rules.to_parqu"):
         Rules.from_parquet(path)
     wrong = table.set_column(
         table.schema.get_field_index("condition"),
@@ -121,5 +121,5 @@ def test_parquet_files_that_are_refused(tmp_path: Path) -> None:
         pa.array([None if text is None else "x >" for text in table["condition"].to_pylist()], pa.large_string()),
     )
     pq.write_table(wrong, path)
-    with pytest.raises(RuleFaultsError, match=r"got 4 faults in 9 rows; .*\n  row 5: got rule 1: "):
+    with pytest.raises(RuleFaultsError, match=r"4 faults in 9 rows; .*\n  row 5: rule 1: "):
         Rules.from_parquet(path)

@@ -79,47 +79,50 @@ def test_a_refused_edit_changes_nothing() -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"id": 1}, "got rule 1 a second time; expected an id of its own. Use replace to edit a rule."),
-    ({"id": 2**63}, "got 9223372036854775808 as the id of a rule; expected an integer of 64 bits. Number the rules."),
-    ({"id": "7"}, "got '7' as the id of a rule; expected an integer of 64 bits. Number the rules."),
-    ({"id": True}, "got True as the id of a rule; expected an integer of 64 bits. Number the rules."),
+    ({"id": 1}, "Rule 1 already exists; ids must be unique. Use replace() to edit it."),
+    (
+        {"id": 2**63},
+        "9223372036854775808 cannot be the id of a rule; expected an integer of 64 bits. Number the rules.",
+    ),
+    ({"id": "7"}, "'7' cannot be the id of a rule; expected an integer of 64 bits. Number the rules."),
+    ({"id": True}, "True cannot be the id of a rule; expected an integer of 64 bits. Number the rules."),
     (
         {"condition": "x > 5 AND x < 3"},
-        "got rule 2: `x > 5` and `x < 3`, which exclude each other; expected a condition that can hold. "
+        "Rule 2: `x > 5` and `x < 3` exclude each other; expected a condition that can hold. "
         "Remove one of the two parts, correct its constants, or join them with OR.\n"
         "  x > 5 AND x < 3\n  ^^^^^     ^^^^^",
     ),
-    ({"condition": None}, "got rule 2: None; expected the text of a condition. Write for example 'price > 40'."),
+    ({"condition": None}, "Rule 2: None is no condition; expected a string. Write for example 'price > 40'."),
     (
         {"condition": "symbol = '\ud800'"},
-        "got rule 2: half of a surrogate pair; expected whole characters. Decode the text as UTF-8.",
+        "Rule 2: the text has half a surrogate pair; expected whole characters. Decode the text as UTF-8.",
     ),
     (
         {"detect": "enter,leave"},
-        "got rule 2: detect='enter,leave'; expected any of inside, enter, exit, cross, separated by commas. "
+        "Rule 2: detect='enter,leave'; expected any of inside, enter, exit, cross, separated by commas. "
         "Write for example 'enter,exit'.",
     ),
     (
         {"detect": None},
-        "got rule 2: detect=None; expected a string or a list of strings. Write for example 'enter,exit'.",
+        "Rule 2: detect=None; expected a string or a list of strings. Write for example 'enter,exit'.",
     ),
-    ({"initial": 1}, "got rule 2: initial=1; expected True or False. Pass initial as a boolean."),
-    ({"enabled": "no"}, "got rule 2: enabled='no'; expected True or False. Pass enabled as a boolean."),
+    ({"initial": 1}, "Rule 2: initial=1; expected True or False. Pass initial as a boolean."),
+    ({"enabled": "no"}, "Rule 2: enabled='no'; expected True or False. Pass enabled as a boolean."),
     (
         {"labels": {"a": 1}},
-        "got rule 2: labels={'a': 1}; expected names and values that are strings. Write {'team': 'desk 4'}.",
+        "Rule 2: labels={'a': 1}; expected names and values that are strings. Write {'team': 'desk 4'}.",
     ),
     (
         {"expires": "soon"},
-        "got rule 2: expires='soon'; expected a datetime, or its ISO text. Write datetime(2030, 1, 1, tzinfo=UTC).",
+        "Rule 2: expires='soon'; expected a datetime, or its ISO text. Write datetime(2030, 1, 1, tzinfo=UTC).",
     ),
     (
         {"expires": 5},
-        "got rule 2: expires=5; expected a datetime, or its ISO text. Write datetime(2030, 1, 1, tzinfo=UTC).",
+        "Rule 2: expires=5; expected a datetime, or its ISO text. Write datetime(2030, 1, 1, tzinfo=UTC).",
     ),
     (
         {"expires": "9999-12-31T23:59:59-01:00"},
-        "got rule 2: expires=9999-12-31T23:59:59-01:00; expected a time of the years 1 to 9999 in UTC. "
+        "Rule 2: expires=9999-12-31T23:59:59-01:00; expected a time of the years 1 to 9999 in UTC. "
         "Leave it out for a rule that stays.",
     ),
 ]
@@ -141,7 +144,7 @@ def test_what_add_refuses(arguments: dict[str, Any], expected: str) -> None:
 def test_an_unknown_id_is_refused(call: Any) -> None:
     with pytest.raises(FencepostError) as error:
         call(Rules())
-    assert message(error) == "got rule 3; expected the id of a rule that is here. Use add for a new rule."
+    assert message(error) == "Rule 3 does not exist; expected the id of a rule that does. Use add() for a new rule."
 
 
 def test_from_dicts() -> None:
@@ -163,11 +166,11 @@ def test_faults_of_dicts_are_collected() -> None:
         Rules.from_dicts(rows)
     lines = message(error).splitlines()
     fields = "expected the fields id, condition, detect, initial, labels, expires, enabled, version"
-    assert lines[0] == "got 6 faults in 7 rows; expected none. Correct the rows and pass all of them again."
-    assert lines[1].startswith("  row 1: got rule 1 a second time; expected an id of its own.")
-    assert lines[2].startswith("  row 2: got rule 2: ")
-    assert lines[3] == f"  row 3: got a rule without condition; {fields}. Id and condition are needed."
-    assert lines[4] == f"  row 4: got the field 'colour'; {fields}. Id and condition are needed."
-    assert lines[5] == "  row 5: got 5; expected an object with id and condition. Write one object per rule."
-    assert lines[6] == "  row 6: got version=0; expected 1, 2, ... up to 2**62. Leave it out for a new rule."
+    assert lines[0] == "6 faults in 7 rows; expected none. Correct the rows and pass all of them again."
+    assert lines[1].startswith("  row 1: rule 1 already exists; ids must be unique.")
+    assert lines[2].startswith("  row 2: rule 2: ")
+    assert lines[3] == f"  row 3: the field 'condition' is missing; {fields}. Id and condition are needed."
+    assert lines[4] == f"  row 4: the field 'colour' is unknown; {fields}. Id and condition are needed."
+    assert lines[5] == "  row 5: 5 is no rule; expected an object with id and condition. Write one object per rule."
+    assert lines[6] == "  row 6: version=0; expected 1, 2, ... up to 2**62. Leave it out for a new rule."
     assert len(lines) == 7

@@ -100,9 +100,9 @@ def test_names_match_without_case_unless_quoted() -> None:
     names = {"volume": PRICE["price"], "Last Price": PRICE["price"], "ORDER": PRICE["price"]}
     columns = Rules.from_table(table, equal={"SYMBOL": "symbol"}, ranges=names).columns(schema)
     assert (columns.keys, list(columns.types)) == (["Symbol"], ["Last Price", "VOLUME", "order"])
-    with pytest.raises(RuleFaultsError, match='where no column is named "Volume"'):
+    with pytest.raises(RuleFaultsError, match='uses the column "Volume", which the schema does not have'):
         Rules.from_table(table, ranges={'"Volume"': PRICE["price"]}).columns(schema)
-    with pytest.raises(RuleFaultsError, match='where no column is named "last price"'):
+    with pytest.raises(RuleFaultsError, match='uses the column "last price", which the schema does not have'):
         Rules.from_table(table, ranges={"last price": PRICE["price"]}).columns(schema)
 
 
@@ -130,16 +130,16 @@ def test_faults_of_a_table_are_collected_with_their_rows() -> None:
         rules.add_table(ROW_FAULTS, equal=["symbol"], ranges=PRICE, detect_column="detect", labels_column="labels")
     assert message(error) == "\n".join(
         [
-            "got 8 faults in 8 rows; expected none. Correct the rows and pass the table again; no rule was added.",
-            "  row 1: a null id; expected an integer",
-            "  row 2: id 1, which an earlier row has; expected every id once",
+            "8 faults in 8 rows; expected none. Correct the rows and pass the table again; no rule was added.",
+            "  row 1: the id is null; expected an integer",
+            "  row 2: id 1 is in an earlier row, too; ids must be unique",
             "  row 3: NaN in lower; expected a number, or null where the range is unbounded",
             "  row 4: lower and upper are 5.0 and 4.0, an empty range; expected lower below upper with bounds [)",
             "  row 5: lower and upper are 2.0 and 2.0, an empty range; expected lower below upper with bounds [)",
-            "  row 6: id 99, which another rule has; expected an id of its own",
-            "  row 7: got detect='often'; expected any of inside, enter, exit, cross, separated by commas. "
+            "  row 6: rule 99 already exists; ids must be unique",
+            "  row 7: detect='often'; expected any of inside, enter, exit, cross, separated by commas. "
             "Write for example 'enter,exit'.",
-            "  row 7: got labels=[1]; expected names and values that are strings. Write {'team': 'desk 4'}.",
+            "  row 7: labels=[1]; expected names and values that are strings. Write {'team': 'desk 4'}.",
         ]
     )
     assert len(rules) == 1
@@ -151,7 +151,7 @@ def test_many_faults_are_counted_and_the_first_shown() -> None:
         Rules.from_table(table, ranges=PRICE)
     lines = message(error).splitlines()
     assert error.value.total == 1000
-    assert lines[0].startswith("got 1,000 faults in 1,000 rows; expected none.")
+    assert lines[0].startswith("1,000 faults in 1,000 rows; expected none.")
     assert [line.split(":")[0] for line in lines[1:21]] == [f"  row {row}" for row in range(20)]
     assert lines[21:] == ["  ... and 980 more"]
 
@@ -169,7 +169,7 @@ def test_other_faults_of_rows() -> None:
     assert first_fault(rule_id=np.array([1, 2**63], np.uint64), **one) == (
         "  row 1: id 9223372036854775808; expected an integer of 64 bits"
     )
-    assert first_fault(rule_id=[None, None], **one) == "  row 0: a null id; expected an integer"
+    assert first_fault(rule_id=[None, None], **one) == "  row 0: the id is null; expected an integer"
     assert first_fault(k=["a", 7], **one) == "  row 1: 7 in k; expected a string, or null for every key"
     assert first_fault(lower=[1, 3], upper=[1, 2]) == (
         "  row 1: lower and upper are 3 and 2, an empty range; expected lower at most upper with bounds []"
@@ -179,54 +179,54 @@ def test_other_faults_of_rows() -> None:
     )
     late = np.array(["2024-01-01", "12024-01-01"], "M8[s]")
     assert first_fault(lower=late, upper=[None, None]) == (
-        "  row 1: a time in lower outside the years 1 to 9999; expected null where the range is unbounded"
+        "  row 1: lower has a time outside the years 1 to 9999; expected null where the range is unbounded"
     )
     with pytest.raises(RuleFaultsError) as error:
         Rules.from_table({"rule_id": [1, 2], "k": ["a", "b"], "end": late}, equal="k", expires_column="end")
     assert message(error).splitlines()[1] == (
-        "  row 1: a time in end outside the years 1 to 9999; expected null for a rule that stays"
+        "  row 1: end has a time outside the years 1 to 9999; expected null for a rule that stays"
     )
     with pytest.raises(RuleFaultsError) as error:
         Rules.from_table({"rule_id": [1], "k": ["a"], "l": ["{"]}, equal="k", labels_column="l")
     assert message(error).splitlines()[1] == (
-        '  row 0: got labels \'{\'; expected a JSON object of strings. Write {"team": "desk 4"}.'
+        '  row 0: labels \'{\'; expected a JSON object of strings. Write {"team": "desk 4"}.'
     )
 
 
 ONE = {"rule_id": [1], "symbol": ["A"], "lower": [1.0], "upper": [2.0], "word": ["w"]}
 WRONG_TABLES: list[tuple[Any, dict[str, Any], str]] = [
-    (ONE, {}, "got neither equal= nor ranges=; expected columns that make a condition. "
+    (ONE, {}, "Neither equal= nor ranges= is given; expected columns that make a condition. "
      "Name the key and the bound columns."),
-    (ONE, {"equal": "symbl"}, "got a table without the column symbl; expected one of rule_id, symbol, lower, upper, "
+    (ONE, {"equal": "symbl"}, "The table has no column symbl; expected one of rule_id, symbol, lower, upper, "
      "word. Correct the name."),
-    (ONE, {"id": "word", "equal": "symbol"}, "got word, a column of string; expected integers. Number the rules."),
-    (ONE, {"equal": "lower"}, "got lower, a column of double; expected strings in a column of keys. "
+    (ONE, {"id": "word", "equal": "symbol"}, "Column word is of type string; expected integers. Number the rules."),
+    (ONE, {"equal": "lower"}, "Column lower is of type double; expected strings in a column of keys. "
      "Cast it to strings, or put it into ranges=."),
-    (ONE, {"ranges": {"x": ("word", None)}}, "got word, a column of string, as the bounds of a range; "
+    (ONE, {"ranges": {"x": ("word", None)}}, "Column word of type string cannot hold the bounds of a range; "
      "expected numbers, dates, timestamps or booleans. Cast the column; a column of strings belongs into equal=."),
-    (ONE, {"ranges": {"x": "lower"}}, "got 'lower' as the bounds of x; expected two columns, None for a side without "
-     'bounds. Write ranges={"x": ("lower", "upper")}.'),
-    (ONE, {"ranges": PRICE, "bounds": "<>"}, "got bounds='<>'; expected one of [) [] () (]. "
+    (ONE, {"ranges": {"x": "lower"}}, "'lower' cannot be the bounds of x; expected two columns, None for a side "
+     'without bounds. Write ranges={"x": ("lower", "upper")}.'),
+    (ONE, {"ranges": PRICE, "bounds": "<>"}, "bounds='<>'; expected one of [) [] () (]. "
      "Write [ where the bound is inside."),
-    (ONE, {"equal": ["symbol"], "ranges": {"Symbol": ("lower", None)}}, "got symbol twice in equal= and ranges=; "
+    (ONE, {"equal": ["symbol"], "ranges": {"Symbol": ("lower", None)}}, "Column symbol is twice in equal= and ranges=; "
      "expected every column once. Leave one out, or quote names with case."),
-    (ONE, {"equal": "symbol", "detect_column": "lower"}, "got lower, a column of double; expected strings such as "
+    (ONE, {"equal": "symbol", "detect_column": "lower"}, "Column lower is of type double; expected strings such as "
      "'enter,exit'. Cast it to strings."),
-    (ONE, {"equal": "symbol", "enabled_column": "lower"}, "got lower, a column of double; expected booleans. "
+    (ONE, {"equal": "symbol", "enabled_column": "lower"}, "Column lower is of type double; expected booleans. "
      "Cast it to booleans."),
-    (ONE, {"equal": "symbol", "labels_column": "lower"}, "got lower, a column of double; expected JSON objects as "
+    (ONE, {"equal": "symbol", "labels_column": "lower"}, "Column lower is of type double; expected JSON objects as "
      "strings, or a map or struct of strings. Write the labels as JSON."),
-    (ONE, {"equal": "symbol", "expires_column": "lower"}, "got lower, a column of double; expected a column that "
+    (ONE, {"equal": "symbol", "expires_column": "lower"}, "lower, a column of double; expected a column that "
      "converts to timestamp. Cast the column to timestamp, or bind lower to a type of its own."),
-    (ONE | {"upper": [1, 2]}, {"ranges": PRICE}, "got 2 rows in upper and 1 in rule_id; expected columns of one "
+    (ONE | {"upper": [1, 2]}, {"ranges": PRICE}, "Column upper has 2 rows and rule_id has 1; expected columns of one "
      "length. Pass whole columns."),
-    (ONE | {"upper": [Decimal("1.5")]}, {"ranges": PRICE}, "got lower and upper, columns of double and "
+    (ONE | {"upper": [Decimal("1.5")]}, {"ranges": PRICE}, "Columns lower and upper are of types double and "
      "decimal128(2, 1); expected two columns of one type. Cast one of the two to the type of the other."),
-    ({"rule_id": [1], "lower": [2**53 + 1], "upper": [1e300]}, {"ranges": PRICE}, "got lower and upper, columns of "
-     "int64 and double; expected two columns of one type. Cast one of the two to the type of the other."),
+    ({"rule_id": [1], "lower": [2**53 + 1], "upper": [1e300]}, {"ranges": PRICE}, "Columns lower and upper are of "
+     "types int64 and double; expected two columns of one type. Cast one of the two to the type of the other."),
     (pa.table([[1], [2], [3]], ["rule_id", "lower", "lower"]), {"ranges": {"x": ("lower", None)}},
-     "got a table with two columns named lower; expected one column of a name. Rename one of the two."),
-    ([1], {"equal": "symbol"}, "got list as a table of rules; expected an Arrow, pandas or polars table, or a dict of "
+     "The table has two columns named lower; expected one column of each name. Rename one of the two."),
+    ([1], {"equal": "symbol"}, "A list is no table of rules; expected an Arrow, pandas or polars table, or a dict of "
      "columns. Convert it to Arrow."),
 ]  # fmt: skip
 
@@ -239,14 +239,14 @@ def test_what_is_wrong_with_a_whole_table(table: Any, arguments: dict[str, Any],
 
 
 def test_a_column_that_arrow_refuses() -> None:
-    with pytest.raises(FencepostError, match=r"got the column lower, which Arrow refuses .*; expected values of"):
+    with pytest.raises(FencepostError, match=r"Column lower cannot be converted to Arrow .*; expected values of"):
         Rules.from_table({"rule_id": [1, 2], "lower": [1, "a"]}, ranges={"x": ("lower", None)})
 
 
 def test_one_table_may_not_name_a_column_twice() -> None:
     table = {"rule_id": [1], "a": [1], "b": [2]}
     rules = Rules.from_table(table, ranges={"price": ("a", None), '"Price"': (None, "b")})
-    with pytest.raises(RuleFaultsError, match="rule 1: two columns of the table that name one column of the schema"):
+    with pytest.raises(RuleFaultsError, match="rule 1: two columns of the table name one column of the schema"):
         rules.columns({"Price": "double"})
 
 

@@ -302,25 +302,25 @@ def test_refusals(spark: Any, tmp_path: Path) -> None:
     boxes = fp.Rules()
     boxes.add(1, "price > 4")
     for options, message in (
-        ({"left": frame.drop("gone")}, "got on the left side a frame without the column gone; expected that column"),
-        ({"right": frame.drop("price")}, "got on the right side a frame without the column price"),
-        ({"right": frame.drop("symbol")}, "got on the right side a frame without the column symbol"),
+        ({"left": frame.drop("gone")}, "On the left side a frame without the column gone; expected that column"),
+        ({"right": frame.drop("price")}, "On the right side a frame without the column price"),
+        ({"right": frame.drop("symbol")}, "On the right side a frame without the column symbol"),
         (
             {"right": frame.selectExpr("* except (symbol)", "1 AS symbol"), "rules": plain()},
-            "got left.symbol as string and right.symbol as bigint; expected one type, since they must be equal",
+            "left.symbol as string and right.symbol as bigint; expected one type, since they must be equal",
         ),
         (
             {"right": frame.selectExpr("* except (price)", "'a' AS price")},
-            "got on the right side a frame whose column price is string",
+            "On the right side a frame whose column price is string",
         ),
-        ({"right": frame.selectExpr("* except (ts)", "current_date() AS ts")}, "got left.ts as timestamp and right.ts"),
-        ({"deleted": "kind"}, "got left.kind of type string; expected booleans"),
-        ({"key": "price", "rules": plain()}, "got left.price of type double as a key"),
-        ({"report": "all"}, "got report='all'; expected 'pairs' or 'rules'"),
-        ({"rules": boxes}, "got 1 rules without a band"),
-        ({"buckets": 0}, "got buckets=0"),
-        ({"time": "kind"}, "got kind of type string as time"),
-        ({"right": spark.readStream.schema(SCHEMA).parquet(str(tmp_path))}, "got a streaming frame beside a batch"),
+        ({"right": frame.selectExpr("* except (ts)", "current_date() AS ts")}, "left.ts as timestamp and right.ts"),
+        ({"deleted": "kind"}, "left.kind of type string; expected booleans"),
+        ({"key": "price", "rules": plain()}, "left.price of type double as a key"),
+        ({"report": "all"}, "report='all'; expected 'pairs' or 'rules'"),
+        ({"rules": boxes}, "1 rules without a band"),
+        ({"buckets": 0}, "buckets=0"),
+        ({"time": "kind"}, "kind of type string as time"),
+        ({"right": spark.readStream.schema(SCHEMA).parquet(str(tmp_path))}, "A streaming frame beside a batch"),
     ):
         given = {"left": frame, "right": frame, "rules": rules, **NAMED, **options}
         with pytest.raises(FencepostError, match=message.replace("(", r"\(")):

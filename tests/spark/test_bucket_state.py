@@ -131,7 +131,7 @@ def test_state_of_another_format_is_refused(tmp_path: Path) -> None:
     step(0, [(VERSION, 1, b"")], store, task)
     store.parts["head"] = store.parts["head"].replace('"format": 2', '"format": 99')
     bucket_state.warm_engines.clear()
-    with pytest.raises(FencepostError, match="got state in format 99; expected format 2"):
+    with pytest.raises(FencepostError, match="state in format 99; expected format 2"):
         step(0, [(CLOCK, 5, b"")], store, task)
 
 

@@ -106,7 +106,7 @@ def test_an_unfinished_claim_is_an_error_and_does_not_hang(tmp_path: Path, monke
     claims = Claims(published(tmp_path, 1))
     claims.claim(MicroBatch("query", 0), lambda: Claim(1, 0))
     (tmp_path / "claims" / "query" / "00000001").write_text('{"vers')
-    with pytest.raises(FencepostError, match=r"a claim that was never finished, .*00000001.*Delete the file"):
+    with pytest.raises(FencepostError, match=r"A claim that was never finished, .*00000001.*Delete the file"):
         claims.claim(MicroBatch("query", 1), lambda: Claim(1, 0))
 
 
@@ -140,7 +140,7 @@ def test_a_version_that_was_collected_is_an_error_for_a_replay(tmp_path: Path) -
     claims.claim(MicroBatch("query", 0), lambda: Claim(1, 0))
     assert versions.collect(timedelta(0), fresh_for=timedelta(seconds=-1)) == [1]
     assert claims.claim(MicroBatch("query", 0), lambda: Claim(2, 0)) == Claim(1, 0)
-    with pytest.raises(FencepostError, match=r"got version 1 of .*; expected a published version .*the last are: 2"):
+    with pytest.raises(FencepostError, match=r"Version 1 of .*; expected a published version .*the last are: 2"):
         snapshot_at(Published(str(tmp_path)), 1)
 
 

@@ -89,5 +89,5 @@ def check_texts(owner: str, texts: list[str]) -> None:
 
 def _unstorable(owner: str, text: str) -> FencepostError:
     return FencepostError(
-        f"{owner} with the text {text[:40]!a}", "characters that can be stored", "Leave out the character zero."
+        f"{owner} has the text {text[:40]!a}", "characters that can be stored", "Leave out the character zero."
     )

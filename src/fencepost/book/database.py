@@ -40,7 +40,7 @@ class Database:
             self._engine = create_engine(self._url, connect_args=arguments)
         except (ModuleNotFoundError, NoSuchModuleError) as error:
             raise FencepostError(
-                f"{self.name} without its driver ({error})", "psycopg", "Install it: pip install 'fencepost[postgres]'."
+                f"{self.name} needs a driver ({error})", "psycopg", "Install it: pip install 'fencepost[postgres]'."
             ) from None
         if self._is_sqlite:
             event.listen(self._engine, "connect", _leave_begin_to_us)
@@ -98,7 +98,7 @@ class Database:
                     return
         if self._is_sqlite and there and BOOK.name not in there:
             raise FencepostError(
-                f"{self.name}, a database with the table {there[0]} and no rules",
+                f"{self.name} is a database with the table {there[0]} and without rules",
                 "a rule book, or a file that does not exist yet",
                 "Name another file.",
             )
@@ -125,7 +125,7 @@ class Database:
     def _check_format(self, found: int) -> None:
         if found != FORMAT:
             raise FencepostError(
-                f"{self.name}, a rule book of format {found}",
+                f"{self.name} is a rule book of format {found}",
                 f"format {FORMAT}",
                 "Upgrade fencepost." if found > FORMAT else "Export it with the fencepost that made it, and import it.",
             )
@@ -137,7 +137,7 @@ class Database:
 
     def _no_book(self) -> FencepostError:
         return FencepostError(
-            f"no rule book at {self.name}",
+            f"no rule book is at {self.name}",
             "one that exists",
             "Add or import a rule, which makes it, or name the right one with --book or FENCEPOST_BOOK.",
         )
@@ -163,13 +163,13 @@ def _read_url(url: str) -> URL:
     if backend not in ("sqlite", "postgresql"):
         raise _no_url(made.render_as_string(hide_password=True))
     if backend == "sqlite" and made.database in (None, "", ":memory:"):
-        raise FencepostError(f"{url}, a rule book in memory", "one in a file or on a server", "Use Rules instead.")
+        raise FencepostError(f"{url} is a rule book in memory", "one in a file or on a server", "Use Rules instead.")
     return made
 
 
 def _no_url(shown: str) -> FencepostError:
     return FencepostError(
-        f"{shown} as the address of a rule book",
+        f"{shown} is no address of a rule book",
         "sqlite:///FILE or postgresql://USER@HOST/DATABASE",
         "Write for example sqlite:///fencepost.db.",
     )
@@ -185,28 +185,32 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-_LOCKED = ("that no other writer holds for so long", "Wait for the other writer to finish, and try again.")
-_READ_ONLY = ("one that may be written", "Ask for the right to write to it, or work on a copy.")
+_LOCKED = (
+    "is locked by another writer",
+    "a rule book that becomes free while this one waits",
+    "Wait for the other writer to finish, and try again.",
+)
+_WRITABLE = ("one that may be written", "Ask for the right to write to it, or work on a copy.")
 _NO_BOOK = ("a rule book", "Name another file; a book that was damaged comes back from its last export or backup.")
 _SQLITE = {
-    "SQLITE_BUSY": ("a locked rule book", *_LOCKED),
-    "SQLITE_LOCKED": ("a locked rule book", *_LOCKED),
-    "SQLITE_READONLY": ("a read-only rule book", *_READ_ONLY),
+    "SQLITE_BUSY": _LOCKED,
+    "SQLITE_LOCKED": _LOCKED,
+    "SQLITE_READONLY": ("is read-only", *_WRITABLE),
     "SQLITE_CANTOPEN": (
-        "a rule book that cannot be opened",
+        "cannot be opened",
         "a file in a directory that exists and may be written",
         "Make the directory, or name another file.",
     ),
-    "SQLITE_NOTADB": ("a file that is no rule book", *_NO_BOOK),
-    "SQLITE_CORRUPT": ("a damaged file", *_NO_BOOK),
-    "SQLITE_FULL": ("a full disk", "room for the change", "Make room; nothing was changed."),
+    "SQLITE_NOTADB": ("is no rule book", *_NO_BOOK),
+    "SQLITE_CORRUPT": ("is damaged", *_NO_BOOK),
+    "SQLITE_FULL": ("is on a full disk", "room for the change", "Make room; nothing was changed."),
 }
 _POSTGRES = {
-    "55P03": ("a locked rule book", *_LOCKED),
-    "25006": ("a read-only rule book", *_READ_ONLY),
-    "42501": ("a rule book without the right to use it", *_READ_ONLY),
-    "28": ("a server that refuses the login", "the right user and password", "Correct them in the address."),
-    "3D": ("a server without that database", "one that exists", "Create it, or correct its name in the address."),
+    "55P03": _LOCKED,
+    "25006": ("is read-only", *_WRITABLE),
+    "42501": ("may not be used by this user", *_WRITABLE),
+    "28": ("refuses the login", "the right user and password", "Correct them in the address."),
+    "3D": ("names a database that does not exist", "one that does", "Create it, or correct its name in the address."),
 }
 
 
@@ -215,10 +219,10 @@ def _refusal(error: Any, name: str) -> FencepostError:
     code = getattr(error, "sqlite_errorname", None) or getattr(error, "sqlstate", None) or ""
     for known, (got, expected, remedy) in {**_SQLITE, **_POSTGRES}.items():
         if code.startswith(known):
-            return FencepostError(f"{got}: {name}", expected, remedy)
-    told = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            return FencepostError(f"{name} {got}", expected, remedy)
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if not code and type(error).__name__ == "OperationalError":
         return FencepostError(
-            f"no connection to {name} ({told})", "a server that answers", "Start it, or correct the address."
+            f"{name} does not answer ({reason})", "a server that answers", "Start it, or correct the address."
         )
-    return FencepostError(f"an error of {name}: {told}", "an answer", "Correct what it names, and try again.")
+    return FencepostError(f"{name} reports an error: {reason}", "an answer", "Correct what it names, and try again.")

@@ -13,7 +13,7 @@ from fencepost.book.storing import Existing, Imported, Progress, chunks, put, st
 from fencepost.errors import FencepostError
 from fencepost.rules import Rule
 from fencepost.rules.checked import rule_of_mapping
-from fencepost.rules.faults import Faults, one_line
+from fencepost.rules.faults import Faults
 from fencepost.rules.files import RuleFile, read_rules
 
 _ROWS_AT_ONCE = 10_000
@@ -34,11 +34,11 @@ def import_file(database: Database, path: Path, existing: Existing, author: str,
             stamp_now(writing.revision, "added", author),
             rules,
             existing,
-            lambda number, rule: faults.add(places[number], f"got rule {rule.id}, which the book has"),
+            lambda number, rule: faults.add(places[number], f"rule {rule.id} is already in the book"),
             progress,
         )
         faults.raise_if_any(
-            len(rules), "Import them with --replace or --skip (existing='replace' or 'skip'); no rule was taken."
+            len(rules), "Import them with --replace or --skip (existing='replace' or 'skip'); no rule was imported."
         )
     return imported
 
@@ -53,15 +53,17 @@ def _check_rows(file: RuleFile, name: str, progress: Progress) -> tuple[list[Rul
             rule = check_storable(rule_of_mapping(read()).rule)
             if first.setdefault(rule.id, place) != place:
                 raise FencepostError(
-                    f"rule {rule.id}, which {file.unit} {first[rule.id]} has", "every id once", "Leave one of them out."
+                    f"rule {rule.id} is also in {file.unit} {first[rule.id]}",
+                    "ids must be unique",
+                    "Leave one of them out.",
                 )
             rules.append(rule)
             places.append(place)
         except FencepostError as error:
-            faults.add(place, one_line(error))
+            faults.add(place, error.one_line)
         if count % _ROWS_AT_ONCE == 0:
             progress("checking", count, file.about or None)
-    faults.raise_if_any(count, f"Correct {name} and import it again; no rule was taken.")
+    faults.raise_if_any(count, f"Correct {name} and import it again; no rule was imported.")
     progress("checking", count, count)
     return rules, places
 

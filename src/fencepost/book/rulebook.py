@@ -85,7 +85,7 @@ class RuleBook:
             if last is not None:
                 if rule_of(last) is not None:
                     raise FencepostError(
-                        f"rule {rule.id} a second time", "an id of its own", "Use replace to edit a rule."
+                        f"rule {rule.id} already exists", "ids must be unique", "Use replace() to edit it."
                     )
                 rule = replace(rule, version=last["version"] + 1)
             self._put(writing, [(rule, last)], "added", author)
@@ -328,11 +328,11 @@ class RuleBook:
         last = stored_rows(connection, [id]).get(id)
         rule = None if last is None else rule_of(last)
         if last is None or rule is None:
-            was = "" if last is None else f", which was {last['action']} by {last['author']}"
-            raise FencepostError(f"rule {id}{was}", "the id of a rule that is in the book", "Use add for a new rule.")
+            fate = "does not exist" if last is None else f"was {last['action']} by {last['author']}"
+            raise FencepostError(f"rule {id} {fate}", "the id of a rule in the book", "Use add() for a new rule.")
         if expect is not None and rule.version != expect:
             raise FencepostError(
-                f"rule {id} in version {rule.version}, {last['action']} by {last['author']}",
+                f"rule {id} is at version {rule.version}, {last['action']} by {last['author']}",
                 f"version {expect}",
                 "Look at what changed, and make the change again if it is still meant.",
             )

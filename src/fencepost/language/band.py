@@ -127,7 +127,7 @@ def compile_band(source: Source) -> BandShape:
     if not builder.differences:
         raise RefusalError(
             [source.everything],
-            "which has no difference",
+            "has no difference",
             _EXPECTED,
             "Write left.x - right.x = 0 where two numbers are to be equal.",
         )
@@ -137,7 +137,7 @@ def compile_band(source: Source) -> BandShape:
         if (each.left, each.right) != (first.left, first.right):
             raise RefusalError(
                 [first.place, each.place],
-                "two differences",
+                "are two differences",
                 _EXPECTED,
                 "Compute one of the two into a key, or filter the pairs afterwards.",
             )
@@ -229,7 +229,7 @@ class _BandBuilder:
         if outer.terms or outer.constant is None or symbol not in ("<", "<="):
             raise RefusalError(
                 [place],
-                "which is no single range of the difference",
+                "is no single range of the difference",
                 _EXPECTED,
                 "Write ABS(left.x - right.x) <= 5, or for what lies outside a rule on each side of it.",
             )
@@ -250,7 +250,7 @@ class _BandBuilder:
                 raise refusals.negated_key(place)
             raise RefusalError(
                 [place],
-                "a range on one side of a band",
+                "is a range on one side of a band",
                 _EXPECTED,
                 f"Filter the {column.table} stream before it reaches the band.",
             )
@@ -273,7 +273,7 @@ class _BandBuilder:
             if operand.table not in ("left", "right"):
                 raise RefusalError(
                     [operand.place],
-                    "which names no side",
+                    "names no side",
                     _EXPECTED,
                     f"Write left.{operand.name} or right.{operand.name}.",
                 )
@@ -284,7 +284,7 @@ class _BandBuilder:
         if symbol not in "+-":
             raise RefusalError(
                 [place],
-                "a multiple of a column",
+                "is a multiple of a column",
                 _EXPECTED,
                 "Compute it into a column of the data and compare that column.",
             )
@@ -301,7 +301,7 @@ class _BandBuilder:
         if len(terms) != 2 or len(by_side) != 2 or by_side["left"][0] != -by_side["right"][0]:
             raise RefusalError(
                 [place],
-                "which is no difference of a left and a right column",
+                "is no difference of a left and a right column",
                 _EXPECTED,
                 "Write for example left.price - right.price BETWEEN -1 AND 1.",
             )
@@ -318,7 +318,7 @@ class _BandBuilder:
     def _several_ranges(self, node: exp.Expression) -> RefusalError:
         return RefusalError(
             [self.operands.place_of(node)],
-            "which is no single range of a difference",
+            "is no single range of a difference",
             _EXPECTED,
             "Write one rule for each range.",
         )
@@ -341,7 +341,7 @@ def _distance(bound: Any, kind: ColumnKind, place: Place) -> Any:
     if bound.months:
         raise RefusalError(
             [place],
-            "a distance in months, which differ in length",
+            "is a distance in months, which differ in length",
             "a distance in weeks, days or shorter units",
             "Write INTERVAL '30' DAY for a month.",
         )
@@ -349,5 +349,5 @@ def _distance(bound: Any, kind: ColumnKind, place: Place) -> Any:
         return timedelta(microseconds=bound.microseconds)
     except OverflowError:
         raise RefusalError(
-            [place], "a distance beyond every timestamp", "at most some thousand years", "Leave the bound out."
+            [place], "is a distance beyond every timestamp", "at most some thousand years", "Leave the bound out."
         ) from None

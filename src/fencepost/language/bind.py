@@ -91,14 +91,14 @@ class Binder:
         if candidates:
             raise RefusalError(
                 places,
-                f"where {column} may be {' or '.join(candidates)}",
+                f"uses {column}, which may be {' or '.join(candidates)}",
                 "a name that only one column has",
                 f'Quote the name: "{candidates[0]}".',
             )
         near = difflib.get_close_matches(column.strip('"'), self._types, n=1)
         raise RefusalError(
             places,
-            f"where no column is named {column}",
+            f"uses the column {column}, which the schema does not have",
             f"one of {', '.join(self._types)}" if self._types else "a schema with columns",
             f"Did you mean {near[0]}?" if near else "Correct the name, or add the column to the schema.",
         )
@@ -165,7 +165,7 @@ def infer_types(columns: Iterable[Mapping[str, ColumnKind]]) -> dict[str, Column
                 kind = known = "timestamp"
             if known != kind:
                 raise FencepostError(
-                    f"the column {column} compared with a {kind} here and a {known} there",
+                    f"column {column} is compared with a {kind} here and a {known} there",
                     "one kind of constant for one column",
                     "Name the column's type in a schema, and correct the rule that does not fit it.",
                 )
@@ -185,7 +185,7 @@ def _unquote(kinds: Mapping[str, ColumnKind]) -> dict[str, ColumnType]:
         known = types.setdefault(name, _DEFAULT_TYPES[kind])
         if len(same) > 1 or known != _DEFAULT_TYPES[kind]:
             raise FencepostError(
-                f"the column {column} beside {' and '.join(same)}",
+                f"column {column} is also written {' and '.join(same)}",
                 "one spelling for one column",
                 f'Quote the name everywhere, "{same[0]}", or name the columns in a schema.',
             )
@@ -196,14 +196,14 @@ def _key(part: Part, name: str, type_: ColumnType) -> str:
     if type_ != KEY:
         raise RefusalError(
             [part.place],
-            f"where {name} is {type_}",
+            f"does not fit {name}, which is {type_}",
             f"a constant of type {type_}",
             "Write a number without quotes, a time as DATE '2024-12-31' or TIMESTAMP '2024-12-31 23:59:59'.",
         )
     if not isinstance(part.lower, str):
         raise RefusalError(
             [part.place],
-            f"where {name} is a key",
+            f"does not fit {name}, which is a key",
             f"{name} = or IN with strings",
             "Put the constant in single quotes, or give the column another type.",
         )
@@ -219,7 +219,9 @@ def _ordinals(part: Part, name: str, type_: AttributeType) -> tuple[int, int] | 
             upper_closed=part.upper_closed,
         )
     except FencepostError as error:
-        raise RefusalError([part.place], f"where {name} is {type_}", error.expected, error.remedy) from None
+        raise RefusalError(
+            [part.place], f"does not fit {name}, which is {type_}", error.expected, error.remedy
+        ) from None
 
 
 def _unite(boxes: Iterable[BoundBox]) -> tuple[BoundBox, ...]:

@@ -129,7 +129,7 @@ def _distance(bound: Bound, type_: AttributeType, place: Place) -> float | Fract
             return bound
     raise RefusalError(
         [place],
-        f"where the columns are {type_}",
+        f"does not fit columns of type {type_}",
         "an interval between timestamps, days or an interval between dates, else a number",
         "Write for example INTERVAL '5' SECOND between timestamps.",
     )
@@ -147,7 +147,7 @@ def _key_column(binder: Binder, column: str) -> str:
     if type_ != KEY:
         raise RefusalError(
             [],
-            f"where {name} is {type_} and compared with a string",
+            f"compares {name}, which is {type_}, with a string",
             "a key",
             "Compare strings with string columns; filter the stream for other constants.",
         )
@@ -159,7 +159,7 @@ def _different_types(
 ) -> RefusalError:
     return RefusalError(
         places,
-        f"where left.{left} is {left_type} and right.{right} is {right_type}",
+        f"compares left.{left}, which is {left_type}, with right.{right}, which is {right_type}",
         "two columns of one type",
         "Cast one of the two columns to the type of the other.",
     )

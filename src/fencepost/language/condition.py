@@ -242,11 +242,11 @@ def never_holds(clash: Clash) -> RefusalError:
     one, other = sorted(clash)
     if one == other:
         return RefusalError(
-            [one], "which can never hold", "a condition that can hold", "Remove it, or correct its constants."
+            [one], "can never hold", "a condition that can hold", "Remove it, or correct its constants."
         )
     return RefusalError(
         [one, other],
-        "which exclude each other",
+        "exclude each other",
         "a condition that can hold",
         "Remove one of the two parts, correct its constants, or join them with OR.",
     )
@@ -272,7 +272,7 @@ def _check_count(boxes: list[Box], place: Place) -> list[Box]:
     if len(boxes) > LARGEST_BOX_COUNT:
         raise RefusalError(
             [place],
-            f"which makes {len(boxes):,} boxes",
+            f"makes {len(boxes):,} boxes",
             f"at most {LARGEST_BOX_COUNT} combinations of OR, IN and <> in one condition",
             "Split it into several rules, or replace neighbouring constants by a range.",
         )

@@ -109,11 +109,11 @@ def combine(symbol: str, left: Constant, right: Constant) -> Constant:
         try:
             return compute(first(values), second(values))
         except ZeroDivisionError:
-            raise RefusalError([place], "a division by zero", "a number", "Write the number that is meant.") from None
+            raise RefusalError([place], "divides by zero", "a number", "Write the number that is meant.") from None
         except (ValueError, OverflowError):
             raise RefusalError(
                 [place],
-                "which no timestamp or interval can hold",
+                "has a result that no timestamp or interval can hold",
                 "a result between the years 1 and 9999, in whole months and microseconds",
                 "Write the timestamp that is meant.",
             ) from None
@@ -183,7 +183,7 @@ def interval(amount: Constant, unit: str | None) -> Constant:
         except ValueError:
             raise RefusalError(
                 [place],
-                "which is no interval",
+                "is no interval",
                 "whole microseconds to weeks, or whole months to years",
                 "Write for example INTERVAL '90' SECOND or INTERVAL '1 day 2 hours'.",
             ) from None
@@ -225,7 +225,7 @@ def cast(constant: Constant, type_name: str, parameters: Sequence[Constant]) -> 
             return _convert(read(values), kind, type_name, [argument(values) for argument in arguments])
         except (ValueError, OverflowError, KeyError, OSError):  # the last two: no such zone
             raise RefusalError(
-                [place], f"which is no {type_name.lower()}", _WRITTEN[kind], "Write the constant in that form."
+                [place], f"is no {type_name.lower()}", _WRITTEN[kind], "Write the constant in that form."
             ) from None
 
     return Constant(kind, evaluate, place)
@@ -317,7 +317,7 @@ def _in_zone(local: datetime, zone: str) -> datetime:
 def _no_arithmetic(place: Place) -> RefusalError:
     return RefusalError(
         [place],
-        "which cannot be computed",
+        "cannot be computed",
         "arithmetic on numbers, or an interval added to a date or timestamp",
         "Write the constant that is meant.",
     )

@@ -30,9 +30,9 @@ class Templates:
     def parse(self, text: str) -> Condition | Band:
         """See parse."""
         if not isinstance(text, str):
-            raise ConditionError(f"{text!r}", "the text of a condition", "Write for example 'price > 40'.")
+            raise ConditionError(f"{text!r} is no condition", "a string", "Write for example 'price > 40'.")
         if not (text.isascii() or _is_whole(text)):
-            raise ConditionError("half of a surrogate pair", "whole characters", "Decode the text as UTF-8.")
+            raise ConditionError("the text has half a surrogate pair", "whole characters", "Decode the text as UTF-8.")
         try:
             key, values = read_shape(text)
             shape = self._shapes.get(key)
@@ -45,7 +45,7 @@ class Templates:
             raise refusal.against(text) from None
         except RecursionError:
             raise ConditionError(
-                "a condition that is nested too deeply",
+                "the condition is nested too deeply",
                 "at most some hundred parentheses inside each other",
                 "Remove parentheses that change nothing.",
             ) from None
@@ -88,8 +88,8 @@ def parse(text: str) -> Condition | Band:
     >>> parse("x > 5 AND x < 3")
     Traceback (most recent call last):
     ...
-    fencepost.language.source.ConditionError: got `x > 5` and `x < 3`, which exclude each other; expected a condition
-    that can hold. Remove one of the two parts, correct its constants, or join them with OR.
+    fencepost.language.source.ConditionError: `x > 5` and `x < 3` exclude each other; expected a condition that can
+    hold. Remove one of the two parts, correct its constants, or join them with OR.
       x > 5 AND x < 3
       ^^^^^     ^^^^^
     """

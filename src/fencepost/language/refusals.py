@@ -27,7 +27,7 @@ def syntax(source: Source, error: ParseError) -> RefusalError:
     index = min(error.errors[0].get("col") or 0, len(source.tokens) - 1)
     return RefusalError(
         [(index, index)],
-        "where the condition cannot be read further",
+        "cannot be understood here",
         "columns, constants, comparisons, BETWEEN, IN, AND, OR, NOT and parentheses",
         'Look around the mark for a missing operand, operator or parenthesis; quote a column named like SQL: "from".',
     )
@@ -36,13 +36,13 @@ def syntax(source: Source, error: ParseError) -> RefusalError:
 def reserved(word: str, place: Place) -> RefusalError:
     """A word that SQL keeps for itself."""
     return RefusalError(
-        [place], "a word that SQL keeps for itself", _COMPARISON, f'Quote it where it names a column: "{word}".'
+        [place], "is a word that SQL keeps for itself", _COMPARISON, f'Quote it where it names a column: "{word}".'
     )
 
 
 def no_predicate(place: Place) -> RefusalError:
     """The expression is neither true nor false."""
-    return RefusalError([place], "which is neither true nor false", _COMPARISON, "Compare it, for example price > 40.")
+    return RefusalError([place], "is neither true nor false", _COMPARISON, "Compare it, for example price > 40.")
 
 
 def predicate(node: exp.Expression, place: Place) -> RefusalError:
@@ -52,12 +52,12 @@ def predicate(node: exp.Expression, place: Place) -> RefusalError:
     if isinstance(node, (exp.Like, exp.ILike, exp.RegexpLike, exp.SimilarTo, exp.Glob)):
         return RefusalError(
             [place],
-            "a pattern",
+            "is a pattern",
             _COMPARISON,
             "List the strings, symbol IN ('IBM', 'SAP'), or compute whether it matches into a boolean column.",
         )
     if isinstance(node, exp.NullSafeEQ):
-        return RefusalError([place], "which also holds for null", "a comparison with =", "Write = instead.")
+        return RefusalError([place], "also holds for null", "a comparison with =", "Write = instead.")
     if isinstance(node, (exp.Literal, exp.Neg, exp.Interval, exp.Cast, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)):
         return no_predicate(place)
     return operand(node, place)
@@ -66,10 +66,10 @@ def predicate(node: exp.Expression, place: Place) -> RefusalError:
 def _is_test(node: exp.Is, place: Place) -> RefusalError:
     name = node.expression.name.upper()
     if name in ("TRUE", "FALSE"):
-        return RefusalError([place], "which also decides null", "a comparison", f"Write = {name} instead of IS {name}.")
+        return RefusalError([place], "also decides null", "a comparison", f"Write = {name} instead of IS {name}.")
     return RefusalError(
         [place],
-        "a test for null",
+        "is a test for null",
         _COMPARISON,
         "Leave it out: a null is in no range, so every comparison already asks for a value.",
     )
@@ -78,24 +78,24 @@ def _is_test(node: exp.Is, place: Place) -> RefusalError:
 def operand(node: exp.Expression, place: Place) -> RefusalError:
     """The expression cannot be compared."""
     if isinstance(node, (exp.Query, exp.Subquery, exp.Exists, exp.All, exp.Any)):
-        return RefusalError([place], "a subquery", _COMPARISON, "Write the constants themselves: x IN (1, 2, 3).")
+        return RefusalError([place], "is a subquery", _COMPARISON, "Write the constants themselves: x IN (1, 2, 3).")
     if isinstance(node, (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.CurrentDatetime)) or (
         isinstance(node, exp.Anonymous) and node.name.lower() == "now"
     ):
         return RefusalError(
-            [place], "which changes while the rule stands", "a fixed constant", "Write TIMESTAMP '2024-12-31 23:59:59'."
+            [place], "changes while the rule stands", "a fixed constant", "Write TIMESTAMP '2024-12-31 23:59:59'."
         )
     if isinstance(node, exp.Cast):
-        return RefusalError([place], "a cast of a column", _COMPARISON, "Cast the constant instead.")
+        return RefusalError([place], "is a cast of a column", _COMPARISON, "Cast the constant instead.")
     if isinstance(node, exp.Abs):
-        return RefusalError([place], "a function", _COMPARISON, "Write x BETWEEN -5 AND 5 for ABS(x) <= 5.")
+        return RefusalError([place], "is a function", _COMPARISON, "Write x BETWEEN -5 AND 5 for ABS(x) <= 5.")
     if (isinstance(node, exp.Predicate) and not isinstance(node, exp.Func)) or isinstance(node, exp.Connector):
         return RefusalError(
-            [place], "a comparison inside another", _COMPARISON, "Join comparisons with AND: 1 < x AND x < 5."
+            [place], "is a comparison inside another", _COMPARISON, "Join comparisons with AND: 1 < x AND x < 5."
         )
     return RefusalError(
         [place],
-        "which no range of a column can express",
+        "cannot be expressed as a range of a column",
         _COMPARISON,
         "Compute it into a column of the data and compare that column.",
     )
@@ -105,7 +105,7 @@ def column_arithmetic(column: str, place: Place) -> RefusalError:
     """Arithmetic on a column."""
     return RefusalError(
         [place],
-        "arithmetic on a column",
+        "computes with a column",
         _COMPARISON,
         f"Move the constants to the other side: {column} > 3 for {column} + 2 > 5, {column} < -5 for -{column} > 5.",
     )
@@ -116,14 +116,14 @@ def two_columns(left: str, right: str, symbol: str, source: Source, place: Place
     remedy = f"Compute {left} - {right} into a column of the data and compare that with 0."
     if symbol == "=" and source.tokens[place[1]].text.startswith('"'):
         remedy = f"Strings take single quotes: {left} = '{right[1:-1]}'."
-    return RefusalError([place], "which compares two columns", _COMPARISON, remedy)
+    return RefusalError([place], "compares two columns", _COMPARISON, remedy)
 
 
 def negated_key(place: Place) -> RefusalError:
     """A string excluded."""
     return RefusalError(
         [place],
-        "a negated key",
+        "is an excluded string",
         "keys that are named: symbol = 'IBM' or symbol IN ('IBM', 'SAP')",
         "List the keys that are meant, or compute the exclusion into a boolean column.",
     )
@@ -138,7 +138,7 @@ def ordered_key(source: Source, place: Place, constant: Place) -> RefusalError:
     elif _LIKE_A_NUMBER.fullmatch(text):
         remedy = f"Write {text[1:-1]} without quotes."
     return RefusalError(
-        [place], "an order of strings", "numbers, dates or timestamps in order; strings with = or IN", remedy
+        [place], "puts strings in order", "numbers, dates or timestamps in order; strings with = or IN", remedy
     )
 
 
@@ -146,7 +146,7 @@ def null_constant(place: Place) -> RefusalError:
     """A comparison with NULL."""
     return RefusalError(
         [place],
-        "with which no comparison holds",
+        "is in no comparison that holds",
         _COMPARISON,
         "Leave it out: a null is in no range, so every comparison already asks for a value.",
     )
@@ -158,7 +158,7 @@ def different_kinds(place: Place, left: str, right: str) -> RefusalError:
     if "interval" in (left, right):
         remedy = "Add the interval to a date or timestamp: TIMESTAMP '2024-12-31' + INTERVAL '1' DAY."
     return RefusalError(
-        [place], f"which compares {_KIND_NAMES[left]} with {_KIND_NAMES[right]}", "both sides of one kind", remedy
+        [place], f"compares {_KIND_NAMES[left]} with {_KIND_NAMES[right]}", "both sides of one kind", remedy
     )
 
 
@@ -166,7 +166,7 @@ def mixed_kinds(column: str, place: Place, known: str, found: str) -> RefusalErr
     """One column compared with constants of two kinds."""
     return RefusalError(
         [place],
-        f"which compares {column} with {_KIND_NAMES[found]}, elsewhere with {_KIND_NAMES[known]}",
+        f"compares {column} with {_KIND_NAMES[found]}, elsewhere with {_KIND_NAMES[known]}",
         "one kind of constant for one column",
         "Write both as numbers, strings, dates or timestamps.",
     )
@@ -176,7 +176,7 @@ def qualified(column: str, place: Place) -> RefusalError:
     """A column with a table in front."""
     return RefusalError(
         [place],
-        "which names a table",
+        "names a table",
         "columns of the one stream; left. and right. where a band compares two",
         f"Write {column} alone.",
     )
@@ -185,14 +185,14 @@ def qualified(column: str, place: Place) -> RefusalError:
 def no_list(place: Place) -> RefusalError:
     """IN without constants."""
     return RefusalError(
-        [place], "an IN without constants", "a list of constants", "Write the constants themselves: x IN (1, 2, 3)."
+        [place], "is an IN without constants", "a list of constants", "Write the constants themselves: x IN (1, 2, 3)."
     )
 
 
 def symmetric(place: Place) -> RefusalError:
     """BETWEEN SYMMETRIC."""
     return RefusalError(
-        [place], "BETWEEN SYMMETRIC", "BETWEEN", "Write the smaller bound first and leave SYMMETRIC out."
+        [place], "is symmetric", "BETWEEN without SYMMETRIC", "Write the smaller bound first and leave SYMMETRIC out."
     )
 
 
@@ -200,7 +200,7 @@ def interval_form(place: Place) -> RefusalError:
     """An interval in a form that is not read."""
     return RefusalError(
         [place],
-        "an interval of two units",
+        "is an interval of two units",
         "an interval in one unit, or in units that are named",
         "Write INTERVAL '1 day 2 hours' for INTERVAL '1 2' DAY TO HOUR.",
     )
@@ -210,7 +210,7 @@ def cast_type(place: Place, types: Sequence[str]) -> RefusalError:
     """A cast to a type that no constant has."""
     return RefusalError(
         [place],
-        "a cast to a type that no attribute has",
+        "casts to a type that no attribute has",
         f"a cast to one of {', '.join(types)}",
         "Write the constant without the cast.",
     )

@@ -85,7 +85,7 @@ def _exact(number: str, text: str) -> int | Fraction:
     decimal = Decimal(number)
     if abs(decimal.adjusted()) > _LARGEST_EXPONENT or len(number) > 2 * _LARGEST_EXPONENT:
         raise ConditionError(
-            f"the number {number[:20]}{'...' if len(number) > 20 else ''}",
+            f"the number {number[:20]}{'...' if len(number) > 20 else ''} is out of range",
             f"a number between 1e-{_LARGEST_EXPONENT} and 1e{_LARGEST_EXPONENT}",
             "Leave the bound out where the range is meant to be unbounded.",
             text,

@@ -60,7 +60,7 @@ class ConditionError(FencepostError):
 class RefusalError(FencepostError):
     """A condition is refused; becomes a ConditionError where the text is at hand.
 
-    `places` are marked and quoted; there are none where there is nothing to point at.
+    `problem` goes on after the places, which are quoted and marked: "`x > y`" and "compares two columns".
     """
 
     def __init__(self, places: Sequence[Place], problem: str, expected: str, remedy: str) -> None:
@@ -72,7 +72,7 @@ class RefusalError(FencepostError):
         source = Source(text)
         spans = [source.span(place) for place in self.places]
         quoted = " and ".join(f"`{source.quote(place)}`" for place in self.places)
-        got = f"{quoted}, {self.got}" if quoted else self.got
+        got = f"{quoted or 'the condition'} {self.got}"
         return ConditionError(got, self.expected, self.remedy, text, spans)
 
 
@@ -163,14 +163,14 @@ def _unknown_character(text: str, start: int) -> ConditionError:
     character = text[start]
     if character in "'\"`":
         return ConditionError(
-            f"{character} that is never closed",
+            f"{character} is never closed",
             "strings in single quotes and column names in double quotes or backticks",
             "Close it, or double it where it belongs to the text: 'O''Neil'.",
             text,
             [(start, len(text))],
         )
     return ConditionError(
-        f"`{character}`, which has no meaning here",
+        f"`{character}` has no meaning here",
         "columns, constants, comparisons, AND, OR, NOT and parentheses",
         "Remove it, or put it in quotes where it belongs to a name or a string.",
         text,

@@ -52,9 +52,7 @@ class ColumnUse(NamedTuple):
 def parse_tree(source: Source) -> exp.Expression:
     """The tree that sqlglot makes of the condition."""
     if not source.tokens:
-        raise RefusalError(
-            [], "an empty condition", "a condition such as price > 40", "Write TRUE for a rule that always holds."
-        )
+        raise RefusalError([], "is empty", "a condition such as price > 40", "Write TRUE for a rule that always holds.")
     tokens = [_sql_token(index, token) for index, token in enumerate(source.tokens)]
     try:
         trees = Parser(error_level=ErrorLevel.IMMEDIATE).parse_into(exp.Condition, tokens, source.text)

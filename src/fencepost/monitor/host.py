@@ -165,13 +165,13 @@ class Host:
     def _in_force(self, id: int) -> LiveRule:
         rule = self._rules.find(checked_id(id))
         if rule is None:
-            raise FencepostError(f"rule {id}", "a rule that is in force", "Add it, or enable it with replace.")
+            raise FencepostError(f"rule {id} is not in force", "a rule that is", "Add it, or enable it with replace().")
         return rule
 
     def _known(self, id: int) -> int:
         id = checked_id(id)
         if id not in self._rules and id not in self._rules.paused:
-            raise FencepostError(f"rule {id}", "the id of a rule that is here", "Use add for a new rule.")
+            raise FencepostError(f"rule {id} does not exist", "the id of a rule that does", "Use add() for a new rule.")
         return id
 
 

@@ -159,7 +159,7 @@ class Monitor(Host):
         """
         id = checked_id(id)
         if id in self._rules or id in self._rules.paused:
-            raise FencepostError(f"rule {id} a second time", "an id of its own", "Use replace to edit a rule.")
+            raise FencepostError(f"rule {id} already exists", "ids must be unique", "Use replace() to edit it.")
         return self._put(id, condition, options)
 
     @changes

@@ -61,7 +61,7 @@ def plain_bounds(array: Any, name: str, faults: Faults, *, round_up: bool) -> An
         counts = -(-counts // 1_000) if round_up else counts // 1_000
         return pa.array(counts, mask=np.asarray(pc.is_null(array))).view(pa.timestamp("us", tz="UTC"))
     raise FencepostError(
-        f"{name}, a column of {type_}, as the bounds of a range",
+        f"column {name} of type {type_} cannot hold the bounds of a range",
         "numbers, dates, timestamps or booleans",
         "Cast the column; a column of strings belongs into equal=.",
     )
@@ -75,7 +75,8 @@ def _with_calendar(array: Any, name: str, faults: Faults, per_day: int) -> Any:
     if not outside.any():
         return array
     faults.add_rows(
-        outside, lambda _: f"a time in {name} outside the years 1 to 9999; expected null where the range is unbounded"
+        outside,
+        lambda _: f"{name} has a time outside the years 1 to 9999; expected null where the range is unbounded",
     )
     return pc.if_else(pa.array(outside), pa.nulls(1, array.type)[0], array)
 
@@ -89,7 +90,7 @@ def same_type(lower: Any | None, upper: Any | None, names: str) -> tuple[Any | N
         return lower.cast(common), upper.cast(common)  # casts of Arrow refuse to change a value
     except pa.ArrowInvalid:
         raise FencepostError(
-            f"{names}, columns of {lower.type} and {upper.type}",
+            f"columns {names} are of types {lower.type} and {upper.type}",
             "two columns of one type",
             "Cast one of the two to the type of the other.",
         ) from None
@@ -151,7 +152,7 @@ def edges_of(
         return Edges(np.full(count, unbounded, np.int64), np.zeros(count, np.bool_))
     if (kind_of(bounds.type), attribute.dimension) not in _DIMENSIONS:
         raise FencepostError(
-            f"bounds of type {bounds.type} for {column}, which is {attribute}",
+            f"column {column} is {attribute}, but its bounds are {bounds.type}",
             f"bounds that compare with {attribute}",
             "Cast the bounds in the table, or correct the schema.",
         )

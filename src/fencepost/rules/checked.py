@@ -44,11 +44,11 @@ def rule_of_mapping(mapping: Any) -> TextRule:
     3
     """
     if not isinstance(mapping, Mapping):
-        raise FencepostError(f"{mapping!r}", "an object with id and condition", "Write one object per rule.")
+        raise FencepostError(f"{mapping!r} is no rule", "an object with id and condition", "Write one object per rule.")
     unknown = [name for name in mapping if name not in FIELDS]
     missing = [name for name in ("id", "condition") if mapping.get(name) is None]
     if unknown or missing:
-        got = f"the field {unknown[0]!r}" if unknown else f"a rule without {missing[0]}"
+        got = f"the field {unknown[0]!r} is unknown" if unknown else f"the field {missing[0]!r} is missing"
         raise FencepostError(got, f"the fields {', '.join(FIELDS)}", "Id and condition are needed.")
     given = {name: value for name, value in mapping.items() if value is not None}
     id, condition, version = given.pop("id"), given.pop("condition"), given.pop("version", 1)

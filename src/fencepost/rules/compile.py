@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.errors import FencepostError
+from fencepost.errors import FencepostError, join_message
 from fencepost.indexes.arrays import Int64s
 from fencepost.language import (
     KEY,
@@ -27,7 +27,7 @@ from fencepost.ordinals import AttributeType
 from fencepost.ordinals.schema import read_schema
 from fencepost.rules.bounds import edges_of
 from fencepost.rules.checked import TextRule
-from fencepost.rules.faults import Faults, one_line
+from fencepost.rules.faults import Faults
 from fencepost.rules.rule import Rule, labels_text, microseconds_of
 from fencepost.rules.table_blocks import RuleFields, TableBlock, TableRange
 from fencepost.snapshot.columns import BandColumns, BoxSet, CompiledColumns, RuleColumns, detect_flags
@@ -97,7 +97,7 @@ def _infer(first_users: Mapping[tuple[str, ColumnKind], int], faults: Faults) ->
             bare = column.strip('"').lower()
             other = next(each for (name, _), each in agreed.items() if name.strip('"').lower() == bare)
             fault = f"{error.got} (rules {id} and {other})" if id != other else error.got
-            faults.add(id, one_line(FencepostError(fault, error.expected, error.remedy)))
+            faults.add(id, join_message(fault, error.expected, error.remedy))
     return {}
 
 
@@ -163,11 +163,11 @@ class _Builder:
             edges = [self._edges(type_, range_, name, rows, ids) for name, type_, range_ in ranges]
         except FencepostError as error:
             error = self._types.blame(block.columns) or error
-            self._faults.add(int(ids[0]), f"{one_line(error)} (rules of that table: {len(rows):,})")
+            self._faults.add(int(ids[0]), f"{error.one_line} (rules of that table: {len(rows):,})")
             return
         names = [name for name, *_ in ranges]
         if len(names) + len(keys) > len({*names, *(name for name, _ in keys)}):
-            self._faults.add(int(ids[0]), "two columns of the table that name one column of the schema")
+            self._faults.add(int(ids[0]), "two columns of the table name one column of the schema")
             return
         firsts = np.stack([first for first, _ in edges], axis=1) if edges else np.empty((len(rows), 0), np.int64)
         lasts = np.stack([last for _, last in edges], axis=1) if edges else firsts
@@ -194,7 +194,7 @@ class _Builder:
                     continue
                 bound = bind(parsed)
             except FencepostError as error:
-                self._faults.add(rule.id, one_line(self._types.blame(_columns_of(parsed)) or error))
+                self._faults.add(rule.id, (self._types.blame(_columns_of(parsed)) or error).one_line)
                 continue
             for box in bound.boxes:
                 signature = tuple(name for name, _ in box.keys), tuple(name for name, _, _ in box.ranges)
@@ -217,7 +217,7 @@ class _Builder:
         name, type_ = self._found(column)
         if type_ != KEY:
             raise FencepostError(
-                f"keys for {name}, which is {type_}",
+                f"column {name} is {type_} and cannot be a key",
                 "a column of strings",
                 "Put it into ranges=, or correct the schema.",
             )
@@ -227,7 +227,9 @@ class _Builder:
         name, type_ = self._found(column)
         if type_ == KEY:
             raise FencepostError(
-                f"ranges for {name}, which is a key", "an attribute", "Put it into equal=, or correct the schema."
+                f"column {name} is a key and cannot have ranges",
+                "an attribute",
+                "Put it into equal=, or correct the schema.",
             )
         return name, type_
 
@@ -235,7 +237,7 @@ class _Builder:
         try:
             return self._binder.find(column)
         except FencepostError as error:
-            raise FencepostError(f"a table of rules {error.got}", error.expected, error.remedy) from None
+            raise FencepostError(f"the table {error.got}", error.expected, error.remedy) from None
 
     def _edges(
         self, type_: AttributeType, range_: TableRange, name: str, rows: Int64s, ids: Int64s
@@ -249,7 +251,7 @@ class _Builder:
         def fault(row: int) -> str:
             low, high = ("unbounded" if each is None else each[row] for each in (lower, upper))
             low, high = ("unbounded" if str(each) == "None" else each for each in (low, high))
-            return f"{name} from {low} to {high} with bounds {range_.bounds}, where no {type_} is; expected some value"
+            return f"{name} from {low} to {high} with bounds {range_.bounds} holds no {type_}; expected some value"
 
         self._faults.add_rows(is_empty, fault, ids)
         return first.ordinals, last.ordinals
@@ -279,7 +281,9 @@ def _check_band(band: BoundBand) -> BoundBand:
     for bound in (band.lower, band.upper):
         if bound is not None and float(bound) != bound:
             raise FencepostError(
-                f"a band bound of {bound} units", "a number that a double holds", "Round it, or use a coarser unit."
+                f"the band has a bound of {bound} units",
+                "a number that a double holds exactly",
+                "Round it, or use a coarser unit.",
             )
     return band
 

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fencepost.errors import FencepostError
+from fencepost.errors import FencepostError, shorten
 from fencepost.indexes.arrays import Bools, Int64s
 
 _MOST_SHOWN = 20
+_LONGEST = 1_000
 
 
 class RuleFaultsError(FencepostError):
@@ -41,7 +42,7 @@ class Faults:
     >>> faults.raise_if_any(10, "Correct it.")
     Traceback (most recent call last):
     ...
-    fencepost.rules.faults.RuleFaultsError: got 1 fault in 10 rows; expected none. Correct it.
+    fencepost.rules.faults.RuleFaultsError: 1 fault in 10 rows; expected none. Correct it.
       row 3: a null id
     """
 
@@ -51,7 +52,7 @@ class Faults:
         self.total = 0
 
     def add(self, number: int, fault: str) -> None:
-        """Notes one fault, told in one line."""
+        """Notes one fault, described in one line."""
         self.total += 1
         self._found.append((number, fault))
 
@@ -75,10 +76,5 @@ class Faults:
             "none",
             remedy,
             self.total,
-            [f"{self._unit} {number}: {fault}" for number, fault in first],
+            [f"{self._unit} {number}: {shorten(fault, _LONGEST)}" for number, fault in first],
         )
-
-
-def one_line(error: FencepostError) -> str:
-    """The message of an error without the lines that mark a place."""
-    return FencepostError.__str__(error)

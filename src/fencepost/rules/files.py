@@ -5,7 +5,7 @@ version 1. In CSV an empty field is one that is left out, and labels are a JSON 
 
 A Parquet file has a row per rule: id, version, detect, initial, enabled, expires, labels (JSON), condition, table.
 Rules of the n-th table have no condition but the number n in `table`, and their keys and bounds in columns of
-their own, in the types that the table had. The schema's metadata `fencepost.rules` tells which these are. A file that
+their own, in the types that the table had. The schema's metadata `fencepost.rules` lists them. A file that
 others wrote may have any of the fields as columns.
 """
 
@@ -65,7 +65,7 @@ class RuleFile(NamedTuple):
 def read_rules(path: Path) -> RuleFile:
     """The rules of a file by its extension; what is wrong with the file as a whole is refused at once."""
     if not path.is_file():
-        raise FencepostError(f"{path}, which is no file", "a file of rules", "Correct the path.")
+        raise FencepostError(f"{path} is no file", "a file of rules", "Correct the path.")
     return _by_extension(path, {".jsonl": _read_jsonl, ".csv": _read_csv, ".parquet": _read_parquet})(path)
 
 
@@ -75,10 +75,10 @@ def write_rules(path: Path, texts: Texts) -> None:
     try:
         write(path, texts)
     except FileNotFoundError:
-        raise FencepostError(f"{path} in no directory", "a directory that exists", "Make it first.") from None
+        raise FencepostError(f"the directory of {path} does not exist", "one that does", "Make it first.") from None
     except OSError as error:
         raise FencepostError(
-            f"{path}, which cannot be written ({error.strerror})", "a file that can", "Name another."
+            f"{path} cannot be written ({error.strerror})", "a file that can", "Name another."
         ) from None
 
 
@@ -86,7 +86,7 @@ def _by_extension(path: Path, known: Mapping[str, F]) -> F:
     extension = {".json": ".jsonl", ".ndjson": ".jsonl"}.get(path.suffix.lower(), path.suffix.lower())
     if extension not in known:
         raise FencepostError(
-            f"{path} with the extension {path.suffix!r}", f"one of {', '.join(known)}", "Rename the file."
+            f"{path} has the extension {path.suffix!r}", f"one of {', '.join(known)}", "Rename the file."
         )
     return known[extension]
 
@@ -125,9 +125,7 @@ def _json_object(line: bytes) -> Any:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
         shown = line[:40].decode(errors="replace").strip()
-        raise FencepostError(
-            f"`{shown}`, which is no JSON ({error})", "one object", "Write one rule per line."
-        ) from None
+        raise FencepostError(f"`{shown}` is no JSON ({error})", "one object", "Write one rule per line.") from None
 
 
 def _read_jsonl(path: Path) -> RuleFile:
@@ -167,13 +165,13 @@ def _read_csv(path: Path) -> RuleFile:
 
 
 def _no_csv(path: Path, error: Exception) -> FencepostError:
-    return FencepostError(f"{path}, which is no CSV in UTF-8 ({error})", "rows of text", "Write the file again.")
+    return FencepostError(f"{path} is no CSV in UTF-8 ({error})", "rows of text", "Write the file again.")
 
 
 def _csv_mapping(header: list[str], cells: list[str]) -> dict[str, Any]:
     if len(cells) != len(header):
         raise FencepostError(
-            f"{len(cells)} fields", f"{len(header)}, as in the first line", "Quote fields with commas."
+            f"the line has {len(cells)} fields", f"{len(header)}, as in the first line", "Quote fields with commas."
         )
     return {name: _csv_value(name, cell) for name, cell in zip(header, cells, strict=True)}
 
@@ -212,12 +210,12 @@ def _csv_text(value: Any) -> Any:
 
 
 def _check_columns(path: Path, names: list[str]) -> None:
-    """A file with other columns is another kind of file: told once, not for every row."""
+    """A file with other columns is another kind of file: refused once, not for every row."""
     unknown = [name for name in names if name not in FIELDS]
     missing = [name for name in ("id", "condition") if name not in names]
     if unknown or missing:
-        got = f"the column {unknown[0]!r}" if unknown else f"no column {missing[0]}"
-        raise FencepostError(f"{path} with {got}", f"the columns {', '.join(FIELDS)}", "Id and condition are needed.")
+        got = f"the unknown column {unknown[0]!r}" if unknown else f"no column {missing[0]}"
+        raise FencepostError(f"{path} has {got}", f"the columns {', '.join(FIELDS)}", "Id and condition are needed.")
 
 
 # -- Parquet -----------------------------------------------------------------------------------------------
@@ -253,9 +251,9 @@ def _read_parquet(path: Path) -> RuleFile:
     return RuleFile("row", file.metadata.num_rows, rows())
 
 
-def _no_parquet(path: Path, error: Exception) -> FencepostError:
-    told = str(error).splitlines()[0]
-    return FencepostError(f"{path}, which Parquet cannot read ({told})", "a Parquet file", "Write it again.")
+def _no_parquet(path: str | PathLike[str], error: Exception, expected: str = "a Parquet file") -> FencepostError:
+    reason = str(error).splitlines()[0]
+    return FencepostError(f"{path} cannot be read as Parquet ({reason})", expected, "Write it again.")
 
 
 def _parquet_mapping(row: dict[str, Any]) -> dict[str, Any]:
@@ -326,7 +324,7 @@ def _header(path: str | PathLike[str], schema: Any) -> Any:
         return None
     header = json.loads(metadata)
     if header["format"] != _FORMAT:
-        raise FencepostError(f"{path} in format {header['format']}", f"format {_FORMAT}", "Install a newer fencepost.")
+        raise FencepostError(f"{path} has format {header['format']}", f"format {_FORMAT}", "Install a newer fencepost.")
     return header
 
 
@@ -373,17 +371,13 @@ def read_parquet(path: str | PathLike[str]) -> StoredRules:
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise
-        raise FencepostError(
-            f"{path}, which Parquet cannot read ({str(error).splitlines()[0]})", _OWN, "Write it again."
-        ) from None
+        raise _no_parquet(path, error, _OWN) from None
     header = _header(path, table.schema)
     if header is None:
-        raise FencepostError(
-            f"{path} without rules of fencepost", _OWN, "Read it as a table, and use Rules.from_table."
-        )
+        raise FencepostError(f"{path} has no rules of fencepost", _OWN, "Read it as a table, and use Rules.from_table.")
     missing = [name for name in (*FIELDS, "table") if name not in table.column_names]
     if missing:
-        raise FencepostError(f"{path} without the column {missing[0]}", _OWN, "Write it again.")
+        raise FencepostError(f"{path} has no column {missing[0]}", _OWN, "Write it again.")
     tables = []
     for number, described in enumerate(header["tables"]):
         mine = table.filter(pc.fill_null(pc.equal(table["table"], number), False))

@@ -48,7 +48,7 @@ def checked_id(id: Any) -> int:
     except TypeError:
         number = 2**63
     if not -(2**63) <= number < 2**63:
-        raise FencepostError(f"{id!r} as the id of a rule", "an integer of 64 bits", "Number the rules.")
+        raise FencepostError(f"{id!r} cannot be the id of a rule", "an integer of 64 bits", "Number the rules.")
     return number
 
 

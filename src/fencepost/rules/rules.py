@@ -14,7 +14,7 @@ from fencepost.published import VersionDirectory
 from fencepost.rules import files
 from fencepost.rules.checked import TextRule, check_rule, rule_of_mapping
 from fencepost.rules.compile import compile_columns
-from fencepost.rules.faults import Faults, one_line
+from fencepost.rules.faults import Faults
 from fencepost.rules.options import Options, RuleOptions, TableOptions, read_table_options, takes_options
 from fencepost.rules.rule import Rule, checked_id, labels_of
 from fencepost.rules.table_blocks import TableBlock
@@ -82,7 +82,7 @@ class Rules:
             try:
                 rules._add_mapping(row)
             except FencepostError as error:
-                faults.add(count - 1, one_line(error))
+                faults.add(count - 1, error.one_line)
         faults.raise_if_any(count, "Correct the rows and pass all of them again.")
         return rules
 
@@ -115,7 +115,7 @@ class Rules:
             try:
                 rules._add_mapping(read())
             except FencepostError as error:
-                faults.add(count, one_line(error))
+                faults.add(count, error.one_line)
         faults.raise_if_any(count, f"Correct these lines of {path}.")
         return rules
 
@@ -132,7 +132,7 @@ class Rules:
             try:
                 rules._add_mapping({**mapping, "labels": labels_of(mapping["labels"])})
             except FencepostError as error:
-                faults.add(row, one_line(error))
+                faults.add(row, error.one_line)
         faults.raise_if_any(stored.row_count, f"Correct these rows of {path}.")
         for part in stored.tables:
             known = rules._is_taken, rules._next_versions
@@ -157,8 +157,7 @@ class Rules:
         >>> rules.add(7, "price > 40")
         Traceback (most recent call last):
         ...
-        fencepost.errors.FencepostError: got rule 7 a second time; expected an id of its own. Use replace to
-        edit a rule.
+        fencepost.errors.FencepostError: Rule 7 already exists; ids must be unique. Use replace() to edit it.
         """
         number = checked_id(id)
         self._refuse_known(number)
@@ -231,7 +230,7 @@ class Rules:
         >>> rules.add_table({"rule_id": [1, 2], "lower": [4, 9], "upper": [5, 8]}, ranges={"price": ("lower", "upper")})
         Traceback (most recent call last):
         ...
-        fencepost.rules.faults.RuleFaultsError: got 1 fault in 2 rows; expected none. Correct the rows and pass the
+        fencepost.rules.faults.RuleFaultsError: 1 fault in 2 rows; expected none. Correct the rows and pass the
         table again; no rule was added.
           row 1: lower and upper are 9 and 8, an empty range; expected lower below upper with bounds [)
         """
@@ -374,7 +373,9 @@ class Rules:
             return self._texts[number].rule
         place = self._place(number)
         if place is None:
-            raise FencepostError(f"rule {number}", "the id of a rule that is here", "Use add for a new rule.")
+            raise FencepostError(
+                f"rule {number} does not exist", "the id of a rule that does", "Use add() for a new rule."
+            )
         block, row = place
         return block.rule(row)
 
@@ -414,7 +415,7 @@ class Rules:
 
     def _refuse_known(self, id: int) -> None:
         if id in self:
-            raise FencepostError(f"rule {id} a second time", "an id of its own", "Use replace to edit a rule.")
+            raise FencepostError(f"rule {id} already exists", "ids must be unique", "Use replace() to edit it.")
 
     def with_text(self) -> Iterator[tuple[Rule, str]]:
         """Every rule with its condition; one of a table with the SQL condition that says the same."""

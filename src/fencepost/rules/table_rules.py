@@ -14,7 +14,7 @@ from fencepost.language import Condition, parse
 from fencepost.ordinals import TIMESTAMP
 from fencepost.ordinals.spellings import is_string
 from fencepost.rules.bounds import kind_of, plain_bounds, same_type
-from fencepost.rules.faults import Faults, one_line
+from fencepost.rules.faults import Faults
 from fencepost.rules.options import Options
 from fencepost.rules.rule import checked_labels, labels_of, labels_text, microseconds_of
 from fencepost.rules.table_blocks import RuleFields, TableBlock, TableKey, TableRange
@@ -47,12 +47,14 @@ def table_shape(
     keys = dict(equal) if isinstance(equal, Mapping) else {column: column for column in equal}
     if not keys and not ranges:
         raise FencepostError(
-            "neither equal= nor ranges=", "columns that make a condition", "Name the key and the bound columns."
+            "neither equal= nor ranges= is given",
+            "columns that make a condition",
+            "Name the key and the bound columns.",
         )
     for attribute, pair in ranges.items():
         if isinstance(pair, str) or len(pair) != 2:
             raise FencepostError(
-                f"{pair!r} as the bounds of {attribute}",
+                f"{pair!r} cannot be the bounds of {attribute}",
                 "two columns, None for a side without bounds",
                 f'Write ranges={{"{attribute}": ("lower", "upper")}}.',
             )
@@ -64,7 +66,9 @@ def table_shape(
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise FencepostError(
-            f"{twice} twice in equal= and ranges=", "every column once", "Leave one out, or quote names with case."
+            f"column {twice} is twice in equal= and ranges=",
+            "every column once",
+            "Leave one out, or quote names with case.",
         )
     return TableShape(
         id,
@@ -131,7 +135,7 @@ class _Reader:
             names = list(table.columns)
         else:
             raise FencepostError(
-                f"{type(table).__name__} as a table of rules",
+                f"a {type(table).__name__} is no table of rules",
                 "an Arrow, pandas or polars table, or a dict of columns",
                 "Convert it to Arrow.",
             )
@@ -160,11 +164,11 @@ class _Reader:
         else:
             raise self._wrong_type(name, array, "integers", "Number the rules.")
         is_null = np.asarray(pc.is_null(array))
-        self.faults.add_rows(is_null, lambda _: "a null id; expected an integer")
+        self.faults.add_rows(is_null, lambda _: "the id is null; expected an integer")
         self._add_duplicates(ids, is_whole & ~is_null)
         self.faults.add_rows(
             is_taken(ids) & is_whole & ~is_null,
-            lambda row: f"id {ids[row]}, which another rule has; expected an id of its own",
+            lambda row: f"rule {ids[row]} already exists; ids must be unique",
         )
         return ids
 
@@ -176,7 +180,7 @@ class _Reader:
             is_repeated = np.zeros(len(ids), np.bool_)
             is_repeated[order[1:][same]] = True
             self.faults.add_rows(
-                is_repeated, lambda row: f"id {ids[row]}, which an earlier row has; expected every id once"
+                is_repeated, lambda row: f"id {ids[row]} is in an earlier row, too; ids must be unique"
             )
 
     def strings(self, name: str) -> Any:
@@ -234,7 +238,7 @@ class _Reader:
             raise self._wrong_type(name, array, "strings such as 'enter,exit'", "Cast it to strings.")
         flags, faulty = self._by_distinct(array.cast(pa.string()), detect_flags, 0)
         flags[np.asarray(pc.is_null(array))] = default
-        self.faults.add_rows(flags == 0, lambda row: one_line(faulty[array[row].as_py()]))
+        self.faults.add_rows(flags == 0, lambda row: faulty[array[row].as_py()].one_line)
         return flags.astype(np.uint8)
 
     def _by_distinct(
@@ -268,7 +272,7 @@ class _Reader:
             instants[~is_valid] = default
         outside = (instants < _FIRST_INSTANT) | ((instants > _LAST_INSTANT) & (instants != NEVER))
         self.faults.add_rows(
-            outside, lambda _: f"a time in {name} outside the years 1 to 9999; expected null for a rule that stays"
+            outside, lambda _: f"{name} has a time outside the years 1 to 9999; expected null for a rule that stays"
         )
         return instants
 
@@ -287,7 +291,7 @@ class _Reader:
                 return 1
 
             is_good, faulty = self._by_distinct(texts, read, 0)
-            self.faults.add_rows(is_good == 0, lambda row: one_line(faulty[texts[row].as_py()]))
+            self.faults.add_rows(is_good == 0, lambda row: faulty[texts[row].as_py()].one_line)
             if not faulty:
                 encoded = texts.dictionary_encode()
                 written = [canonical[text] for text in encoded.dictionary.to_pylist()]
@@ -306,17 +310,17 @@ class _Reader:
         try:
             return labels_text(checked_labels({name: text for name, text in pairs if text is not None}))
         except FencepostError as error:
-            self.faults.add(row, one_line(error))
+            self.faults.add(row, error.one_line)
             return None
 
     def _column(self, name: str, *, is_key: bool = False) -> Any:
         if name not in self._names:
             raise FencepostError(
-                f"a table without the column {name}", f"one of {', '.join(map(str, self._names))}", "Correct the name."
+                f"the table has no column {name}", f"one of {', '.join(map(str, self._names))}", "Correct the name."
             )
         if list(self._names).count(name) > 1:
             raise FencepostError(
-                f"a table with two columns named {name}", "one column of a name", "Rename one of the two."
+                f"the table has two columns named {name}", "one column of each name", "Rename one of the two."
             )
         values = self._table[name]
         try:
@@ -325,7 +329,7 @@ class _Reader:
             if is_key:
                 return self._keys_of_objects(values, name)
             raise FencepostError(
-                f"the column {name}, which Arrow refuses ({str(error).splitlines()[0]})",
+                f"column {name} cannot be converted to Arrow ({str(error).splitlines()[0]})",
                 "values of one type",
                 "Convert the column to numbers, dates or strings.",
             ) from None
@@ -337,7 +341,9 @@ class _Reader:
         first, expected = next(iter(self._lengths.items()))
         if length != expected:
             raise FencepostError(
-                f"{length:,} rows in {name} and {expected:,} in {first}", "columns of one length", "Pass whole columns."
+                f"column {name} has {length:,} rows and {first} has {expected:,}",
+                "columns of one length",
+                "Pass whole columns.",
             )
 
     def _keys_of_objects(self, values: Any, name: str) -> Any:
@@ -355,7 +361,7 @@ class _Reader:
         return pa.array([each if isinstance(each, str) else None for each in objects], pa.string())
 
     def _wrong_type(self, name: str, array: Any, expected: str, remedy: str) -> FencepostError:
-        return FencepostError(f"{name}, a column of {array.type}", expected, remedy)
+        return FencepostError(f"column {name} is of type {array.type}", expected, remedy)
 
 
 def _as_arrow(values: Any) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from fencepost.errors import FencepostError
+from fencepost.errors import FencepostError, join_message
 
 
 class Fault(NamedTuple):
@@ -20,7 +20,7 @@ class Fault(NamedTuple):
 
     def __str__(self) -> str:
         where = self.place if self.line is None else f"{self.place} (line {self.line})"
-        return f"{where}: got {self.got}; expected {self.expected}. {self.remedy}"
+        return f"{where}: {join_message(self.got, self.expected, self.remedy)}"
 
 
 class PipelineFaultsError(FencepostError):

@@ -150,7 +150,7 @@ class _Run:
 def _refusal(name: str, error: Exception) -> FencepostError:
     """A failed query in one sentence; what an operator refused is told in its own words."""
     text = str(error)
-    ours = re.search(r"FencepostError: got (.+?); expected (.+?)\. ([^\n]+)", text)
+    ours = re.search(r"FencepostError: (.+?); (?:expected )?(.+?)\. ([^\n]+)", text)
     if ours:
         return FencepostError(ours[1], ours[2], ours[3])
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
