@@ -89,7 +89,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
         ),
         (
             lambda: monitor_of("x >= 1").inside(2),
-            "Rule 2; expected a rule that is in force. Add it, or enable it with replace.",
+            "Rule 2 is not in force; expected a rule that is. Add it, or enable it with replace().",
         ),
         (
             lambda: monitor_of("x >= 1").rules_at(z=2),

@@ -22,6 +22,7 @@ from fencepost.events import (
 )
 from fencepost.indexes.arrays import Int64s
 from fencepost.indexes.kernels.radix import sorted_positions
+from fencepost.indexes.matches import check_room
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import DETECTS
 
@@ -29,6 +30,8 @@ Stage = Callable[[Detections, Subjects], Detections]
 """Decides in front of the writer which detections go on, for example those that one shard reports. Damping is one."""
 
 _KINDS = {bit: kind for kind, bit in DETECTS.items()}
+_BYTES = 400
+"""About what an event takes while it is written."""
 
 
 class Emitter:
@@ -55,6 +58,7 @@ class Emitter:
             found = stage(found, about)
         if not len(found.rules):
             return self.no_events(about)
+        check_room(_BYTES * len(found.rules))
         found = _put_in_order(found, about)
         events = _write(found, about)
         for kind, bit in DETECTS.items():

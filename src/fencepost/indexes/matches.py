@@ -1,17 +1,26 @@
 """The answer of every index: which ids each value, point or row concerns."""
 
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, overload
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from fencepost._memory import SETTING, AnswerTooLargeError, answer_limit, show_size
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Int64s
 from fencepost.indexes.kernels.vectors import PADDING, aligned_empty
 
 Ids = Int64s
+T = TypeVar("T")
+
+_SMALL = 1 << 20
+"""Bytes that an answer may always take: to ask how much is free would cost more than to find it."""
+_share: ContextVar[int] = ContextVar("share", default=1)
+"""The part of the memory for an answer that an index may take: one share of so many."""
 
 
 class Matches:
@@ -95,9 +104,54 @@ class Storage(NamedTuple):
     """Bytes of the arrays that are really allocated."""
 
 
+@contextmanager
+def share_room(shares: int) -> Iterator[None]:
+    """Leave an index one of so many shares of the memory, in the block; the rest is for what its answer becomes."""
+    before = _share.set(_share.get() * shares)
+    try:
+        yield
+    finally:
+        _share.reset(before)
+
+
+def check_room(size: int) -> None:
+    """Refuse an answer that needs more bytes than it may take."""
+    if size <= _SMALL:
+        return
+    shares = _share.get()
+    limit = answer_limit()
+    if size * shares > limit:
+        raise AnswerTooLargeError(
+            f"an answer that needs {show_size(size * shares)} of memory or more",
+            f"at most {show_size(limit)}",
+            f"Ask about fewer rows at once, or set {SETTING}, such as 8 GiB.",
+        )
+
+
+def in_pieces(rows: int, find: Callable[[int, int], T]) -> Iterator[T]:
+    """Answers about consecutive stretches of rows, each as long as its answer has room.
+
+    A stretch that has too large an answer is asked about again in quarters; one that had room is followed by one of
+    twice its length. A single row that has no room is refused, with its number.
+    """
+    begin, length = 0, rows
+    while begin < rows:
+        try:
+            found = find(begin, begin + length)
+        except AnswerTooLargeError as error:
+            if length == 1:
+                raise AnswerTooLargeError(f"row {begin}, with {error.got}", error.expected, error.remedy) from None
+            length = -(-length // 4)
+            continue
+        yield found
+        begin += length
+        length = min(2 * length, rows - begin)
+
+
 def answer_buffers(rows: int, expected: int, dtype: npt.DTypeLike, out: Matches | None) -> tuple[Ids, npt.NDArray[Any]]:
     """The offsets and ids to write an answer into: the caller's own, or new ones for `expected` ids."""
     if out is None:
+        check_room(expected * np.dtype(dtype).itemsize)
         return np.empty(rows + 1, np.int64), aligned_empty(expected, dtype)
     if out.offsets.dtype != np.int64 or len(out.offsets) < rows + 1:
         raise FencepostError(
@@ -126,6 +180,7 @@ def widened(ids: npt.NDArray[Any], filled: int, needed: int, out: Matches | None
             f"room for at least {needed + PADDING} (the answer and {PADDING} items of slack)",
             "Pass a larger buffer, or ask in smaller batches.",
         )
+    check_room(needed * ids.itemsize)
     larger: npt.NDArray[Any] = aligned_empty(max(needed, 2 * len(ids)), ids.dtype)
     larger[:filled] = ids[:filled]
     return larger

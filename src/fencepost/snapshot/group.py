@@ -37,6 +37,17 @@ class Batch(NamedTuple):
             {name: column[chosen] for name, column in self.keys.items()},
         )
 
+    def only(self, begin: int, end: int) -> "Batch":
+        """A stretch of the rows, which shares their memory."""
+        if end - begin == self.rows:
+            return self
+        return Batch(
+            end - begin,
+            {name: column[begin:end] for name, column in self.ordinals.items()},
+            {name: None if mask is None else mask[begin:end] for name, mask in self.valid.items()},
+            {name: column[begin:end] for name, column in self.keys.items()},
+        )
+
 
 class Group:
     """Boxes over the same key columns and attributes, indexed under the combination of all keys."""

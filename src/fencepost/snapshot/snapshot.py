@@ -1,6 +1,6 @@
 """Snapshot: all rules of one version, compiled to layers of arrays; asks every group and joins the answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -12,7 +12,7 @@ from fencepost._files.storage import Place, place_of
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.kernels.answers import SHORT_ROW, drop_hidden, join_rows, rules_of, unique_rows
-from fencepost.indexes.matches import Matches
+from fencepost.indexes.matches import Matches, check_room, in_pieces, share_room
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import store
 from fencepost.snapshot.columns import BandColumns, CompiledColumns, RuleColumns
@@ -187,8 +187,22 @@ class Snapshot:
 
         Args:
             table: an Arrow table, a pandas or polars frame, or a dict of arrays; other columns do not matter.
+
+        An answer that has no room in memory is refused: `match_pieces` gives it piece by piece.
         """
         return self.match_ids(self.encode(table))
+
+    def match_pieces(self, table: Any) -> Iterator[tuple[int, Matches]]:
+        """Like `match`, in pieces that have room: the number of the first row of each, and the ids of its rows.
+
+        Most often there is one piece. ``FENCEPOST_ANSWER_MEMORY`` says how much memory there is, such as "2 GiB";
+        else it is a quarter of what is free. A row that has no room by itself is refused.
+
+        Args:
+            table: as for `match`.
+        """
+        batch = self.encode(table)
+        yield from in_pieces(batch.rows, lambda begin, end: (begin, self.match_ids(batch.only(begin, end))))
 
     def match_ids(self, batch: Batch) -> Matches:
         """Like `match`, for encoded rows."""
@@ -287,7 +301,8 @@ class Snapshot:
 
     def _found(self, batch: Batch, numbers: Sequence[Int64s]) -> tuple[Int64s, Int64s]:
         """What all groups find, row by row: for each box its number, which is given per group."""
-        answers = [group.match(batch) for _, group in self._live]
+        with share_room(3):  # boxes in 4 bytes each, then rules in 8
+            answers = [group.match(batch) for _, group in self._live]
         if len(answers) == 1:
             offsets, boxes = answers[0]
             found = np.empty(len(boxes), np.int64)
@@ -296,6 +311,7 @@ class Snapshot:
         offsets = np.zeros(batch.rows + 1, np.int64)
         for own, _ in answers:
             offsets += own
+        check_room(12 * int(offsets[-1]))
         found = np.empty(int(offsets[-1]), np.int64)
         cursor = offsets[:-1].copy()
         for (own, boxes), of_boxes in zip(answers, numbers, strict=True):

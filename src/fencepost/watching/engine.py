@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fencepost.emitting.detections import Detections, Subjects
+from fencepost.emitting.detections import Detections, Pairs, Subjects, join_detections
 from fencepost.emitting.emitter import check_names
 from fencepost.emitting.engine import Counts, Step
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.indexes.matches import in_pieces, share_room
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import NEVER, Table
 from fencepost.watching.clock import Clock, gone_after
@@ -30,7 +31,7 @@ from fencepost.watching.rule_changes import RuleChange, change_rule, change_rule
 from fencepost.watching.rules_in_force import LiveRule, RulesInForce
 from fencepost.watching.state import Journal, State
 from fencepost.watching.tables import replay_tables, table_of, touched_table
-from fencepost.watching.transitions import Context, end_by_time, find_transitions
+from fencepost.watching.transitions import SHARES, Context, end_by_time, find_transitions
 
 _NOTHING = np.zeros(0, np.int64)
 
@@ -174,13 +175,23 @@ class Watch:
         self._take_back()
         everyone, timeout = self.everyone(), self.clock.timeout
         context = self._context(everyone.times)
-        held = held_at(self.rules, everyone.positions, context.strings, context.clocks, context.expires)
         last = everyone.times
         gone = np.full(len(last), NEVER, np.int64) if timeout is None else gone_after(last, timeout)
-        expires = context.expires[held.rules]
-        ends = np.minimum(expires, gone[held.moves])
-        ended = ends <= now
-        found = end_by_time(self.rules, held.only(ended), ends[ended], expires[ended], everyone.slots)
+        any_expires = bool((context.expires[self.rules.expiring] <= now).any())
+        asked = np.arange(len(last)) if any_expires else np.flatnonzero(gone <= now)
+
+        def find(begin: int, end: int) -> Detections:
+            places = asked[begin:end]
+            clocks = None if context.clocks is None else context.clocks[places]
+            held = held_at(self.rules, everyone.positions.take(places), context.strings, clocks, context.expires)
+            held = Pairs(places[held.moves], held.rules)
+            expires = context.expires[held.rules]
+            ends = np.minimum(expires, gone[held.moves])
+            ended = ends <= now
+            return end_by_time(self.rules, held.only(ended), ends[ended], expires[ended], everyone.slots)
+
+        with share_room(SHARES):
+            found = join_detections(list(in_pieces(len(asked), find)))
 
         def settle() -> None:
             self.state.forget(everyone.slots[gone <= now])

@@ -235,6 +235,23 @@ class Steps(NamedTuple):
     is_last: Bools
     """Whether the row is its object's last in the batch."""
 
+    def only(self, begin: int, end: int) -> tuple["Steps", Int64s]:
+        """The moves of a stretch of rows, with no other positions than theirs, and the places that these have here."""
+        first, previous = self.offset + begin, self.previous[begin:end]
+        is_own = previous >= first
+        starts = np.unique(previous[(previous >= 0) & ~is_own])
+        places = np.concatenate([starts, np.arange(first, self.offset + end)])
+        moved = np.where(is_own, previous - first + len(starts), np.searchsorted(starts, previous))
+        chosen = Steps(
+            self.positions.take(places),
+            self.clocks[places],
+            np.where(previous < 0, -1, moved),
+            self.is_new[begin:end],
+            len(starts),
+            self.is_last[begin:end],
+        )
+        return chosen, places
+
 
 class MovedRows(NamedTuple):
     """A batch between its rows and its events."""

@@ -18,6 +18,7 @@ from fencepost.emitting.detections import (
     time_reasons,
 )
 from fencepost.indexes.arrays import Int64s
+from fencepost.indexes.matches import in_pieces, share_room
 from fencepost.snapshot import DETECTS
 from fencepost.watching.clock import gone_after
 from fencepost.watching.crossings import Moves, crossings, held_at
@@ -26,6 +27,8 @@ from fencepost.watching.rows import Rows, Steps
 from fencepost.watching.rules_in_force import RulesInForce
 
 _NOTHING = np.zeros(0, np.int64)
+SHARES = 12
+"""Of the memory for an answer, what the answer itself may take: it is compared by means of arrays of its length."""
 
 
 class Context(NamedTuple):
@@ -41,25 +44,45 @@ class Context(NamedTuple):
 
 
 def find_transitions(context: Context, moved: Steps, rows: Rows, *, silent: bool) -> Detections:
-    """All detections of a batch, unordered; where `silent`, an object that is new enters without one."""
+    """All detections of a batch, unordered; where `silent`, an object that is new enters without one.
+
+    They are found in pieces, each of so many moves that the rules that hold before and after them have room.
+    """
+
+    def find(begin: int, end: int) -> Detections:
+        if end - begin == len(rows.slots):
+            return _find(context, moved, rows.slots, rows.times, silent=silent)
+        only, places = moved.only(begin, end)
+        clocks = None if context.clocks is None else context.clocks[places]
+        chosen = slice(begin, end)
+        found = _find(context._replace(clocks=clocks), only, rows.slots[chosen], rows.times[chosen], silent=silent)
+        before, after = (np.where(own < 0, -1, places[own]) for own in (found.before, found.after))
+        return found._replace(rows=found.rows + begin, before=before, after=after)
+
+    with share_room(SHARES):
+        return join_detections(list(in_pieces(len(rows.slots), find)))
+
+
+def _find(context: Context, moved: Steps, slots: Int64s, times: Int64s, *, silent: bool) -> Detections:
+    """The detections of some moves, whose objects have these numbers and whose rows these times."""
     rules, expires = context.rules, context.expires
     before = np.where(moved.is_new, -1, moved.previous)
-    after = moved.offset + np.arange(len(rows.slots))
+    after = moved.offset + np.arange(len(slots))
     moves = Moves(before, after, context.clocks)
     crossed = crossings(rules, moved.positions, context.strings, moves, expires)
     exits, parts = crossed.exit, []
     if context.clocks is not None:
         # An exit that the row shows at or after the instant of expiry is the expiry.
         ends = expires[exits.rules]
-        expired = ends <= rows.times[exits.moves]
+        expired = ends <= times[exits.moves]
         pairs = exits.only(expired)
-        parts.append(end_by_time(rules, pairs, ends[expired], ends[expired], rows.slots, moved.previous))
+        parts.append(end_by_time(rules, pairs, ends[expired], ends[expired], slots, moved.previous))
         exits = exits.only(~expired)
     if context.timeout is not None:
         left = _left_behind(context, moved)
         gone = gone_after(moved.clocks[moved.previous[left.moves]], context.timeout)
         ends = expires[left.rules]
-        parts.append(end_by_time(rules, left, np.minimum(ends, gone), ends, rows.slots, moved.previous))
+        parts.append(end_by_time(rules, left, np.minimum(ends, gone), ends, slots, moved.previous))
     enters = crossed.enter.only(~moved.is_new[crossed.enter.moves]) if silent else crossed.enter
     for kind, phase, pairs in (
         ("exit", EXITED, exits),
@@ -71,7 +94,7 @@ def find_transitions(context: Context, moved: Steps, rows: Rows, *, silent: bool
             continue
         pairs = pairs.only((rules.detects[pairs.rules] & DETECTS[kind]) != 0)
         at = pairs.moves
-        parts.append(detections_of(pairs, kind, phase, before[at], after[at], rows.times[at], rows.slots[at]))
+        parts.append(detections_of(pairs, kind, phase, before[at], after[at], times[at], slots[at]))
     return join_detections(parts)
 
 

@@ -47,13 +47,13 @@ def match(
                         "that name free for the answer",
                         "Rename or remove the column.",
                     )
-                found = bound.snapshot.match(table)
-                ids = pa.LargeListArray.from_arrays(pa.array(found.offsets), pa.array(found.ids))
-                rows, matches = rows + table.num_rows, matches + len(found.ids)
-                answered = table.append_column("rule_ids", ids)
-                if only_matches:
-                    answered = answered.filter(pc.greater(pc.list_value_length(ids), 0))
-                writer.write(answered)
+                for first, found in bound.snapshot.match_pieces(table):
+                    ids = pa.LargeListArray.from_arrays(pa.array(found.offsets), pa.array(found.ids))
+                    rows, matches = rows + len(found), matches + len(found.ids)
+                    answered = table.slice(first, len(found)).append_column("rule_ids", ids)
+                    if only_matches:
+                        answered = answered.filter(pc.greater(pc.list_value_length(ids), 0))
+                    writer.write(answered)
     if out is not None:
         text = f"{count(matches, 'match')} of {count(rows, 'row')} written to {out}"
         print_done(as_json, {"rows": rows, "matches": matches, "file": str(out)}, text)

@@ -1,14 +1,16 @@
 """The part of match that runs in Python workers: Arrow batches in, lists of rule ids out."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.errors import FencepostError
+from fencepost._memory import AnswerTooLargeError
+from fencepost.indexes.matches import in_pieces
 from fencepost.snapshot import Batch, Snapshot
 from fencepost.spark.work.caches import Shards, Source, begin_task, head_at, snapshot_at, version_of_task
 
@@ -42,12 +44,22 @@ def match_batches(batches: Iterable[Any], task: MatchTask, positions: Sequence[i
         positions: where the columns of `task.names` are in a batch; the last one is the part, which does not come back.
     """
     answer = _Answerer(task)
-    for batch in batches:
+
+    def find(batch: Any) -> Any:
         part = None if task.shards is None else batch.column(batch.num_columns - 1)
         found = answer(batch.num_rows, [batch.column(position) for position in positions], part)
         own = batch.num_columns - (part is not None)
         names = [*batch.schema.names[:own], "rule_ids", METER][: own + len(found)]
-        yield pa.RecordBatch.from_arrays([*batch.columns[:own], *found], names=names)
+        return pa.RecordBatch.from_arrays([*batch.columns[:own], *found], names=names)
+
+    for batch in batches:
+        if not batch.num_rows:
+            yield find(batch)
+        yield from in_pieces(batch.num_rows, partial(_slice, find, batch))
+
+
+def _slice(find: Callable[[Any], Any], batch: Any, begin: int, end: int) -> Any:
+    return find(batch.slice(begin, end - begin))
 
 
 def match_arrays(batches: Iterable[Any], task: MatchTask) -> Iterator[Any]:
@@ -81,7 +93,7 @@ class _Answerer:
         found = snapshot.match_ids(batch)
         total = int(found.offsets[-1])
         if total > _LONGEST:
-            raise FencepostError(
+            raise AnswerTooLargeError(
                 f"{total:,} matches for {rows:,} rows at once",
                 f"at most {_LONGEST:,} in one Arrow batch",
                 "Lower spark.sql.execution.arrow.maxRecordsPerBatch.",

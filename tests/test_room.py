@@ -1,0 +1,215 @@
+"""Answers of bounded size: in pieces that have room, the same as at once; one row without room is refused."""
+
+import random
+import tracemalloc
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import fencepost as fp
+from fencepost import _memory
+from fencepost._memory import SETTING, AnswerTooLargeError, parse_size, show_size
+from fencepost.errors import FencepostError
+from fencepost.indexes import BoxIndex, SliceList, matches
+from fencepost.spark.work import match as spark_match
+from fencepost.spark.work.claims import Claim
+from tests.effort import seeds
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So little memory that ordinary answers come in pieces."""
+    monkeypatch.setenv(SETTING, "20 KB")
+    monkeypatch.setattr(matches, "_SMALL", 0)
+
+
+def wide_rules(count: int, **options: Any) -> fp.Rules:
+    rules = fp.Rules()
+    for id in range(count):
+        rules.add(id, f"price >= {id % 7} AND price < {100 + id % 5}", **options)
+    return rules
+
+
+@pytest.mark.parametrize("make", [lambda: SliceList("float64"), lambda: BoxIndex(2, values="float64")])
+def test_an_index_refuses_what_has_no_room(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    index, count = make(), 2_000
+    flat = isinstance(index, SliceList)
+    lows, highs = (np.full((count,) if flat else (count, 2), end) for end in (0.0, 9.0))
+    index.insert_many(np.arange(count), lows, highs)
+    asked = np.full((3_000,) if flat else (3_000, 2), 5.0)
+    monkeypatch.setenv(SETTING, "3 MB")
+    with pytest.raises(AnswerTooLargeError, match=r"An answer that needs .* or more; expected at most 3\.0 MB"):
+        index.stab(asked)
+    assert index.stab(asked[:100]).counts.tolist() == [count] * 100
+    index.check()
+
+
+def test_a_match_comes_in_pieces_that_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = wide_rules(3_000).compile()
+    table = {"price": np.linspace(-20, 120, 2_000)}
+    whole = snapshot.match(table)
+    monkeypatch.setenv(SETTING, "6 MB")
+    with pytest.raises(AnswerTooLargeError, match=f"Ask about fewer rows at once, or set {SETTING}"):
+        snapshot.match(table)
+    tracemalloc.start()
+    at = 0
+    for first, found in snapshot.match_pieces(table):
+        assert first == at
+        for row in range(0, len(found), 37):
+            assert np.array_equal(np.sort(found[row]), np.sort(whole[first + row]))
+        at += len(found)
+        del found
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert at == len(whole)
+    assert peak < 20e6 < whole.ids.nbytes  # two pieces may be at hand while one replaces the other
+
+
+def test_a_row_that_has_no_room_is_refused_with_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = wide_rules(200_000).compile()
+    monkeypatch.setenv(SETTING, "1.2 MB")
+    monkeypatch.setattr(matches, "_SMALL", 0)
+    pieces = snapshot.match_pieces({"price": [-1.0, -2.0, 50.0, -3.0]})
+    with pytest.raises(AnswerTooLargeError, match=r"Row 2, with an answer that needs 2\.4 MB .* at most 1\.2 MB"):
+        list(pieces)
+
+
+def at(second: int) -> datetime:
+    return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
+
+
+def script(rng: random.Random) -> tuple[fp.Rules, list[dict[str, list[Any]]]]:
+    rules = fp.Rules()
+    for id in range(60):
+        low = rng.randint(0, 80)
+        condition = f"price >= {low} AND price < {low + rng.randint(5, 60)}"
+        if id % 3 == 0:
+            condition += f" AND zone = '{rng.choice('ab')}'"
+        if id % 5 == 0:
+            condition = f"({condition}) OR price > {rng.randint(90, 99)}"
+        detect = rng.choice(["enter,exit", "enter,exit,cross", "inside", "exit"])
+        rules.add(id, condition, detect=detect, expires=rng.choice([None, at(rng.randint(1, 60))]))
+    batches: list[dict[str, list[Any]]] = []
+    last = 0
+    for _ in range(6):
+        rows = rng.randint(1, 80)
+        times = sorted(last + rng.randint(0, 8) for _ in range(rows))
+        last = times[-1]
+        batches.append(
+            {
+                "symbol": [f"s{rng.randint(0, 9)}" for _ in range(rows)],
+                "ts": [at(second) for second in times],
+                "price": [rng.choice([None, *(float(rng.randint(0, 100)) for _ in range(6))]) for _ in range(rows)],
+                "zone": [rng.choice(["a", "b", None]) for _ in range(rows)],
+            }
+        )
+    return rules, batches
+
+
+def play(rules: fp.Rules, batches: list[dict[str, list[Any]]], **options: Any) -> list[Any]:
+    monitor = fp.Monitor(rules, object="symbol", time="ts", **options)
+    events = []
+    for batch in batches:
+        columns = {name: pa.array(values) for name, values in batch.items()}
+        columns["price"] = columns["price"].cast(pa.float64())
+        columns["zone"] = columns["zone"].cast(pa.string())
+        events += monitor.update(pa.table(columns)).to_pylist()
+        events += monitor.advance(batch["ts"][-1] + timedelta(seconds=1)).to_pylist()
+    return [*events, monitor.counters]
+
+
+@pytest.mark.parametrize("seed", seeds(25))
+def test_the_events_of_a_monitor_are_the_same_in_pieces(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)  # noqa: S311
+    rules, batches = script(rng)
+    options = {"timeout": rng.choice([None, timedelta(seconds=5)]), "first": rng.choice(["enter", "silent"])}
+    whole, pieces = play(rules, batches, **options), []
+    only = matches.in_pieces
+
+    def counted(rows: int, find: Any) -> Any:
+        for piece in only(rows, find):
+            pieces.append(rows)
+            yield piece
+
+    monkeypatch.setattr("fencepost.watching.transitions.in_pieces", counted)
+    monkeypatch.setattr(matches, "_SMALL", 0)
+    monkeypatch.setattr("fencepost.emitting.emitter._BYTES", 0)
+    monkeypatch.setenv(SETTING, "30 KB")
+    assert play(rules, batches, **options) == whole
+    assert len(pieces) > len(batches)
+
+
+def test_an_update_whose_events_have_no_room_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = wide_rules(500, detect="enter,exit")
+    rows = {"symbol": [f"s{n}" for n in range(100)], "price": [50.0] * 100}
+    expected = fp.Monitor(rules, object="symbol").update(rows)
+    monitor = fp.Monitor(rules, object="symbol")
+    with monkeypatch.context() as little:
+        little.setenv(SETTING, "15 MB")
+        with pytest.raises(AnswerTooLargeError, match=r"needs 20\.0 MB of memory or more; expected at most 15\.0 MB"):
+            monitor.update(rows)
+        assert monitor.counters["rows"] == 0
+    assert monitor.update(rows).equals(expected)
+
+
+@pytest.mark.usefixtures("small")
+def test_the_command_line_matches_in_pieces(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from fencepost.cli.app import app
+
+    wide_rules(200).to_jsonl(tmp_path / "rules.jsonl")
+    book, data = f"sqlite:///{tmp_path}/rules.db", tmp_path / "rows.csv"
+    data.write_text("price\n" + "\n".join(map(str, range(-5, 115))) + "\n")
+    run = CliRunner().invoke
+    assert run(app, ["--book", book, "rules", "import", str(tmp_path / "rules.jsonl")]).exit_code == 0
+    done = run(app, ["match", str(data), "--out", str(tmp_path / "out.parquet"), "--book", book])
+    assert done.exit_code == 0, done.output
+    found = pq.read_table(tmp_path / "out.parquet")["rule_ids"].to_pylist()
+    expected = [[id for id in range(200) if id % 7 <= price < 100 + id % 5] for price in range(-5, 115)]
+    assert [sorted(ids) for ids in found] == expected
+
+
+def test_workers_of_spark_match_in_pieces(small: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
+    snapshot = wide_rules(200).compile()
+    monkeypatch.setattr(spark_match, "begin_task", lambda: None)
+    monkeypatch.setattr(spark_match, "version_of_task", lambda *_: Claim(1, 0))
+    monkeypatch.setattr(spark_match, "snapshot_at", lambda *_: snapshot)
+    task = spark_match.MatchTask(None, 1, False, ("price",), False)  # type: ignore[arg-type]
+    rows = pa.record_batch({"price": pa.array(np.linspace(-5, 115, 300))})
+    found = list(spark_match.match_batches([rows], task, [0]))
+    assert len(found) > 3
+    assert pa.Table.from_batches(found)["price"].to_pylist() == rows["price"].to_pylist()
+    for price, ids in zip(rows["price"].to_pylist(), pa.Table.from_batches(found)["rule_ids"].to_pylist(), strict=True):
+        assert sorted(ids) == [id for id in range(200) if id % 7 <= price < 100 + id % 5]
+
+
+def test_sizes_are_read_and_shown() -> None:
+    assert [parse_size(text) for text in ("2 GiB", "500MB", "1.5 kb", "7")] == [2**31, 500_000_000, 1500, 7]
+    for text in ("", "much", "2 parsecs", "-3 MB", "0 MB"):
+        with pytest.raises(FencepostError, match=f"{SETTING}={text!r}; expected a size such as 2 GiB"):
+            parse_size(text)
+    assert [show_size(count) for count in (7, 1500, 123_456_789, 2e13)] == ["7 bytes", "1.5 KB", "123 MB", "20.0 TB"]
+
+
+def test_the_limit_is_a_quarter_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SETTING, raising=False)
+    monkeypatch.setattr(_memory, "_free_of_machine", lambda: 4_000)
+    monkeypatch.setattr(_memory, "_free_of_group", lambda: None)
+    assert _memory.answer_limit() == 1_000
+    monkeypatch.setattr(_memory, "_free_of_group", lambda: 400)
+    assert _memory.answer_limit() == 100
+
+
+def test_a_control_group_limits_what_is_free(tmp_path: Path) -> None:
+    assert _memory._free_of_group(tmp_path) is None
+    (tmp_path / "memory.current").write_text("300\n")
+    (tmp_path / "memory.max").write_text("max\n")
+    assert _memory._free_of_group(tmp_path) is None
+    (tmp_path / "memory.max").write_text("1000\n")
+    assert _memory._free_of_group(tmp_path) == 700
