@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
-from tests.monitor.examples import ONE, monitor_of, refusal, told
+from tests.monitor.examples import ONE, monitor_of, refusal, summarize
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -61,11 +61,12 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
         ),
         (
             lambda: monitor_of("x >= 1", time=None).advance(5),
-            "got a clock marker without time; expected a time column. Pass time= to the Monitor.",
+            "got a time to advance to, but no time column; expected a time column. Pass time= to the Monitor.",
         ),
         (
             lambda: monitor_of("x >= 1").advance(5),
-            "got a clock marker 5 before any row; expected rows first, which decide the type of time. Update first.",
+            "got 5 as the time to advance to before any row; expected rows first, which decide the type of time. "
+            "Call update first.",
         ),
         (
             lambda: [m := monitor_of("x >= 1"), m.update(ONE), m.advance(None)],
@@ -73,15 +74,15 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
         ),
         (
             lambda: monitor_of("x >= 1").add(1, "x >= 2"),
-            "got rule 1 a second time; expected an id of its own. Use replace to edit a rule.",
+            "got rule 1, which already exists; expected a unique id. Use replace() to edit it.",
         ),
         (
             lambda: monitor_of("x >= 1").replace(2, "x >= 2"),
-            "got rule 2; expected the id of a rule that is here. Use add for a new rule.",
+            "got rule 2, which does not exist; expected an id in use. Use add() for a new rule.",
         ),
         (
             lambda: monitor_of("x >= 1").remove(2),
-            "got rule 2; expected the id of a rule that is here. Use add for a new rule.",
+            "got rule 2, which does not exist; expected an id in use. Use add() for a new rule.",
         ),
         (
             lambda: monitor_of("x >= 1").remove("one"),  # type: ignore[arg-type]
@@ -89,7 +90,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
         ),
         (
             lambda: monitor_of("x >= 1").inside(2),
-            "got rule 2; expected a rule that is in force. Add it, or enable it with replace.",
+            "got rule 2, which is not in force; expected one that is. Add it, or enable it by replace().",
         ),
         (
             lambda: monitor_of("x >= 1").rules_at(z=2),
@@ -177,4 +178,4 @@ def test_a_refused_batch_or_change_leaves_no_trace() -> None:
     assert monitor.counters == before
     assert monitor.inside(1) == [7]
     assert monitor.rules_at(x=3.0) == [1]
-    assert told(monitor.update({"vehicle": [7], "ts": [2], "x": [0.0]})) == [(7, 1, "exit", 2, None)]
+    assert summarize(monitor.update({"vehicle": [7], "ts": [2], "x": [0.0]})) == [(7, 1, "exit", 2, None)]

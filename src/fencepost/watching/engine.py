@@ -1,4 +1,4 @@
-"""The engine for objects: what rows, changes of rules and time do to the objects that rules watch."""
+"""The engine for objects: finds what rows, changes of rules and time do to them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -32,8 +32,6 @@ from fencepost.watching.state import Journal, State
 from fencepost.watching.tables import replay_tables, table_of, touched_table
 from fencepost.watching.transitions import Context, end_by_time, find_transitions
 
-_NOTHING = np.zeros(0, np.int64)
-
 
 class WatchColumns(NamedTuple):
     """The columns of a batch that are not about rules."""
@@ -47,16 +45,8 @@ class Watch:
     """Objects that move, and the rules over them.
 
     It finds what happens and writes nothing. A step that it returns changes nothing until it is settled; so a batch
-    whose events cannot be written has not been taken.
-
-    Args:
-        rules: in force.
-        columns: that name the object, its time and its sequence.
-        clock: of event time.
-        silent: whether an object that is new enters without an event.
-        late: called with late rows, as an Arrow table.
-        journal: whether `changes` will be asked for.
-
+    whose events cannot be written has not been taken. Where `silent`, an object that is new enters without an event.
+    `late` is called with late rows, as an Arrow table; `changes` needs `journal`.
     """
 
     def __init__(
@@ -114,11 +104,11 @@ class Watch:
         timed = self.columns.time is not None
         order, ranks = ordered(rows, self.state.strings, timed=timed, unused=self.rules.unused)
         rows, moved = steps(rows.take(order), self.state, self.clock.timeout, timed=timed)
-        told = None if late is None or self._late is None else rows_at(table, late)
-        return MovedRows(rows, moved, ranks, counts, told)
+        to_report = None if late is None or self._late is None else rows_at(table, late)
+        return MovedRows(rows, moved, ranks, counts, to_report)
 
     def detect(self, moved: MovedRows) -> tuple[Detections, Subjects]:
-        """What moves do to the rules. It needs no state but the numbers of their objects."""
+        """Find what moves do to the rules. It needs no state but the numbers of their objects."""
         rows, steps_ = moved.rows, moved.steps
         found = find_transitions(self._context(steps_.clocks), steps_, rows, silent=self.silent)
         about = self._subjects(steps_.positions)
@@ -170,7 +160,7 @@ class Watch:
     # -- time ----------------------------------------------------------------------------------------------
 
     def advance(self, now: int) -> Step:
-        """What ends by a time: expired rules, and objects that have gone silent. The caller advances the clock."""
+        """Find what ends by a time: expired rules, and objects that have gone silent. The caller advances the clock."""
         self._take_back()
         everyone, timeout = self.everyone(), self.clock.timeout
         context = self._context(everyone.times)
@@ -203,7 +193,7 @@ class Watch:
             self.rules = rules
             self._rules_changed()
 
-        return self._step_of(change, {**self.rules.types, **rules.types}, rules.version, settle)
+        return self._make_step(change, {**self.rules.types, **rules.types}, rules.version, settle)
 
     def put(self, id: int, rule: LiveRule | None, columns: Mapping[str, Any]) -> Step:
         """Put a prepared rule in force, or pause it, in place of any other with its id."""
@@ -238,9 +228,9 @@ class Watch:
             change_rules()
             self._rules_changed()
 
-        return self._step_of(change, types, self.rules.version, settle)
+        return self._make_step(change, types, self.rules.version, settle)
 
-    def _step_of(
+    def _make_step(
         self, change: RuleChange, types: Mapping[str, AttributeType], version: int, settle: Callable[[], None]
     ) -> Step:
         about = self._subjects(self.everyone().positions)._replace(
@@ -314,16 +304,15 @@ class Watch:
         self._everyone = None
 
     def subjects(self) -> Subjects:
-        """What detections refer to, without any row."""
+        """The subjects of detections that no row caused."""
         return self._subjects(None)
 
     def _context(self, times: Int64s) -> Context:
-        """What finding transitions between positions at these times depends on."""
+        """The context of transitions between positions at these times."""
         rules, clock = self.rules, self.clock
         rules.snapshot()
-        return Context(
-            rules, self.state.strings, clock.instants(rules.expires), clock.clocks(rules, times), clock.timeout
-        )
+        clocks = clock.at_least(times) if len(rules.expiring) else None
+        return Context(rules, self.state.strings, clock.instants(rules.expires), clocks, clock.timeout)
 
     def _subjects(self, values: Any) -> Subjects:
         rules = self.rules
