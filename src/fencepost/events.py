@@ -41,6 +41,7 @@ from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.indexes.kernels.blake2b import blake2b_rows
 from fencepost.ordinals import AttributeType, Kind
+from fencepost.ordinals.spellings import is_string
 from fencepost.snapshot.columns import DETECTS
 
 REASONS = (None, "initial", "removed", "paused", "expired", "edited", "timeout")
@@ -148,7 +149,7 @@ def identify(values: Any) -> Identities:
 
 def _bytes_tag(type_: Any) -> str | None:
     """The tag of a type that is hashed by its bytes; None for one that has ordinals."""
-    if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
+    if is_string(type_):
         return "s"
     if pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_fixed_size_binary(type_):
         return "x"

@@ -1,7 +1,7 @@
 """One row at a time, without tables: the path for callers that wait for the answer."""
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -44,6 +44,8 @@ def update_one(
         return _through_table(watch, update, object, time, values)
     state, rules, clock, columns = watch.state, watch.rules, watch.clock, watch.columns
     assert clock.type is not None, "the object was seen before"
+
+    # The row: what it observes, and whether it is taken at all.
     given = _name_values(watch, object, time, values)
     ordinals, keys = _encode(watch, given)
     sequence = [_encode_sequence(given.get(name), name) for name in columns.sequence]
@@ -56,6 +58,7 @@ def update_one(
         watch.count_row(late=lambda: pa.table({name: [value] for name, value in row.items()}))
         return []
 
+    # The rules before and after it, and the events of those that differ.
     held = watch.inside_now.get(slot)
     was = state.positions(slice(slot, slot + 1))  # views: nothing is copied for one row
     before = {name: state.value(name, slot) for name in rules.types}
@@ -69,12 +72,15 @@ def update_one(
     if held or holds:
         found = _changes(watch, held, holds)
         if found:
-            shown = _shown(rules.types, before, after)
-            moved = [(before[name], after[name]) for name in sorted(rules.types)]
+            names = sorted(rules.types)
+            shown = [_value(rules.types[name], values[name]) for name in names for values in (after, before)]
+            moved = [(before[name], after[name]) for name in names]
             instant = (clock.type, at, _value(clock.type, at))
             identity = state.objects.identity(slot)
             facts = [(int(rules.ids[row]), int(rules.versions[row]), bit) for row, bit in found]
             events = emitter.emit_row(facts, object, identity, instant, sequence, moved, shown, rules.version)
+
+    # Nothing can fail from here on.
     state.store_one(slot, at, ordinals, keys)
     watch.count_row()
     watch.forget_answers(about_rules=False)
@@ -94,16 +100,6 @@ def _changes(watch: Watch, held: frozenset[int], holds: frozenset[int]) -> list[
             wanted.sort(key=rules.ids.__getitem__)
         found += [(row, bit) for row in wanted]
     return found
-
-
-def _shown(
-    types: Mapping[str, AttributeType], before: Mapping[str, int | None], after: Mapping[str, int | None]
-) -> Sequence[Any]:
-    """The values of an event: of each attribute by name, after and before."""
-    shown: list[Any] = []
-    for name in sorted(types):
-        shown += (_value(types[name], after[name]), _value(types[name], before[name]))
-    return shown
 
 
 def _move(was: Positions, ordinals: Mapping[str, int], keys: Mapping[str, int]) -> Positions:

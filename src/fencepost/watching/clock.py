@@ -61,7 +61,7 @@ class Clock:
     def check(self, type: AttributeType, expiring: Int64s) -> None:
         """Refuse a type of times that the timeout, or rules that expire, cannot do with."""
         self._timeout_in(type)
-        self._check_expiry(type, expiring)
+        self.check_expiry(expiring, type)
 
     @property
     def timeout(self) -> int | None:
@@ -83,11 +83,9 @@ class Clock:
             "Pass the timeout in the unit of the time column.",
         )
 
-    def check_expiry(self, expiring: Int64s) -> None:
-        """Refuse rules that expire, given their ids, where the clock has no instants."""
-        self._check_expiry(self.type, expiring)
-
-    def _check_expiry(self, type: AttributeType | None, expiring: Int64s) -> None:
+    def check_expiry(self, expiring: Int64s, type: AttributeType | None = None) -> None:
+        """Refuse rules that expire, given their ids, where times of the type, or of the clock's, are no instants."""
+        type = type or self.type
         if type is None or type.dimension == "time" or not len(expiring):
             return
         id = expiring[0]

@@ -111,7 +111,7 @@ class Watch:
         """Find what moves do to the rules. It needs no state but the numbers of their objects."""
         rows, steps_ = moved.rows, moved.steps
         found = find_transitions(self._context(steps_.clocks), steps_, rows, silent=self.silent)
-        about = self._subjects(steps_.positions)
+        about = self.subjects(steps_.positions)
         return found, about._replace(ranks=moved.ranks, sequences=rows.sequences, named=rows.objects)
 
     def settle(self, moved: MovedRows) -> None:
@@ -177,7 +177,7 @@ class Watch:
             self.state.tidy()
             self.forget_answers()
 
-        return Step(found, self._subjects(everyone.positions), settle)
+        return Step(found, self.subjects(everyone.positions), settle)
 
     # -- rules ---------------------------------------------------------------------------------------------
 
@@ -189,11 +189,10 @@ class Watch:
         before, after = self.rules.snapshot(), rules.snapshot()
         change = change_rules(before, after, self.everyone(), self.state.strings, self.clock, elsewhere)
 
-        def settle() -> None:
+        def take_over() -> None:
             self.rules = rules
-            self._rules_changed()
 
-        return self._make_step(change, {**self.rules.types, **rules.types}, rules.version, settle)
+        return self._make_step(change, {**self.rules.types, **rules.types}, rules.version, take_over)
 
     def put(self, id: int, rule: LiveRule | None, columns: Mapping[str, Any]) -> Step:
         """Put a prepared rule in force, or pause it, in place of any other with its id."""
@@ -223,23 +222,25 @@ class Watch:
     ) -> Step:
         old, everyone = self.rules.find(id), self.everyone()
         change = change_rule(id, old, new, self.inside(old), self.inside(new), reason, everyone)
-
-        def settle() -> None:
-            change_rules()
-            self._rules_changed()
-
-        return self._make_step(change, types, self.rules.version, settle)
+        return self._make_step(change, types, self.rules.version, change_rules)
 
     def _make_step(
-        self, change: RuleChange, types: Mapping[str, AttributeType], version: int, settle: Callable[[], None]
+        self, change: RuleChange, types: Mapping[str, AttributeType], version: int, change_rules: Callable[[], None]
     ) -> Step:
-        about = self._subjects(self.everyone().positions)._replace(
+        about = self.subjects(self.everyone().positions)._replace(
             rule_ids=change.rule_ids,
             rule_versions=change.rule_versions,
             ascending=False,
             types=dict(types),
             version=version,
         )
+
+        def settle() -> None:
+            change_rules()
+            self._plain = self._unsettled = None
+            self.inside_now.clear()
+            self._track()
+
         return Step(change.found, about, settle)
 
     def _prepare(self, types: Mapping[str, AttributeType], keys: Iterable[str]) -> None:
@@ -254,11 +255,6 @@ class Watch:
             self._unsettled()
             self._unsettled = None
             self._everyone = None
-
-    def _rules_changed(self) -> None:
-        self._plain = self._unsettled = None
-        self.inside_now.clear()
-        self._track()
 
     def _track(self) -> None:
         """Keep the columns that rules need, and those that were declared."""
@@ -303,18 +299,8 @@ class Watch:
             self.inside_now.clear()
         self._everyone = None
 
-    def subjects(self) -> Subjects:
-        """The subjects of detections that no row caused."""
-        return self._subjects(None)
-
-    def _context(self, times: Int64s) -> Context:
-        """The context of transitions between positions at these times."""
-        rules, clock = self.rules, self.clock
-        rules.snapshot()
-        clocks = clock.at_least(times) if len(rules.expiring) else None
-        return Context(rules, self.state.strings, clock.instants(rules.expires), clocks, clock.timeout)
-
-    def _subjects(self, values: Any) -> Subjects:
+    def subjects(self, values: Any = None) -> Subjects:
+        """The subjects of detections, with the values at their places."""
         rules = self.rules
         return Subjects(
             rules.ids,
@@ -327,6 +313,13 @@ class Watch:
             self.state.objects,
             sequence_count=len(self.columns.sequence),
         )
+
+    def _context(self, times: Int64s) -> Context:
+        """The context of transitions between positions at these times."""
+        rules, clock = self.rules, self.clock
+        rules.snapshot()
+        clocks = clock.at_least(times) if len(rules.expiring) else None
+        return Context(rules, self.state.strings, clock.instants(rules.expires), clocks, clock.timeout)
 
     # -- keeping it ----------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.kernels.radix import sorted_positions
 from fencepost.ordinals import BIGINT, AttributeType
+from fencepost.ordinals.spellings import is_string
 from fencepost.snapshot import Table
 from fencepost.watching.clock import Clock, gone_after
 from fencepost.watching.objects import plain, takeable
@@ -125,7 +126,7 @@ def strings_of(array: Any, name: str) -> Any:
     values = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
     if pa.types.is_null(values):
         return array.cast(pa.string())
-    if not (pa.types.is_string(values) or pa.types.is_large_string(values) or pa.types.is_string_view(values)):
+    if not is_string(values):
         raise FencepostError(
             f"column {name} of type {array.type}",
             "strings, since rules compare it with quoted strings",
