@@ -41,6 +41,7 @@ from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.indexes.kernels.blake2b import blake2b_rows
 from fencepost.ordinals import AttributeType, Kind
+from fencepost.ordinals.spellings import is_string
 from fencepost.snapshot.columns import DETECTS
 
 REASONS = (None, "initial", "removed", "paused", "expired", "edited", "timeout")
@@ -57,7 +58,6 @@ _TAGS: dict[Kind, str] = {
     "boolean": "b",
 }
 _DIGEST = 16
-_HALVES = struct.Struct("<qq")
 _DETECT_NAMES = {code: name for name, code in DETECTS.items()}
 
 
@@ -94,7 +94,7 @@ class Moved(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What identifies events, as columns of equal length."""
+    """All that identifies events, as columns of equal length."""
 
     rule_ids: Int64s
     rule_versions: Int64s
@@ -121,10 +121,7 @@ def time_tag(time: AttributeType) -> int:
 
 
 def identify(values: Any) -> Identities:
-    """The identities of a column of objects; nulls are absent.
-
-    Args:
-        values: an Arrow array of integers, strings, binary, or any type that has ordinals.
+    """The identities of an Arrow array of objects; nulls are absent.
 
     >>> identify(pa.array([7, None], pa.int32())).lows.tolist()
     [7, 0]
@@ -150,31 +147,9 @@ def identify(values: Any) -> Identities:
     return Identities(tags, lows, highs)
 
 
-def identify_one(value: Any, type: Any = None) -> Identity:
-    """The identity of one object.
-
-    Args:
-        value: the object; None is absent.
-        type: its Arrow type, where the value alone does not say it.
-
-    >>> identify_one(7)
-    Identity(tag=105, low=7, high=0)
-
-    """
-    if value is None:
-        return ABSENT
-    if isinstance(value, int) and not isinstance(value, bool) and (type is None or pa.types.is_integer(type)):
-        return Identity(ord("i"), value, 0)
-    if isinstance(value, (str, bytes)):
-        low, high = _HALVES.unpack(_digest(value))
-        return Identity(ord("s") if isinstance(value, str) else ord("x"), low, high)
-    tags, lows, highs = identify(pa.array([value], type))
-    return Identity(int(tags[0]), int(lows[0]), int(highs[0]))
-
-
 def _bytes_tag(type_: Any) -> str | None:
     """The tag of a type that is hashed by its bytes; None for one that has ordinals."""
-    if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
+    if is_string(type_):
         return "s"
     if pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_fixed_size_binary(type_):
         return "x"
@@ -218,13 +193,10 @@ def _packed(sequences: int, attributes: int) -> struct.Struct:
 def event_ids(facts: Facts) -> Any:
     """The ids of many events, an Arrow string array.
 
-    Args:
-        facts: what identifies the events.
-
     >>> one = np.ones(1, np.int64)
     >>> flag = one.astype(np.uint8)
     >>> facts = Facts(one, one, identify(pa.array([7])), None, 2 * flag, ord("i"), one, 0 * flag, (), {})
-    >>> event_ids(facts).to_pylist() == [event_id(1, 1, identify_one(7), ABSENT, 2, ord("i"), 1, 0, (), ())]
+    >>> event_ids(facts).to_pylist() == [event_id(1, 1, Identity(105, 7, 0), ABSENT, 2, 105, 1, 0, (), ())]
     True
 
     """
@@ -279,21 +251,10 @@ def event_id(
     sequence: Sequence[int | None],
     moved: Sequence[tuple[int | None, int | None]],
 ) -> str:
-    """The id of one event.
+    """The id of one event; `reason` is a position in `REASONS`, `moved` has the attributes in the order of their names.
 
-    Args:
-        rule: the rule's id.
-        version: its version.
-        object: the object.
-        other: its partner, or `ABSENT`.
-        detect: a bit of `DETECTS`.
-        time_tag: of the type of time.
-        time: the ordinal of the time.
-        reason: a position in `REASONS`.
-        sequence: ordinals of the sequence columns.
-        moved: ordinals before and after of each attribute, in the order of their names; None where not known.
-
-    >>> event_id(1, 1, identify_one("IBM"), ABSENT, 2, time_tag(AttributeType("timestamp")), 0, 0, (), ())
+    >>> ibm = Identity(*(int(column[0]) for column in identify(pa.array(["IBM"]))))
+    >>> event_id(1, 1, ibm, ABSENT, 2, time_tag(AttributeType("timestamp")), 0, 0, (), ())
     '8e6ad9f27925c84e93df658e01e9be91'
 
     """
@@ -309,12 +270,6 @@ def event_id(
 
 def event_schema(object: Any, time: Any, attributes: Mapping[str, AttributeType], other: Any = None) -> Any:
     """The Arrow schema of events.
-
-    Args:
-        object: Arrow type of the objects.
-        time: Arrow type of the times.
-        attributes: the attributes' types by column name.
-        other: Arrow type of the partners; None where there are none.
 
     >>> event_schema(pa.string(), pa.int64(), {"price": AttributeType("double")}).names[-3:]
     ['reason', 'price', 'price_before']
@@ -353,17 +308,7 @@ def event_table(
     snapshot_version: int,
     others: Any = None,
 ) -> Any:
-    """The events as an Arrow table.
-
-    Args:
-        facts: what identifies them.
-        objects: the objects themselves, an Arrow array.
-        time: the type of the times.
-        attributes: the attributes' types by column name.
-        snapshot_version: the version that found them.
-        others: the partners, an Arrow array, where there are any.
-
-    """
+    """The events as an Arrow table."""
     count = len(facts.rule_ids)
     detections, reasons = _texts()
     columns = [

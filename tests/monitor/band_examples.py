@@ -1,4 +1,4 @@
-"""Monitors of one band, and what they tell, for tests by example."""
+"""Monitors of one band, and their events in short, for tests by example."""
 
 from typing import Any
 
@@ -15,5 +15,5 @@ def monitor_of(condition: str, detect: str = "enter,exit", **settings: Any) -> M
     return Monitor(rules, **{"object": "id", "time": "ts", **settings})
 
 
-def told(table: Any) -> list[tuple[Any, ...]]:
+def summarize(table: Any) -> list[tuple[Any, ...]]:
     return [(e["detect"], e["object"], e["other"], e["time"], e["reason"]) for e in table.to_pylist()]

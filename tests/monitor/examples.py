@@ -1,4 +1,4 @@
-"""Monitors of few rules, and what they tell, for tests by example."""
+"""Monitors of few rules, and their events in short, for tests by example."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def monitor_of(*conditions: str, **settings: Any) -> Monitor:
     return Monitor(given, **{"object": "vehicle", "time": "ts", **settings})
 
 
-def told(events: Any) -> list[tuple[Any, ...]]:
+def summarize(events: Any) -> list[tuple[Any, ...]]:
     return [(e["object"], e["rule_id"], e["detect"], e["time"], e["reason"]) for e in events.to_pylist()]
 
 

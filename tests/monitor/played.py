@@ -61,7 +61,7 @@ class Played(ABC):
     Args:
         replay: without rules.
         start: the rules to begin with.
-        first: what a first row tells.
+        first: the setting of that name.
         timeout: in microseconds.
         sequenced: whether rows have a sequence.
         settings: of the monitor, beyond these.
@@ -152,7 +152,7 @@ class Played(ABC):
 
     @abstractmethod
     def _rows(self, drawn: Any) -> tuple[list[Any], Any]:
-        """Give rows to both, at times from now on: the events expected, and the table of those told."""
+        """Give rows to both, at times from now on: the events expected, and the table of those reported."""
 
     @abstractmethod
     def _events(self, table: Any) -> list[Any]:

@@ -51,9 +51,9 @@ def test_a_key_is_a_monitor_for_each_of_its_values(key: Any, tmp_path: Path) -> 
 
             for row in monitor.update(left=own(left), right=own(right)).to_pylist():
                 expected.append({**row, **dict(zip(columns, values, strict=True))})
-        told = keyed.update(left=left, right=right)
-        assert told.schema.names[-len(columns) :] == columns
-        assert sorted(map(str, told.to_pylist())) == sorted(map(str, expected))
+        events = keyed.update(left=left, right=right)
+        assert events.schema.names[-len(columns) :] == columns
+        assert sorted(map(str, events.to_pylist())) == sorted(map(str, expected))
         if start == 42:
             keyed.save(tmp_path / "state")
             keyed = Monitor(rules, **settings, key=key)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fencepost.errors import FencepostError
-from tests.monitor.band_examples import CLOSE, ROW, monitor_of, told
+from tests.monitor.band_examples import CLOSE, ROW, monitor_of, summarize
 from tests.monitor.played import EPOCH
 
 
@@ -14,7 +14,7 @@ from tests.monitor.played import EPOCH
     ("given", "message"),
     [
         ({}, "No rows; expected a table, or left= or right="),
-        ({"data": ROW, "left": ROW}, "A table beside left or right; expected the one or the other"),
+        ({"data": ROW, "left": ROW}, "A table beside left= or right=; expected one of the two"),
         ({"left": {"id": [1], "ts": [1]}}, "A table without the column price"),
         ({"right": {"id": [1], "price": [1.0]}}, "A table without the column ts"),
         ({"left": ROW, "right": {"ts": [1], "price": [1.0]}}, "A table without the column id"),
@@ -59,7 +59,7 @@ def test_bands_that_are_refused_change_nothing(condition: str, options: dict[str
     with pytest.raises(FencepostError, match="Rule 1 already exists"):
         monitor.add(1, CLOSE)
     assert monitor.inside(1) == [(1, 1)]
-    assert told(monitor.remove(1)) == [("exit", 1, 1, 1, "removed")]
+    assert summarize(monitor.remove(1)) == [("exit", 1, 1, 1, "removed")]
     with pytest.raises(FencepostError, match="Rule 1"):
         monitor.remove(1)
 

@@ -12,7 +12,7 @@ import pytest
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
-from tests.monitor.band_examples import CLOSE, monitor_of, told
+from tests.monitor.band_examples import CLOSE, monitor_of, summarize
 from tests.monitor.played import EPOCH
 
 
@@ -22,15 +22,15 @@ def test_left_rows_come_first_at_one_time_and_nothing_is_netted() -> None:
         left={"id": [1, 1], "ts": [1, 2], "price": [10.0, 20.0]},
         right={"id": [7, 7], "ts": [1, 2], "price": [10.5, 20.5]},
     )
-    assert told(events) == [("enter", 1, 7, 1, None), ("exit", 1, 7, 2, None), ("enter", 1, 7, 2, None)]
+    assert summarize(events) == [("enter", 1, 7, 1, None), ("exit", 1, 7, 2, None), ("enter", 1, 7, 2, None)]
     assert events["price"].to_pylist() == [10.5, 20.0, 20.5]
     assert events["price_before"].to_pylist() == [None, 10.0, 10.5]
 
 
 def test_either_side_may_come_alone() -> None:
     monitor = monitor_of(CLOSE)
-    assert told(monitor.update(left={"id": [1], "ts": [1], "price": [10.0]})) == []
-    assert told(monitor.update(right={"id": [7], "ts": [0], "price": [10.0]})) == [("enter", 1, 7, 0, None)]
+    assert summarize(monitor.update(left={"id": [1], "ts": [1], "price": [10.0]})) == []
+    assert summarize(monitor.update(right={"id": [7], "ts": [0], "price": [10.0]})) == [("enter", 1, 7, 0, None)]
     assert monitor.inside(1) == [(1, 7)]
 
 
@@ -39,14 +39,14 @@ def test_a_deleted_row_leaves_and_comes_back_as_new() -> None:
     monitor.update(left={"id": [1], "ts": [1], "price": [10.0], "gone": [False]})
     monitor.update(right={"id": [7], "ts": [1], "price": [10.0], "gone": [None]})
     events = monitor.update(left={"id": [1], "ts": [2], "price": [None], "gone": [True]})
-    assert told(events) == [("exit", 1, 7, 2, None)]
+    assert summarize(events) == [("exit", 1, 7, 2, None)]
     assert events["price"].to_pylist() == [None]
     assert events["price_before"].to_pylist() == [10.0]
     assert monitor.inside(1) == []
-    assert told(monitor.update(left={"id": [1], "ts": [3], "price": [None], "gone": [False]})) == []
+    assert summarize(monitor.update(left={"id": [1], "ts": [3], "price": [None], "gone": [False]})) == []
     assert monitor.counters["null"] == 1  # nothing is known of it any more, and nothing was told
     again = monitor.update(left={"id": [1], "ts": [3], "price": [10.0], "gone": [False]})
-    assert told(again) == [("enter", 1, 7, 3, None)]
+    assert summarize(again) == [("enter", 1, 7, 3, None)]
 
 
 def test_without_time_rows_are_counted_also_after_a_deletion() -> None:
@@ -58,10 +58,10 @@ def test_without_time_rows_are_counted_also_after_a_deletion() -> None:
     whole, single = (monitor_of(CLOSE, "enter,exit,inside", time=None, deleted="gone") for _ in range(2))
     for monitor in (whole, single):
         monitor.update(right={"id": [7], "price": [10.0], "gone": [False]})
-    at_once = told(whole.update(left=rows))
+    at_once = summarize(whole.update(left=rows))
     one_by_one = []
     for at in range(4):
-        one_by_one += told(single.update(left={name: column[at : at + 1] for name, column in rows.items()}))
+        one_by_one += summarize(single.update(left={name: column[at : at + 1] for name, column in rows.items()}))
     assert at_once == one_by_one
     assert [event[3] for event in at_once if event[0] == "enter"] == [1, 1]
 
@@ -132,7 +132,7 @@ def test_follow_takes_the_bands_of_another_snapshot() -> None:
     monitor.update(left={"id": [1], "ts": [1], "price": [5.0]}, right={"id": [2], "ts": [3], "price": [5.0]})
     rules = Rules()
     rules.add(2, "left.price - right.price > -10", detect="enter", initial=True)
-    assert told(monitor.follow(rules.compile())) == [("exit", 1, 2, 3, "removed"), ("enter", 1, 2, 3, "initial")]
+    assert summarize(monitor.follow(rules.compile())) == [("exit", 1, 2, 3, "removed"), ("enter", 1, 2, 3, "initial")]
     other = Rules()
     other.add(2, "left.price - right.price > -10")
     with pytest.raises(FencepostError, match="rules that have price as bigint; expected double, as the rules until"):

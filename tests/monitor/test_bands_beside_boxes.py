@@ -12,7 +12,7 @@ from fencepost.snapshot import Table
 from fencepost.watching.clock import Clock
 from fencepost.watching.engine import Watch, WatchColumns
 from fencepost.watching.rules_in_force import RulesInForce
-from tests.monitor.band_examples import CLOSE, told
+from tests.monitor.band_examples import CLOSE, summarize
 from tests.monitor.played import EPOCH
 
 
@@ -21,18 +21,18 @@ def test_boxes_and_bands_live_in_one_monitor() -> None:
     rules.add(1, CLOSE, detect="enter,exit")
     rules.add(2, "price > 100", detect="enter,exit")
     monitor = Monitor(rules, object="id", time="ts")
-    assert told(monitor.update({"id": ["a"], "ts": [1], "price": [101.0]})) == [("enter", "a", None, 1, None)]
+    assert summarize(monitor.update({"id": ["a"], "ts": [1], "price": [101.0]})) == [("enter", "a", None, 1, None)]
     monitor.update(left={"id": ["a"], "ts": [1], "price": [5.0]}, right={"id": ["b"], "ts": [1], "price": [5.0]})
     both = monitor.change(remove=[1, 2])
-    assert sorted(told(both), key=str) == [("exit", "a", "b", 1, "removed"), ("exit", "a", None, 1, "removed")]
+    assert sorted(summarize(both), key=str) == [("exit", "a", "b", 1, "removed"), ("exit", "a", None, 1, "removed")]
     assert monitor.counters["events"]["exit"] == 2
     assert monitor.counters["rows"] == 3
     monitor.add(3, "price > 0", detect="exit")
     monitor.add(4, CLOSE, detect="exit")
     turned = monitor.replace(3, CLOSE, detect="exit")
-    assert told(turned) == [("exit", "a", None, 1, "edited")]
+    assert summarize(turned) == [("exit", "a", None, 1, "edited")]
     assert monitor.inside(3) == monitor.inside(4) == [("a", "b")]
-    assert told(monitor.replace(4, "price > 0", detect="exit")) == [("exit", "a", "b", 1, "edited")]
+    assert summarize(monitor.replace(4, "price > 0", detect="exit")) == [("exit", "a", "b", 1, "edited")]
 
 
 def test_objects_of_boxes_and_left_rows_have_one_type() -> None:
@@ -58,7 +58,7 @@ def test_an_operator_for_one_stream_leaves_bands_out() -> None:
     step = watch.update([Table({"id": [1], "price": [101.0]})])
     names = emitter.emit(step.found, step.about).schema.names
     step.settle()
-    step = watch.follow(watch.rules.following(rules.compile()))
+    step = watch.follow(watch.rules.follow(rules.compile()))
     assert emitter.emit(step.found, step.about).schema.names == names
     assert "volume" not in names
 

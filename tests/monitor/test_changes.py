@@ -10,13 +10,13 @@ from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
 from fencepost.published import VersionDirectory
 from fencepost.rules import Rules
-from tests.monitor.examples import monitor_of, told
+from tests.monitor.examples import monitor_of, summarize
 
 
 def test_a_rule_added_later_knows_keys_that_no_rule_had_mentioned() -> None:
     monitor = monitor_of("k = 'u'")
     monitor.update({"vehicle": [7, 8], "ts": [1, 1], "k": ["v", "u"]})
-    assert told(monitor.add(2, "k = 'v'", detect="enter", initial=True)) == [(7, 2, "enter", 1, "initial")]
+    assert summarize(monitor.add(2, "k = 'v'", detect="enter", initial=True)) == [(7, 2, "enter", 1, "initial")]
     assert monitor.inside(2) == [7]
     assert monitor.rules_at(k="v") == [2]
 
@@ -44,7 +44,7 @@ def test_a_rule_may_bring_a_new_column() -> None:
     assert monitor.inside(2) == []
     later = {"vehicle": [7], "ts": [2], "x": [1.0], "day": [date(2026, 1, 2)]}
     events = monitor.update(later)
-    assert ("enter", 2) in [(kind, id) for _, id, kind, _, _ in told(events)]
+    assert ("enter", 2) in [(kind, id) for _, id, kind, _, _ in summarize(events)]
     assert events.schema.field("day").type == pa.date32()
 
 
@@ -52,15 +52,15 @@ def test_changes_tell_reasons_and_versions() -> None:
     monitor = monitor_of("x >= 1")
     monitor.update({"vehicle": [7, 8], "ts": [1, 2], "x": [1.0, 5.0]})
     edited = monitor.replace(1, "x >= 2", detect="enter,exit")
-    assert told(edited) == [(7, 1, "exit", 1, "edited")]
+    assert summarize(edited) == [(7, 1, "exit", 1, "edited")]
     assert edited["rule_version"].to_pylist() == [1]
     paused = monitor.replace(1, "x >= 2", detect="enter,exit", enabled=False)
-    assert told(paused) == [(8, 1, "exit", 2, "paused")]
+    assert summarize(paused) == [(8, 1, "exit", 2, "paused")]
     assert paused["rule_version"].to_pylist() == [2]
-    assert told(monitor.replace(1, "x >= 0", detect="enter,exit")) == []  # newly inside, silently
+    assert summarize(monitor.replace(1, "x >= 0", detect="enter,exit")) == []  # newly inside, silently
     assert sorted(monitor.inside(1)) == [7, 8]
     removed = monitor.remove(1)
-    assert told(removed) == [(7, 1, "exit", 1, "removed"), (8, 1, "exit", 2, "removed")]
+    assert summarize(removed) == [(7, 1, "exit", 1, "removed"), (8, 1, "exit", 2, "removed")]
     assert removed["rule_version"].to_pylist() == [4, 4]
     back = monitor.add(1, "x >= 0", detect="enter", initial=True)
     assert back["rule_version"].to_pylist() == [5, 5]
@@ -91,7 +91,7 @@ def test_following_published_versions_tells_what_changed(tmp_path: Path) -> None
     assert monitor.follow(directory.load()).num_rows == 0
     assert monitor.inside(5) == ["a"]
     monitor.replace(20, "x > 0", detect="enter,exit")
-    assert told(monitor.update({"object": ["b"], "x": [-1.0]}))[0][:3] == ("b", 20, "exit")
+    assert summarize(monitor.update({"object": ["b"], "x": [-1.0]}))[0][:3] == ("b", 20, "exit")
     monitor.add(4, "x > 0")
     assert monitor.update({"object": ["a"], "x": [5.6]})["rule_version"].to_pylist() == [2], "ids go on counting"
     other = Rules()

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
-from tests.monitor.examples import monitor_of, told
+from tests.monitor.examples import monitor_of, summarize
 
 
 def test_a_rule_expires_on_the_clock_of_each_object() -> None:
@@ -17,25 +17,25 @@ def test_a_rule_expires_on_the_clock_of_each_object() -> None:
     monitor = Monitor(given, object="vehicle", time="ts")
     early, late = noon - timedelta(hours=1), noon + timedelta(hours=1)
     monitor.update({"vehicle": [7, 8, 9], "ts": [early] * 3, "x": [1.0, 1.0, 1.0]})
-    assert told(monitor.update({"vehicle": [7, 6], "ts": [late, late], "x": [1.0, 1.0]})) == [
+    assert summarize(monitor.update({"vehicle": [7, 6], "ts": [late, late], "x": [1.0, 1.0]})) == [
         (7, 1, "exit", noon, "expired")
     ]
     assert monitor.inside(1) == [8, 9]
-    assert told(monitor.advance(noon)) != []
+    assert summarize(monitor.advance(noon)) != []
     assert monitor.inside(1) == []
-    assert told(monitor.update({"vehicle": [8], "ts": [early], "x": [1.0]})) == []
+    assert summarize(monitor.update({"vehicle": [8], "ts": [early], "x": [1.0]})) == []
 
 
 def test_a_silent_object_times_out_and_begins_anew() -> None:
     monitor = monitor_of("x >= 1", timeout=10)
     monitor.update({"vehicle": [7, 8], "ts": [1, 5], "x": [1.0, 1.0]})
-    assert told(monitor.update({"vehicle": [7], "ts": [11], "x": [2.0]}))[:2] == [
+    assert summarize(monitor.update({"vehicle": [7], "ts": [11], "x": [2.0]}))[:2] == [
         (7, 1, "exit", 11, "timeout"),
         (7, 1, "enter", 11, None),
     ]
-    assert told(monitor.advance(15)) == [(8, 1, "exit", 15, "timeout")]
+    assert summarize(monitor.advance(15)) == [(8, 1, "exit", 15, "timeout")]
     assert monitor.inside(1) == [7]
-    assert told(monitor.advance(14)) == []
+    assert summarize(monitor.advance(14)) == []
 
 
 def test_objects_and_strings_that_went_give_back_their_room() -> None:
@@ -46,18 +46,18 @@ def test_objects_and_strings_that_went_give_back_their_room() -> None:
         monitor.advance(step + 1)
     assert len(monitor._watch.state.objects) < 3000
     assert len(monitor._watch.state.strings["k"]) < 3000
-    assert told(monitor.update({"vehicle": ["last"], "ts": [9], "k": ["u"]}))[0] == ("last", 1, "enter", 9, None)
+    assert summarize(monitor.update({"vehicle": ["last"], "ts": [9], "k": ["u"]}))[0] == ("last", 1, "enter", 9, None)
 
 
 def test_the_longest_timeout_never_ends_anything() -> None:
     monitor = monitor_of("x > 1", timeout=timedelta.max)
     monitor.update({"vehicle": [7, 7], "ts": [datetime(2026, 1, 1), datetime(2027, 1, 1)], "x": [2.0, 3.0]})
-    assert told(monitor.advance(datetime(2028, 1, 1))) == []
+    assert summarize(monitor.advance(datetime(2028, 1, 1))) == []
     monitor = monitor_of("x > 1", timeout=10)
     monitor.update({"vehicle": [7], "ts": [2**63 - 5], "x": [2.0]})
-    assert told(monitor.advance(2**63 - 4)) == []
+    assert summarize(monitor.advance(2**63 - 4)) == []
     monitor = monitor_of("x > 1", timeout=10)
-    events = told(monitor.update({"vehicle": [7, 7], "ts": [-(2**63), 2**63 - 5], "x": [2.0, 0.0]}))
+    events = summarize(monitor.update({"vehicle": [7, 7], "ts": [-(2**63), 2**63 - 5], "x": [2.0, 0.0]}))
     assert events[2:] == [(7, 1, "exit", -(2**63) + 10, "timeout")]
 
 

@@ -1,4 +1,4 @@
-"""What fails half way has not happened: the same call again tells what a monitor tells that never failed."""
+"""A call that fails half way has not happened: the same call again gives the events of a monitor that never failed."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

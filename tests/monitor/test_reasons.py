@@ -22,9 +22,9 @@ def test_why_shows_the_boxes_and_the_values() -> None:
     )
     events = monitor.update({"symbol": ["IBM"], "ts": [3], "price": [55.0]})
     assert monitor.why(events).detect == "exit"
-    told = monitor.why(events.to_pylist()[0])
-    assert isinstance(told, Reason)
-    assert told.boxes[1].held_before
+    reason = monitor.why(events.to_pylist()[0])
+    assert isinstance(reason, Reason)
+    assert reason.boxes[1].held_before
 
 
 def test_why_tells_the_band() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
-from tests.monitor.examples import ONE, monitor_of, refusal, told
+from tests.monitor.examples import ONE, monitor_of, refusal, summarize
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -61,11 +61,12 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
         ),
         (
             lambda: monitor_of("x >= 1", time=None).advance(5),
-            "A clock marker without time; expected a time column. Pass time= to the Monitor.",
+            "A time to advance to, but no time column; expected a time column. Pass time= to the Monitor.",
         ),
         (
             lambda: monitor_of("x >= 1").advance(5),
-            "A clock marker 5 before any row; expected rows first, which decide the type of time. Update first.",
+            "5 as the time to advance to before any row; expected rows first, which decide the type of time. "
+            "Call update first.",
         ),
         (
             lambda: [m := monitor_of("x >= 1"), m.update(ONE), m.advance(None)],
@@ -177,4 +178,4 @@ def test_a_refused_batch_or_change_leaves_no_trace() -> None:
     assert monitor.counters == before
     assert monitor.inside(1) == [7]
     assert monitor.rules_at(x=3.0) == [1]
-    assert told(monitor.update({"vehicle": [7], "ts": [2], "x": [0.0]})) == [(7, 1, "exit", 2, None)]
+    assert summarize(monitor.update({"vehicle": [7], "ts": [2], "x": [0.0]})) == [(7, 1, "exit", 2, None)]

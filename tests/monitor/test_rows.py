@@ -12,13 +12,13 @@ import pytest
 
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
-from tests.monitor.examples import monitor_of, told
+from tests.monitor.examples import monitor_of, summarize
 
 
 def test_one_row_tells_exits_then_crosses_then_enters_then_insides() -> None:
     monitor = monitor_of("x >= 5", "x >= 0 AND x < 1", "x >= 2 AND x < 3", "x >= 4")
     monitor.update({"vehicle": [7], "ts": [1], "x": [0.5]})
-    events = told(monitor.update({"vehicle": [7], "ts": [2], "x": [6.0]}))
+    events = summarize(monitor.update({"vehicle": [7], "ts": [2], "x": [6.0]}))
     assert [(kind, id) for _, id, kind, _, _ in events] == [
         ("exit", 2),
         ("cross", 3),
@@ -66,7 +66,7 @@ def test_every_kind_of_table_is_taken(kind: str) -> None:
         "categorical": pd.DataFrame(data).astype({"vehicle": "category", "k": "category"}),
     }[kind]
     monitor = monitor_of("x >= 1 AND k = 'u'")
-    assert told(monitor.update(given))[0] == ("a", 1, "enter", 1, None)
+    assert summarize(monitor.update(given))[0] == ("a", 1, "enter", 1, None)
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ def test_attributes_of_other_types(condition: str, path: list[Any]) -> None:
 def test_without_time_rows_are_counted_per_object() -> None:
     monitor = monitor_of("x >= 1", time=None)
     events = monitor.update({"vehicle": [7, 8, 7, 7], "x": [0.0, 1.0, None, 1.0]})
-    assert [event for event in told(events) if event[2] == "enter"] == [
+    assert [event for event in summarize(events) if event[2] == "enter"] == [
         (8, 1, "enter", 1, None),
         (7, 1, "enter", 2, None),
     ]
-    assert told(monitor.update({"vehicle": [7], "x": [0.0]})) == [(7, 1, "exit", 3, None)]
+    assert summarize(monitor.update({"vehicle": [7], "x": [0.0]})) == [(7, 1, "exit", 3, None)]
 
 
 def test_nan_null_and_absent_keys_keep_the_last_known_value() -> None:
@@ -107,7 +107,7 @@ def test_nan_null_and_absent_keys_keep_the_last_known_value() -> None:
     monitor.update({"vehicle": [7], "ts": [1], "x": [2.0], "y": [math.nan], "k": ["u"]})
     assert monitor.inside(1) == []
     entered = monitor.update({"vehicle": [7], "ts": [2], "x": [math.nan], "y": [3.0], "k": [None]})
-    assert told(entered)[0] == (7, 1, "enter", 2, None)
+    assert summarize(entered)[0] == (7, 1, "enter", 2, None)
     event = entered.to_pylist()[0]
     assert [event[name] for name in ("x_before", "x", "y_before", "y")] == [2.0, 2.0, None, 3.0]
     ignored = monitor.update({"vehicle": [7], "ts": [9], "x": [None], "y": [None], "k": [None]})
@@ -118,7 +118,7 @@ def test_nan_null_and_absent_keys_keep_the_last_known_value() -> None:
         "null": 1,
         "events": {"inside": 1, "enter": 1, "exit": 0, "cross": 0},
     }
-    assert told(monitor.update({"vehicle": [7], "ts": [3], "x": [0.0], "y": [3.0], "k": ["u"]})) == [
+    assert summarize(monitor.update({"vehicle": [7], "ts": [3], "x": [0.0], "y": [3.0], "k": ["u"]})) == [
         (7, 1, "exit", 3, None)  # the ignored row did not move the clock
     ]
 
@@ -139,8 +139,10 @@ def test_late_rows_are_counted_and_offered() -> None:
 
 def test_a_first_row_can_be_silent_but_its_exit_is_not() -> None:
     monitor = monitor_of("x >= 1", first="silent")
-    assert [kind for _, _, kind, _, _ in told(monitor.update({"vehicle": [7], "ts": [1], "x": [1.0]}))] == ["inside"]
-    assert told(monitor.update({"vehicle": [7], "ts": [2], "x": [0.0]})) == [(7, 1, "exit", 2, None)]
+    assert [kind for _, _, kind, _, _ in summarize(monitor.update({"vehicle": [7], "ts": [1], "x": [1.0]}))] == [
+        "inside"
+    ]
+    assert summarize(monitor.update({"vehicle": [7], "ts": [2], "x": [0.0]})) == [(7, 1, "exit", 2, None)]
 
 
 def test_ties_go_by_sequence_then_by_values_whatever_order_rows_come_in() -> None:
@@ -194,20 +196,20 @@ def test_bands_are_left_to_the_band_join() -> None:
 def test_the_key_of_an_object_may_change() -> None:
     monitor = monitor_of("k = 'u' AND x >= 1", "k = 'v' AND x >= 1")
     monitor.update({"vehicle": [7], "ts": [1], "x": [1.0], "k": ["u"]})
-    moved = told(monitor.update({"vehicle": [7], "ts": [2], "x": [1.0], "k": ["v"]}))
+    moved = summarize(monitor.update({"vehicle": [7], "ts": [2], "x": [1.0], "k": ["v"]}))
     assert [(id, kind) for _, id, kind, _, _ in moved] == [(1, "exit"), (2, "enter"), (2, "inside")]
 
 
 def test_an_infinite_coordinate_has_no_straight_line() -> None:
     monitor = monitor_of("x >= 1 AND x < 2 AND y >= 1 AND y < 2", "x >= 1 AND x < 2", time=None)
     path = {"vehicle": [7, 7], "x": [-math.inf, math.inf], "y": [1.5, 1.5]}
-    assert told(monitor.update(path)) == [(7, 2, "cross", 2, None)]
+    assert summarize(monitor.update(path)) == [(7, 2, "cross", 2, None)]
 
 
 def test_lines_far_from_zero_are_decided_exactly() -> None:
     monitor = monitor_of("x >= 1e308 AND x < 1.5e308 AND y >= 0 AND y < 1", time=None)
     path = {"vehicle": [7, 7], "x": [-1.7e308, 1.7e308], "y": [-3.25, 1.0]}
-    assert told(monitor.update(path)) == [(7, 1, "cross", 2, None)]
+    assert summarize(monitor.update(path)) == [(7, 1, "cross", 2, None)]
 
 
 def test_single_rows_give_back_the_room_of_strings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,14 +239,14 @@ def test_a_single_row_observes_its_object_and_its_time() -> None:
 def test_an_object_that_is_no_number_is_none() -> None:
     monitor = monitor_of("x > 1")
     rows = {"vehicle": pa.array([1.0, math.nan]), "ts": [1, 1], "x": [2.0, 2.0]}
-    assert {event[0] for event in told(monitor.update(rows))} == {1.0}
+    assert {event[0] for event in summarize(monitor.update(rows))} == {1.0}
     assert monitor.inside(1) == [1.0]
     assert monitor.counters["null"] == 1
 
 
 def test_objects_may_be_views_of_strings() -> None:
     rows = {"vehicle": pa.array(["a"], pa.string_view()), "ts": [1], "x": [2.0]}
-    assert {event[0] for event in told(monitor_of("x > 1").update(rows))} == {"a"}
+    assert {event[0] for event in summarize(monitor_of("x > 1").update(rows))} == {"a"}
 
 
 def test_late_rows_may_have_columns_of_any_kind_of_string() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
 from tests.effort import examples
-from tests.monitor.examples import monitor_of, refusal, told
+from tests.monitor.examples import monitor_of, refusal, summarize
 from tests.monitor.played import options
 from tests.monitor.scripts import Pair, kinds_of_objects, rules, scripts
 from tests.replay import ReplayRule
@@ -147,7 +147,7 @@ def test_a_paused_rule_keeps_its_version(tmp_path: Path) -> None:
     monitor = monitor_of("x >= 1", "x >= 2")
     monitor.update({"vehicle": [7], "ts": [1], "x": [3.0]})
     monitor.replace(2, "x >= 2", detect="enter,exit")
-    assert told(monitor.replace(2, "x >= 2", detect="enter,exit", enabled=False)) == [(7, 2, "exit", 1, "paused")]
+    assert summarize(monitor.replace(2, "x >= 2", detect="enter,exit", enabled=False)) == [(7, 2, "exit", 1, "paused")]
     monitor.save(tmp_path / "state")
 
     one = monitor_of("x >= 1")  # knows nothing of the paused rule

@@ -1,4 +1,4 @@
-"""Detections: what engines find, as columns, before it is written as events."""
+"""Detections: findings of engines, as columns, before they are written as events."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -32,7 +32,7 @@ class Detections(NamedTuple):
     rules: Int64s
     """Rows of the rules."""
     rows: Int64s
-    """The row of the batch that caused it; no matter where no row did."""
+    """The row of the batch that caused it; of no meaning where no row did."""
     before: Int64s
     """Places of values, -1 for nowhere; likewise `after`, where only the deleted are nowhere."""
     after: Int64s
@@ -69,24 +69,24 @@ class Named(Protocol):
 
     @property
     def id_type(self) -> Any:
-        """The Arrow type of what events name them by; None before the first."""
+        """The Arrow type of their names in events; None before the first."""
 
     @property
     def type(self) -> Any:
         """The Arrow type of `values`."""
 
     def identities(self, numbers: Int64s) -> Identities:
-        """What event ids hold of them."""
+        """The part of event ids that says which objects these are."""
 
     def values(self, numbers: Int64s) -> Any:
         """The objects themselves, an Arrow array."""
 
     def ids(self, values: Any) -> Any:
-        """What events name them by."""
+        """The names of objects in events."""
 
 
 class Subjects(NamedTuple):
-    """What detections refer to."""
+    """The rules, objects and values that the numbers of detections refer to."""
 
     rule_ids: Int64s
     """By row of rule; likewise `rule_versions`."""

@@ -35,12 +35,7 @@ _BYTES = 400
 
 
 class Emitter:
-    """Orders detections, counts them, gives them ids and writes them as an Arrow table. Nobody else writes events.
-
-    Args:
-        stages: what detections pass before they are written.
-
-    """
+    """Orders detections that pass its stages, counts them, gives them ids and writes them. Nobody else does."""
 
     def __init__(self, *stages: Stage) -> None:
         self._stages = stages
@@ -211,7 +206,7 @@ def _write(found: Detections, about: Subjects) -> Any:
 
 
 def _name_objects(found: Detections, about: Subjects) -> tuple[Any, Identities, Any]:
-    """What events name objects by, their identities, and the objects with their keys."""
+    """The names of objects in events, their identities, and the objects with their keys."""
     if about.named is not None:
         return about.named.take(pa.array(found.rows)), about.objects.identities(found.objects), None
     values = about.objects.values(found.objects)

@@ -1,4 +1,4 @@
-"""What every engine can do: `fencepost.watching` has the one for objects, `fencepost.pairing` the one for pairs."""
+"""The protocol of every engine: `fencepost.watching` has the one for objects, `fencepost.pairing` the one for pairs."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -7,7 +7,7 @@ from fencepost.emitting.detections import Detections, Subjects
 
 
 class Step(NamedTuple):
-    """What an engine found. Nothing has changed yet: `settle` is called once the events are written."""
+    """The detections of an engine. Nothing has changed yet: `settle` is called once the events are written."""
 
     found: Detections
     about: Subjects
@@ -57,7 +57,7 @@ class Engine(Protocol):
         """All objects, a table per side."""
 
     def changes(self) -> list[Any] | None:
-        """The objects that were touched since the last call, a table per side; None where only `tables` can tell."""
+        """The objects that were touched since the last call, a table per side; None where all may have been."""
 
     def restore(self, entries: Iterable[Sequence[Any]]) -> None:
         """Take over what `tables` gave, and then what `changes` gave, in their order."""

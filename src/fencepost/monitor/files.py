@@ -114,7 +114,7 @@ def _refused(path: Path, fault: str) -> FencepostError:
 
 
 def _settings(watch: Watch, pairs: Pairwise) -> dict[str, Any]:
-    """What two monitors must have in common for one to take over the state of the other."""
+    """The settings that a monitor must share with the one whose state it takes over."""
     timeout, key = watch.clock.given_timeout, pairs.pairing.key
     return {
         "object": watch.columns.object,

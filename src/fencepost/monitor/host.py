@@ -1,4 +1,4 @@
-"""What hosts both engines of a monitor: one clock, one emitter, one lock."""
+"""The host of both engines of a monitor, with one clock, one emitter and one lock."""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -124,8 +124,8 @@ class Host:
         if self._is_band(id, condition):
             alone = Rules()
             alone.add(id, condition, **options)
-            return self._follow(self._rules.changed(alone, id_column(())))
-        rule, columns = self._rules.prepared(id, condition, options)
+            return self._follow(self._rules.change(alone, id_column(())))
+        rule, columns = self._rules.prepare(id, condition, options)
         unknown = self._unknown(columns) if columns else []
         step = self._watch.put(id, rule, columns)
         _warn_of(unknown)
@@ -135,7 +135,7 @@ class Host:
         """Let the rules of another snapshot be in force."""
         types = {name: snapshot.types[name] for name in snapshot.attributes}
         check_names({**self._rules.types, **types})
-        rules = self._rules.following(snapshot)
+        rules = self._rules.follow(snapshot)
         unknown = self._unknown({*rules.kept.types, *rules.kept.keys})
         of_pairs = self._pairs.follow(rules, known=self._rules.types)
         step = self._watch.follow(rules)
@@ -156,7 +156,7 @@ class Host:
         try:
             return isinstance(parse(condition), Band)
         except FencepostError:
-            return False  # what is wrong with it is said where rules are bound
+            return False  # it is refused where rules are bound
 
     @property
     def _rules(self) -> RulesInForce:

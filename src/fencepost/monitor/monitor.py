@@ -111,11 +111,11 @@ class Monitor(Host):
         """
         if left is not None or right is not None:
             if data is not None:
-                raise FencepostError("a table beside left or right", "the one or the other", "Update twice.")
+                raise FencepostError("a table beside left= or right=", "one of the two", "Call update twice.")
             given = [None if each is None else _as_table(each) for each in (left, right)]
             return self._emit(self._pairs.update(given, self._watch.state.objects.type))
         if data is None:
-            raise FencepostError("no rows", "a table, or left= or right=", "Pass the rows that are new.")
+            raise FencepostError("no rows", "a table, or left= or right=", "Pass the new rows.")
         moved = self._watch.take(_as_table(data), self._pairs.states[0].objects.id_type)
         return self._emit(Step(*self._watch.detect(moved), lambda: self._watch.settle(moved)))
 
@@ -186,7 +186,7 @@ class Monitor(Host):
         """
         id = self._known(id)
         if self._pairs.find(id) is not None:
-            return self._follow(self._rules.changed(Rules(), id_column([id])))
+            return self._follow(self._rules.change(Rules(), id_column([id])))
         return self._emit(self._watch.remove(id))
 
     @changes
@@ -214,8 +214,10 @@ class Monitor(Host):
         for id in ids.tolist():
             self._known(id)
             if id in rules:
-                raise FencepostError(f"rule {id} to put and to remove", "one of the two", "Leave it out of `remove`.")
-        return self._follow(self._rules.changed(rules, ids))
+                raise FencepostError(
+                    f"rule {id} both to put and to remove", "one of the two", "Leave it out of `remove`."
+                )
+        return self._follow(self._rules.change(rules, ids))
 
     @changes
     def follow(self, rules: Snapshot) -> Any:

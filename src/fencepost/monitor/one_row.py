@@ -1,7 +1,7 @@
 """One row at a time, without tables: the path for callers that wait for the answer."""
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -44,33 +44,26 @@ def update_one(
         return _through_table(watch, update, object, time, values)
     state, rules, clock, columns = watch.state, watch.rules, watch.clock, watch.columns
     assert clock.type is not None, "the object was seen before"
-    types, strings = rules.kept.types, state.strings
-    ordinals: dict[str, int] = {}
-    keys: dict[str, int] = {}
-    sequence: dict[str, int | None] = dict.fromkeys(columns.sequence)
-    for own, value in _given(watch, object, time, values).items():
-        if own in types:
-            ordinal = types[own].encode_one(value, own)
-            if ordinal is not None:
-                ordinals[own] = ordinal
-        elif own in strings and value is not None:
-            keys[own] = strings[own].code(_string(value, own))
-        if own in sequence:
-            sequence[own] = None if value is None else _type_of(value).encode_one(value, own)
+
+    # The row: what it observes, and whether it is taken at all.
+    given = _name_values(watch, object, time, values)
+    ordinals, keys = _encode(watch, given)
+    sequence = [_encode_sequence(given.get(name), name) for name in columns.sequence]
     at = int(state.times[slot]) + 1 if columns.time is None else clock.type.encode_one(time, columns.time)
-    if at is None or not (ordinals or keys or not (types or strings)):
+    if at is None or not (ordinals or keys or not (rules.kept.types or state.strings)):
         watch.count_row(null=True)
         return []
     if at < state.times[slot]:
-        given = {columns.object: object, **({} if columns.time is None else {columns.time: time}), **values}
-        watch.count_row(late=lambda: pa.table({name: [value] for name, value in given.items()}))
+        row = {columns.object: object, **({} if columns.time is None else {columns.time: time}), **values}
+        watch.count_row(late=lambda: pa.table({name: [value] for name, value in row.items()}))
         return []
 
+    # The rules before and after it, and the events of those that differ.
     held = watch.inside_now.get(slot)
     was = state.positions(slice(slot, slot + 1))  # views: nothing is copied for one row
     before = {name: state.value(name, slot) for name in rules.types}
     after = {**before, **{name: ordinal for name, ordinal in ordinals.items() if name in before}}
-    now = _moved_to(was, ordinals, keys)
+    now = _move(was, ordinals, keys)
     if held is None:
         held, holds = _rules_at(watch, was.followed_by(now), 2)
     else:
@@ -79,13 +72,15 @@ def update_one(
     if held or holds:
         found = _changes(watch, held, holds)
         if found:
-            shown = _shown(rules.types, before, after)
-            moved = [(before[name], after[name]) for name in sorted(rules.types)]
+            names = sorted(rules.types)
+            shown = [_value(rules.types[name], values[name]) for name in names for values in (after, before)]
+            moved = [(before[name], after[name]) for name in names]
             instant = (clock.type, at, _value(clock.type, at))
             identity = state.objects.identity(slot)
             facts = [(int(rules.ids[row]), int(rules.versions[row]), bit) for row, bit in found]
-            order = list(sequence.values())
-            events = emitter.emit_row(facts, object, identity, instant, order, moved, shown, rules.version)
+            events = emitter.emit_row(facts, object, identity, instant, sequence, moved, shown, rules.version)
+
+    # Nothing can fail from here on.
     state.store_one(slot, at, ordinals, keys)
     watch.count_row()
     watch.forget_answers(about_rules=False)
@@ -94,7 +89,7 @@ def update_one(
 
 
 def _changes(watch: Watch, held: frozenset[int], holds: frozenset[int]) -> list[tuple[int, int]]:
-    """What a row does, in the order of events: the row of each rule, and what it detects."""
+    """The changes that a row causes, in the order of events: the row of each rule, and the detected bit."""
     rules = watch.rules
     found: list[tuple[int, int]] = []
     for rows, bit in ((held - holds, _EXIT), (holds - held, _ENTER), (holds, _INSIDE)):
@@ -107,17 +102,7 @@ def _changes(watch: Watch, held: frozenset[int], holds: frozenset[int]) -> list[
     return found
 
 
-def _shown(
-    types: Mapping[str, AttributeType], before: Mapping[str, int | None], after: Mapping[str, int | None]
-) -> Sequence[Any]:
-    """The values of an event: of each attribute by name, after and before."""
-    shown: list[Any] = []
-    for name in sorted(types):
-        shown += (_value(types[name], after[name]), _value(types[name], before[name]))
-    return shown
-
-
-def _moved_to(was: Positions, ordinals: Mapping[str, int], keys: Mapping[str, int]) -> Positions:
+def _move(was: Positions, ordinals: Mapping[str, int], keys: Mapping[str, int]) -> Positions:
     """The position of an object after a row; what the row does not observe stays."""
     now = Positions(1, dict(was.ordinals), dict(was.known), dict(was.keys))
     for name, ordinal in ordinals.items():
@@ -142,7 +127,7 @@ def _rules_at(watch: Watch, positions: Positions, rows: int) -> list[frozenset[i
     """The rows of the rules that hold at each of a few positions."""
     strings, snapshot = watch.state.strings, watch.rules.snapshot()
     known = {name: None if mask.all() else mask for name, mask in positions.known.items()}
-    keys = {name: strings[name].translated(positions.keys[name], snapshot.key_column(name)) for name in snapshot.keys}
+    keys = {name: strings[name].translate(positions.keys[name], snapshot.key_column(name)) for name in snapshot.keys}
     found = snapshot.match_rows(Batch(rows, positions.ordinals, known, keys))
     return [frozenset(found[row].tolist()) for row in range(rows)]
 
@@ -154,7 +139,7 @@ def _through_table(
     columns: dict[str, Any] = {}
     for name in (*watch.rules.kept.types, *watch.state.strings, *watch.columns.sequence):
         columns[name] = pa.nulls(1, pa.int64()) if name in watch.columns.sequence else pa.nulls(1)
-    for name, value in _given(watch, object, time, values).items():
+    for name, value in _name_values(watch, object, time, values).items():
         columns[name] = _column(value)
     columns[watch.columns.object] = _column(object)
     if watch.columns.time is not None:
@@ -170,18 +155,33 @@ def _column(value: Any) -> Any:
 def encode(watch: Watch, values: Mapping[str, Any]) -> Positions:
     """One position with the given values."""
     types, strings = watch.rules.kept.types, watch.state.strings
-    ordinals = {name: np.zeros(1, np.int64) for name in types}
-    known = {name: np.zeros(1, np.bool_) for name in types}
-    keys = {name: np.full(1, NO_KEY, np.int64) for name in strings}
-    for name, value in values.items():
-        own = _own_name(watch, name)
-        if own in types:
-            ordinal = types[own].encode_one(value, own)
+    nowhere = Positions(
+        1,
+        {name: np.zeros(1, np.int64) for name in types},
+        {name: np.zeros(1, np.bool_) for name in types},
+        {name: np.full(1, NO_KEY, np.int64) for name in strings},
+    )
+    given = {_own_name(watch, name): value for name, value in values.items()}
+    return _move(nowhere, *_encode(watch, given))
+
+
+def _encode(watch: Watch, given: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]]:
+    """The ordinals of attributes, and the codes of keys, that a row observes."""
+    types, strings = watch.rules.kept.types, watch.state.strings
+    ordinals: dict[str, int] = {}
+    keys: dict[str, int] = {}
+    for name, value in given.items():
+        if name in types:
+            ordinal = types[name].encode_one(value, name)
             if ordinal is not None:
-                ordinals[own][0], known[own][0] = ordinal, True
-        elif own in strings and value is not None:
-            keys[own][0] = strings[own].code(_string(value, own))
-    return Positions(1, ordinals, known, keys)
+                ordinals[name] = ordinal
+        elif name in strings and value is not None:
+            keys[name] = strings[name].code(_string(value, name))
+    return ordinals, keys
+
+
+def _encode_sequence(value: Any, name: str) -> int | None:
+    return None if value is None else AttributeType.parse(_column(value).type).encode_one(value, name)
 
 
 def _own_name(watch: Watch, name: str) -> str:
@@ -198,7 +198,7 @@ def _own_name(watch: Watch, name: str) -> str:
     )
 
 
-def _given(watch: Watch, object: Any, time: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+def _name_values(watch: Watch, object: Any, time: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a row by the watch's own names; its object and its time are among them where rules use them."""
     given = {_own_name(watch, name): value for name, value in values.items()}
     used = {name.lower(): name for name in (*watch.rules.kept.types, *watch.state.strings)}
@@ -216,10 +216,6 @@ def _string(value: Any, column: str) -> str:
             "Convert it to a string in the same form that the rules use.",
         )
     return value
-
-
-def _type_of(value: Any) -> AttributeType:
-    return AttributeType.parse(_column(value).type)
 
 
 def _value(type: AttributeType, ordinal: int | None) -> Any:

@@ -36,11 +36,6 @@ class AttributeType:
     Two values compare as their ordinals do, and consecutive ordinals are consecutive values. Null and NaN have
     none; -0.0 has that of 0.0. A time without a zone is read as UTC.
 
-    Args:
-        kind: what is counted; parse makes it from any usual spelling.
-        precision: digits of a decimal; zero elsewhere.
-        scale: digits of a decimal after the point; zero elsewhere.
-
     >>> AttributeType.parse("decimal(12, 4)").range(lower=1, upper=2, upper_closed=False)
     (10000, 19999)
     """
@@ -137,10 +132,6 @@ class AttributeType:
     def encode(self, values: Any, column: str = "values") -> tuple[Ordinals, Mask | None]:
         """The ordinals of a column, and which rows have one (None where all do); the arrays are the caller's own.
 
-        Args:
-            values: Arrow, numpy, pandas or polars column, or a sequence.
-            column: its name, for the error that refuses a value the type cannot hold exactly.
-
         >>> ordinals, valid = BIGINT.encode([3.0, None, -1.0])
         >>> ordinals.tolist(), valid.tolist()
         ([3, 0, -1], [True, False, True])
@@ -176,13 +167,7 @@ class AttributeType:
         A bound need not be a value of the type: 2.5 bounds integers, a date bounds timestamps. It is compared
         exactly, except that against double a number stands for the double nearest to it, as where SQL casts a
         literal: `price = 0.1` holds for the double 0.1. A finite number beyond all doubles is not rounded; it
-        lies between the largest and infinity.
-
-        Args:
-            lower: the lower bound; None is unbounded.
-            upper: the upper bound; None is unbounded.
-            lower_closed: whether the lower bound itself is inside.
-            upper_closed: whether the upper bound itself is inside.
+        lies between the largest and infinity. None is unbounded.
 
         >>> BIGINT.range(lower=2.5, upper=7, upper_closed=False)
         (3, 6)

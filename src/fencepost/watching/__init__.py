@@ -1,1 +1,10 @@
-"""Objects that move, and the rules over them: rows, positions, clocks, transitions."""
+"""The engine for objects that move, and the rules over them.
+
+engine          Watch: rows, rules and time in, detections out
+rows, positions a batch read, ordered, and completed with the values known before
+objects, state  numbers of objects, and what is remembered of each; tables and trails are their Arrow forms
+rules_in_force  a snapshot, and changes that are not compiled yet
+transitions     from moves to detections, by crossings
+rule_changes    from changes of rules to detections, over everyone
+clock           event time: its type, timeout and expiry
+"""

@@ -1,7 +1,7 @@
 """Event time: its type, how long objects may be silent, when rules expire."""
 
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,20 +21,8 @@ def gone_after(times: Int64s, timeout: int) -> Int64s:
     return gone
 
 
-class Expiring(Protocol):
-    """Rules of which some expire."""
-
-    expiring: Int64s
-
-
 class Clock:
-    """The clock that objects live by: ordinals of the time column, or a count of rows where there is none.
-
-    Args:
-        column: the time column.
-        timeout: how long an object may be silent.
-
-    """
+    """The clock that objects live by: ordinals of the time column, or a count of rows where there is none."""
 
     def __init__(self, column: str | None, timeout: timedelta | int | None) -> None:
         if timeout is not None and column is None:
@@ -73,7 +61,7 @@ class Clock:
     def check(self, type: AttributeType, expiring: Int64s) -> None:
         """Refuse a type of times that the timeout, or rules that expire, cannot do with."""
         self._timeout_in(type)
-        self._check_expiry(type, expiring)
+        self.check_expiry(expiring, type)
 
     @property
     def timeout(self) -> int | None:
@@ -95,11 +83,9 @@ class Clock:
             "Pass the timeout in the unit of the time column.",
         )
 
-    def check_expiry(self, expiring: Int64s) -> None:
-        """Refuse rules that expire, given their ids, where no clock can tell when."""
-        self._check_expiry(self.type, expiring)
-
-    def _check_expiry(self, type: AttributeType | None, expiring: Int64s) -> None:
+    def check_expiry(self, expiring: Int64s, type: AttributeType | None = None) -> None:
+        """Refuse rules that expire, given their ids, where times of the type, or of the clock's, are no instants."""
+        type = type or self.type
         if type is None or type.dimension == "time" or not len(expiring):
             return
         id = expiring[0]
@@ -129,17 +115,17 @@ class Clock:
         """The clocks of objects whose last rows had these times."""
         return times if self._marker is None else np.maximum(times, self._marker)
 
-    def clocks(self, rules: Expiring, times: Int64s) -> Int64s | None:
-        """The same, or None where no rule expires."""
-        return self.at_least(times) if len(rules.expiring) else None
-
     def read(self, time: Any) -> int:
         """The ordinal of a time to advance to."""
         if self.column is None:
-            raise FencepostError("a clock marker without time", "a time column", "Pass time= to the Monitor.")
+            raise FencepostError(
+                "a time to advance to, but no time column", "a time column", "Pass time= to the Monitor."
+            )
         if self.type is None:
             raise FencepostError(
-                f"a clock marker {time!r} before any row", "rows first, which decide the type of time", "Update first."
+                f"{time!r} as the time to advance to before any row",
+                "rows first, which decide the type of time",
+                "Call update first.",
             )
         now = self.type.encode_one(time, self.column)
         if now is None:
@@ -147,7 +133,7 @@ class Clock:
         return now
 
     def read_marker(self, marker: int) -> int:
-        """The ordinal of a time that a marker tells: in microseconds, or the number itself."""
+        """The ordinal of the time of a marker, which has microseconds or, on a clock of integers, the number itself."""
         assert self.type is not None, "the clock was started"
         return marker // _DAY if self.type.kind == "date" else marker
 
@@ -156,7 +142,7 @@ class Clock:
         self._marker = now if self._marker is None else max(self._marker, now)
 
     def saved(self) -> dict[str, Any]:
-        """What a state file keeps."""
+        """The type and the marker, for a state file."""
         return {"type": None if self.type is None else str(self.type), "marker": self._marker}
 
     def restore(self, kept: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
-"""What moves do to rules: which begin to hold, cease to, or hold on.
+"""Moves and rules: which rules begin to hold, cease to, or hold on.
 
-`crossings` is the one place that knows how transitions are found: by the borders between the two positions of each
+`find_crossings` is the one place that knows how transitions are found: by the borders between the two positions of each
 move where that says it all, else by comparing the answers for both.
 """
 
@@ -46,20 +46,11 @@ def held_at(
     return held if clocks is None else held.only(expires[held.rules] > clocks[held.moves])
 
 
-def crossings(
+def find_crossings(
     rules: RulesInForce, positions: Positions, strings: Mapping[str, KeyStrings], moves: Moves, expires: Int64s
 ) -> Crossings:
-    """What each move does to the rules.
-
-    Args:
-        rules: those in force.
-        positions: every position that a move starts or ends at.
-        strings: the strings of its keys.
-        moves: from where to where.
-        expires: of each rule, on the clock of the moves.
-
-    """
-    if _borders_tell(rules, positions, moves, expires):
+    """Find what each move does to the rules; they expire on the clock of the moves."""
+    if _borders_suffice(rules, positions, moves, expires):
         snapshot = rules.snapshot()
         found = snapshot.crossings(batch_of(snapshot, positions, strings), moves.before, moves.after)
         enter, exit = (Pairs(*pairs) for pairs in found)
@@ -67,10 +58,10 @@ def crossings(
             latest = moves.clocks.max(initial=SMALLEST)
             enter, exit = (pairs.only(expires[pairs.rules] > latest) for pairs in (enter, exit))
         return Crossings(enter, exit, Pairs(_NOTHING, _NOTHING))
-    return _compared(rules, positions, strings, moves, expires)
+    return _compare_answers(rules, positions, strings, moves, expires)
 
 
-def _borders_tell(rules: RulesInForce, positions: Positions, moves: Moves, expires: Int64s) -> bool:
+def _borders_suffice(rules: RulesInForce, positions: Positions, moves: Moves, expires: Int64s) -> bool:
     """Whether transitions follow from the borders that moves pass.
 
     Not so where a rule may be inside of without passing any (it detects `inside`, or expires while objects move), where
@@ -91,7 +82,7 @@ def _borders_tell(rules: RulesInForce, positions: Positions, moves: Moves, expir
     )
 
 
-def _compared(
+def _compare_answers(
     rules: RulesInForce, positions: Positions, strings: Mapping[str, KeyStrings], moves: Moves, expires: Int64s
 ) -> Crossings:
     """The answers for both positions of each move, compared."""
@@ -104,15 +95,15 @@ def _compared(
     into = arrivals[held.moves]
     inside = Pairs(into, held.rules).only(into >= 0)
 
-    left, begun, telling = Pairs(departures[held.moves], held.rules), inside, rules.telling
+    left, begun, detects_moves = Pairs(departures[held.moves], held.rules), inside, rules.detects_moves
     left = left.only(left.moves >= 0)
-    if telling is not None:
-        left, begun = left.only(telling[left.rules]), inside.only(telling[inside.rules])
-    enter, exit = differences(left, begun, len(moves.after), max(1, len(rules.ids)))
+    if detects_moves is not None:
+        left, begun = left.only(detects_moves[left.rules]), inside.only(detects_moves[inside.rules])
+    enter, exit = find_differences(left, begun, len(moves.after), max(1, len(rules.ids)))
     return Crossings(enter, exit, inside)
 
 
-def differences(before: Pairs, after: Pairs, moves: int, rules: int) -> tuple[Pairs, Pairs]:
+def find_differences(before: Pairs, after: Pairs, moves: int, rules: int) -> tuple[Pairs, Pairs]:
     """The pairs that are only after, and those that are only before; both ordered by move, then rule."""
     # Most pairs are on both sides, and most of those meet in a small table per move. What it misses (a pair whose
     # cell another one took) is left to the sort, so the answer is exact.

@@ -1,4 +1,4 @@
-"""The engine for objects: what rows, changes of rules and time do to the objects that rules watch."""
+"""The engine for objects: finds what rows, changes of rules and time do to them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -33,8 +33,6 @@ from fencepost.watching.state import Journal, State
 from fencepost.watching.tables import replay_tables, table_of, touched_table
 from fencepost.watching.transitions import SHARES, Context, end_by_time, find_transitions
 
-_NOTHING = np.zeros(0, np.int64)
-
 
 class WatchColumns(NamedTuple):
     """The columns of a batch that are not about rules."""
@@ -48,16 +46,8 @@ class Watch:
     """Objects that move, and the rules over them.
 
     It finds what happens and writes nothing. A step that it returns changes nothing until it is settled; so a batch
-    whose events cannot be written has not been taken.
-
-    Args:
-        rules: in force.
-        columns: that name the object, its time and its sequence.
-        clock: of event time.
-        silent: whether an object that is new enters without an event.
-        late: called with late rows, as an Arrow table.
-        journal: whether `changes` will be asked for.
-
+    whose events cannot be written has not been taken. Where `silent`, an object that is new enters without an event.
+    `late` is called with late rows, as an Arrow table; `changes` needs `journal`.
     """
 
     def __init__(
@@ -115,14 +105,14 @@ class Watch:
         timed = self.columns.time is not None
         order, ranks = ordered(rows, self.state.strings, timed=timed, unused=self.rules.unused)
         rows, moved = steps(rows.take(order), self.state, self.clock.timeout, timed=timed)
-        told = None if late is None or self._late is None else rows_at(table, late)
-        return MovedRows(rows, moved, ranks, counts, told)
+        to_report = None if late is None or self._late is None else rows_at(table, late)
+        return MovedRows(rows, moved, ranks, counts, to_report)
 
     def detect(self, moved: MovedRows) -> tuple[Detections, Subjects]:
-        """What moves do to the rules. It needs no state but the numbers of their objects."""
+        """Find what moves do to the rules. It needs no state but the numbers of their objects."""
         rows, steps_ = moved.rows, moved.steps
         found = find_transitions(self._context(steps_.clocks), steps_, rows, silent=self.silent)
-        about = self._subjects(steps_.positions)
+        about = self.subjects(steps_.positions)
         return found, about._replace(ranks=moved.ranks, sequences=rows.sequences, named=rows.objects)
 
     def settle(self, moved: MovedRows) -> None:
@@ -171,7 +161,7 @@ class Watch:
     # -- time ----------------------------------------------------------------------------------------------
 
     def advance(self, now: int) -> Step:
-        """What ends by a time: expired rules, and objects that have gone silent. The caller advances the clock."""
+        """Find what ends by a time: expired rules, and objects that have gone silent. The caller advances the clock."""
         self._take_back()
         everyone, timeout = self.everyone(), self.clock.timeout
         context = self._context(everyone.times)
@@ -198,7 +188,7 @@ class Watch:
             self.state.tidy()
             self.forget_answers()
 
-        return Step(found, self._subjects(everyone.positions), settle)
+        return Step(found, self.subjects(everyone.positions), settle)
 
     # -- rules ---------------------------------------------------------------------------------------------
 
@@ -210,11 +200,10 @@ class Watch:
         before, after = self.rules.snapshot(), rules.snapshot()
         change = change_rules(before, after, self.everyone(), self.state.strings, self.clock, elsewhere)
 
-        def settle() -> None:
+        def take_over() -> None:
             self.rules = rules
-            self._rules_changed()
 
-        return self._step_of(change, {**self.rules.types, **rules.types}, rules.version, settle)
+        return self._make_step(change, {**self.rules.types, **rules.types}, rules.version, take_over)
 
     def put(self, id: int, rule: LiveRule | None, columns: Mapping[str, Any]) -> Step:
         """Put a prepared rule in force, or pause it, in place of any other with its id."""
@@ -244,23 +233,25 @@ class Watch:
     ) -> Step:
         old, everyone = self.rules.find(id), self.everyone()
         change = change_rule(id, old, new, self.inside(old), self.inside(new), reason, everyone)
+        return self._make_step(change, types, self.rules.version, change_rules)
 
-        def settle() -> None:
-            change_rules()
-            self._rules_changed()
-
-        return self._step_of(change, types, self.rules.version, settle)
-
-    def _step_of(
-        self, change: RuleChange, types: Mapping[str, AttributeType], version: int, settle: Callable[[], None]
+    def _make_step(
+        self, change: RuleChange, types: Mapping[str, AttributeType], version: int, change_rules: Callable[[], None]
     ) -> Step:
-        about = self._subjects(self.everyone().positions)._replace(
+        about = self.subjects(self.everyone().positions)._replace(
             rule_ids=change.rule_ids,
             rule_versions=change.rule_versions,
             ascending=False,
             types=dict(types),
             version=version,
         )
+
+        def settle() -> None:
+            change_rules()
+            self._plain = self._unsettled = None
+            self.inside_now.clear()
+            self._track()
+
         return Step(change.found, about, settle)
 
     def _prepare(self, types: Mapping[str, AttributeType], keys: Iterable[str]) -> None:
@@ -275,11 +266,6 @@ class Watch:
             self._unsettled()
             self._unsettled = None
             self._everyone = None
-
-    def _rules_changed(self) -> None:
-        self._plain = self._unsettled = None
-        self.inside_now.clear()
-        self._track()
 
     def _track(self) -> None:
         """Keep the columns that rules need, and those that were declared."""
@@ -324,19 +310,8 @@ class Watch:
             self.inside_now.clear()
         self._everyone = None
 
-    def subjects(self) -> Subjects:
-        """What detections refer to, without any row."""
-        return self._subjects(None)
-
-    def _context(self, times: Int64s) -> Context:
-        """What finding transitions between positions at these times depends on."""
-        rules, clock = self.rules, self.clock
-        rules.snapshot()
-        return Context(
-            rules, self.state.strings, clock.instants(rules.expires), clock.clocks(rules, times), clock.timeout
-        )
-
-    def _subjects(self, values: Any) -> Subjects:
+    def subjects(self, values: Any = None) -> Subjects:
+        """The subjects of detections, with the values at their places."""
         rules = self.rules
         return Subjects(
             rules.ids,
@@ -349,6 +324,13 @@ class Watch:
             self.state.objects,
             sequence_count=len(self.columns.sequence),
         )
+
+    def _context(self, times: Int64s) -> Context:
+        """The context of transitions between positions at these times."""
+        rules, clock = self.rules, self.clock
+        rules.snapshot()
+        clocks = clock.at_least(times) if len(rules.expiring) else None
+        return Context(rules, self.state.strings, clock.instants(rules.expires), clocks, clock.timeout)
 
     # -- keeping it ----------------------------------------------------------------------------------------
 

@@ -21,9 +21,6 @@ class KeyedObjects(Objects):
     Each column has slots of its own, and so has each pair of those so far and the next one's; the slots of the last
     pairs are the objects'.
 
-    Args:
-        keys: the columns that tell objects apart.
-
     >>> objects = KeyedObjects(["symbol"])
     >>> read = objects.read(Table({"symbol": ["SAP", "BMW", "SAP"], "venue": [1, 1, 1]}), "venue")
     >>> objects.slots(read, add=True).tolist()
@@ -75,7 +72,7 @@ class KeyedObjects(Objects):
         return found
 
     def identities(self, slots: Int64s) -> Identities:
-        """What event ids hold of these objects: their ids."""
+        """The part of event ids that says which objects these are: their ids, without keys."""
         return self._columns[-1].identities(self._pairs[-1].integers(slots) & _LOW)
 
     def values(self, slots: Int64s) -> Any:

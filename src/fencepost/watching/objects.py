@@ -49,7 +49,7 @@ class Objects:
 
     @property
     def id_type(self) -> Any:
-        """The Arrow type of what events name objects by."""
+        """The Arrow type of the names of objects in events."""
         return self.type
 
     def emptied(self) -> "Objects":
@@ -62,11 +62,7 @@ class Objects:
 
     def accept(self, column: Any, name: str) -> Any:
         """The column as one plain Arrow array of the objects' type, which the first batch decides."""
-        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        if pa.types.is_dictionary(array.type):
-            array = array.cast(array.type.value_type)
-        if pa.types.is_string_view(array.type):
-            array = array.cast(pa.string())  # Arrow cannot take from views
+        array = takeable(plain(column))
         if pa.types.is_floating(array.type):
             array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
         if pa.types.is_null(array.type):
@@ -109,11 +105,11 @@ class Objects:
         return int(self._find_integers(np.array([value], np.int64))[0])
 
     def identities(self, slots: Int64s) -> Identities:
-        """What event ids hold of these objects."""
+        """The part of event ids that says which objects these are."""
         return self._identities.take(slots)
 
     def identity(self, slot: int) -> Identity:
-        """What event ids hold of one object."""
+        """The same for one object."""
         tags, lows, highs = self._identities
         return Identity(int(tags[slot]), int(lows[slot]), int(highs[slot]))
 
@@ -128,7 +124,7 @@ class Objects:
         return pa.array([self._names[slot] for slot in slots.tolist()], self.type)
 
     def ids(self, values: Any) -> Any:
-        """What events name these objects by."""
+        """The names of these objects in events."""
         return values
 
     def integers(self, slots: Int64s) -> Int64s:
@@ -187,3 +183,14 @@ class Objects:
         for column, added in zip(self._identities, identities, strict=True):
             column[first : self._count] = added
         return np.arange(first, self._count)
+
+
+def plain(array: Any) -> Any:
+    """The array without dictionary or chunks."""
+    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
+
+
+def takeable(array: Any) -> Any:
+    """The array in a type that Arrow can take from, which views are not."""
+    return array.cast(pa.string()) if pa.types.is_string_view(array.type) else array

@@ -107,7 +107,7 @@ class KeyStrings:
         ranks[order] = np.arange(len(texts))
         return ranks[where]
 
-    def translated(self, codes: Int64s, column: KeyColumn) -> Int64s:
+    def translate(self, codes: Int64s, column: KeyColumn) -> Int64s:
         """The codes that a snapshot's key column has for these strings."""
         made_for, table = self._translations.get(id(column), (column, _ONLY_NO_KEY))
         if len(table) <= len(self._texts):
@@ -119,7 +119,7 @@ class KeyStrings:
         found: Int64s = table[codes]
         return found
 
-    def compacted(self, codes: Int64s) -> tuple["KeyStrings", Int64s]:
+    def compact(self, codes: Int64s) -> tuple["KeyStrings", Int64s]:
         """Only the strings that are in use, and their codes."""
         used, where = np.unique(codes[codes != NO_KEY], return_inverse=True)
         renumbered = np.full(len(codes), NO_KEY, np.int64)
@@ -133,5 +133,5 @@ def batch_of(snapshot: Snapshot, positions: Positions, strings: Mapping[str, Key
         positions.rows,
         {name: positions.ordinals[name] for name in snapshot.attributes},
         {name: None if positions.known[name].all() else positions.known[name] for name in snapshot.attributes},
-        {name: strings[name].translated(positions.keys[name], snapshot.key_column(name)) for name in snapshot.keys},
+        {name: strings[name].translate(positions.keys[name], snapshot.key_column(name)) for name in snapshot.keys},
     )

@@ -11,8 +11,10 @@ from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.kernels.radix import sorted_positions
 from fencepost.ordinals import BIGINT, AttributeType
+from fencepost.ordinals.spellings import is_string
 from fencepost.snapshot import Table
 from fencepost.watching.clock import Clock, gone_after
+from fencepost.watching.objects import plain, takeable
 from fencepost.watching.positions import NO_KEY, KeyStrings, Positions
 from fencepost.watching.state import State
 
@@ -29,7 +31,7 @@ class Rows(NamedTuple):
     sequences: Sequence[tuple[Int64s, Bools]]
     """Of each sequence column the ordinals, and which rows have one."""
     values: Positions
-    """What each row itself observes."""
+    """The values that each row itself observes."""
 
     def take(self, chosen: Int64s) -> "Rows":
         """The chosen rows, in that order."""
@@ -49,32 +51,25 @@ def read_rows(
     columns: tuple[str, Sequence[str]],
     clock: Clock,
     values: Positions,
-    told: Bools,
+    observing: Bools,
     time_type: AttributeType | None = None,
 ) -> tuple[Rows, AttributeType | None]:
-    """The rows that have an object and a time and tell something, and the type of their times; slots are not set yet.
+    """The rows that have an object and a time and observe something, and the type of their times.
 
-    Args:
-        table: the batch.
-        state: whose objects they are; nothing of the batch is kept in it.
-        columns: that name the object, and the sequence.
-        clock: which names the time.
-        values: what the rows observe.
-        told: which rows tell anything.
-        time_type: that times must have, where the clock does not say it yet.
-
+    Their slots are not set yet: nothing of the batch is kept in the state. `columns` names the object and the sequence,
+    `time_type` is the type that times must have where the clock has none yet.
     """
     objects = state.objects.read(table, columns[0])
-    usable = told & np.asarray(objects.is_valid())
+    usable = observing & np.asarray(objects.is_valid())
     times, time_type = np.zeros(table.rows, np.int64), clock.type or time_type
     if clock.column is not None:
-        column = _plain(table.arrow(clock.column))
+        column = plain(table.arrow(clock.column))
         time_type = time_type or clock.type_for(column.type)
         times, valid = time_type.encode(column, clock.column)
         usable = usable if valid is None else usable & valid
     sequences = []
     for name in columns[1]:
-        column = _plain(table.arrow(name))
+        column = plain(table.arrow(name))
         ordinals, valid = _sequence_type(column.type, name).encode(column, name)
         sequences.append((ordinals, np.ones(table.rows, np.bool_) if valid is None else valid))
     rows = Rows(np.arange(table.rows), objects, np.zeros(table.rows, np.int64), times, sequences, values)
@@ -92,17 +87,7 @@ def split_late(rows: Rows, state: State) -> tuple[Rows, Int64s | None]:
 def rows_at(table: Table, places: Int64s) -> Any:
     """These rows of a batch, as an Arrow table."""
     chosen = pa.array(places)
-    return pa.table({name: _takeable(table.arrow(name)).take(chosen) for name in table.names})
-
-
-def _takeable(array: Any) -> Any:
-    return array.cast(pa.string()) if pa.types.is_string_view(array.type) else array  # Arrow cannot take from views
-
-
-def _plain(array: Any) -> Any:
-    """The array without dictionary or chunks."""
-    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-    return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
+    return pa.table({name: takeable(table.arrow(name)).take(chosen) for name in table.names})
 
 
 def _sequence_type(arrow_type: Any, column: str) -> AttributeType:
@@ -141,7 +126,7 @@ def strings_of(array: Any, name: str) -> Any:
     values = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
     if pa.types.is_null(values):
         return array.cast(pa.string())
-    if not (pa.types.is_string(values) or pa.types.is_large_string(values) or pa.types.is_string_view(values)):
+    if not is_string(values):
         raise FencepostError(
             f"column {name} of type {array.type}",
             "strings, since rules compare it with quoted strings",
@@ -270,15 +255,9 @@ class MovedRows(NamedTuple):
 def steps(
     rows: Rows, state: State, timeout: int | None, *, timed: bool, deleted: Bools | None = None
 ) -> tuple[Rows, Steps]:
-    """The moves of ordered rows that are not late.
+    """The moves of ordered rows that are not late and whose slots the state has.
 
-    Args:
-        rows: ordered; slots are known to the state.
-        state: before the batch.
-        timeout: how long an object may be silent, on the clock of `times`.
-        timed: whether rows have times; they are counted per object otherwise.
-        deleted: rows that take their object away, so that its next one is its first again.
-
+    Without times, rows are counted per object. After a row that is `deleted`, the object's next row is its first again.
     """
     count = len(rows.slots)
     places = np.arange(count)
@@ -307,20 +286,15 @@ def steps(
 
     before = state.positions(rows.slots[known])
     begins = np.maximum.accumulate(np.where(is_first | is_new, places, 0))
-    after = completed(rows, before, begins, previous, is_new)
+    after = complete_positions(rows, before, begins, previous, is_new)
     return rows, Steps(before.followed_by(after), clocks, previous, is_new, offset, is_last)
 
 
-def completed(rows: Rows, before: Positions, begins: Int64s, previous: Int64s, is_new: Bools) -> Positions:
-    """The position at each row: what it observes, else what the object's earlier rows or its state knew.
+def complete_positions(rows: Rows, before: Positions, begins: Int64s, previous: Int64s, is_new: Bools) -> Positions:
+    """The position at each row: the values it observes, else those that earlier rows or `before` knew.
 
-    Args:
-        rows: ordered.
-        before: the states that first rows continue.
-        begins: for each row, the place of the row that its history in this batch begins with.
-        previous: as in `Steps`; of a first row, its place in `before`.
-        is_new: rows that continue nothing.
-
+    `begins` has the place of the row that each row's history in this batch begins with. A first row's `previous` is its
+    place in `before`.
     """
     places = np.arange(len(rows.slots))
     continued = ~is_new[begins]

@@ -1,4 +1,4 @@
-"""What a change of rules does to the objects that are there."""
+"""Changes of rules: what they do to the objects that are there."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from fencepost.emitting.detections import ENDED, REASON_CODES, Detections, Pairs
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.snapshot import DETECTS, Snapshot
 from fencepost.watching.clock import Clock
-from fencepost.watching.crossings import differences
+from fencepost.watching.crossings import find_differences
 from fencepost.watching.everyone import Everyone
 from fencepost.watching.positions import KeyStrings
 from fencepost.watching.rules_in_force import LiveRule, match_positions
@@ -20,7 +20,7 @@ fewer: indexing them costs about what matching the objects with all the others w
 
 
 class RuleFacts(NamedTuple):
-    """Rules that change, by number; what is said of a rule that is not there does not matter."""
+    """Rules that change, by number; the entries of a rule that is not there do not matter."""
 
     versions: Int64s
     detects: UInt8s
@@ -44,7 +44,7 @@ def detect_change(
     """
     if not len(was.rules) and not len(is_now.rules):
         return RuleChange(join_detections([]), ids, old.versions)
-    begun, ended = differences(was, is_now, len(now.slots), max(1, len(ids)))
+    begun, ended = find_differences(was, is_now, len(now.slots), max(1, len(ids)))
     ended = ended.only((old.detects[ended.rules] & DETECTS["exit"]) != 0)
     begun = begun.only(new.initial[begun.rules] & ((new.detects[begun.rules] & DETECTS["enter"]) != 0))
     # An exit carries the version that it ends, an enter the new one: the rules stand twice in the table.
@@ -69,7 +69,7 @@ def change_rules(
     clock: Clock,
     elsewhere: Callable[[Int64s], Bools] | None = None,
 ) -> RuleChange:
-    """What a step from one snapshot to another does; only what differs between the two costs time.
+    """Find what a step from one snapshot to another does; only rules that differ cost time.
 
     Where both are shards of a whole, `elsewhere` says which rules are in force in it though they are not here.
     """

@@ -58,14 +58,8 @@ class RulesInForce:
 
     Single changes wait until somebody asks what holds; then they become a layer of the snapshot together.
 
-    Args:
-        base: the rules to start with.
-        schema: the types of columns, as for `Rules.compile`; without one, new columns take the type of their first use.
-        attributes: further attributes to keep of objects and to report in events.
-        keys: further key columns to keep.
-
-    Every column of the schema is remembered of objects, so that a rule that comes later can use it.
-
+    Every column of the schema is remembered of objects, so that a rule that comes later can use it. Without a schema,
+    new columns take the type of their first use. Further attributes and keys are remembered, and attributes reported.
     """
 
     def __init__(
@@ -105,8 +99,8 @@ class RulesInForce:
         """Every kind that some rule detects."""
         self.is_ascending = bool((self.ids[1:] > self.ids[:-1]).all())
         """Whether rows are in the order of ids."""
-        telling = (self.detects & _TRANSITIONS) != 0
-        self.telling: Bools | None = None if telling.all() else telling
+        detects_moves = (self.detects & _TRANSITIONS) != 0
+        self.detects_moves: Bools | None = None if detects_moves.all() else detects_moves
         """Which rules detect more than `inside`; None if all do."""
         expiring = np.flatnonzero(self.expires != NEVER)
         hidden = expiring[snapshot.rows_of(self.ids[expiring]) != expiring]
@@ -115,7 +109,7 @@ class RulesInForce:
 
     @property
     def kept(self) -> KeptColumns:
-        """What is remembered of objects: the columns that rules use, and those that were declared."""
+        """The columns that are remembered of objects: those that rules use, and those that were declared."""
         if self._kept is None or self._kept[0] != (len(self.types), len(self.keys)):
             declared = {name: type_ for name, type_ in self._declared.items() if isinstance(type_, AttributeType)}
             keys = {name for name, type_ in self._declared.items() if type_ == KEY}
@@ -128,7 +122,7 @@ class RulesInForce:
         """Columns that were declared and that no rule uses yet."""
         return frozenset(self._declared) - self.types.keys() - self.keys
 
-    def following(self, snapshot: Snapshot) -> "RulesInForce":
+    def follow(self, snapshot: Snapshot) -> "RulesInForce":
         """The rules of another snapshot in force, in place of these."""
         for name in snapshot.attributes:
             if self.types.get(name, snapshot.types[name]) != snapshot.types[name]:
@@ -166,14 +160,8 @@ class RulesInForce:
             self._take(self.compiled.changed(gone, columns, self.paused, self.compiled.version))
         return self.compiled
 
-    def changed(self, rules: Rules, remove: Int64s) -> Snapshot:
-        """The rules as they would be in force after many changes at once; changes nothing.
-
-        Args:
-            rules: to add, or to take the place of those with their ids.
-            remove: ids to take out.
-
-        """
+    def change(self, rules: Rules, remove: Int64s) -> Snapshot:
+        """The rules as they would be after some are put and some are removed by id; changes nothing."""
         before = self.snapshot()
         columns = self._columns_of(rules)
         compiled = columns.rules
@@ -223,7 +211,7 @@ class RulesInForce:
         assert rule.row is not None, "a rule without boxes is compiled"
         return self.compiled.boxes_of(rule.row)
 
-    def prepared(self, id: int, condition: str, options: Mapping[str, Any]) -> tuple[LiveRule | None, dict[str, Any]]:
+    def prepare(self, id: int, condition: str, options: Mapping[str, Any]) -> tuple[LiveRule | None, dict[str, Any]]:
         """The rule as it would be in force (None if it is not enabled), and the columns it brings; changes nothing."""
         try:
             return self._bound(id, condition, **options), {}

@@ -1,4 +1,4 @@
-"""What a monitor remembers: each object's last time and its last known values."""
+"""The state of a monitor: each object's last time and its last known values."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -17,16 +17,11 @@ class State:
     """Arrays by slot of object: whether it is present, its last time, its last known values.
 
     Which rules an object is inside is not kept: its position and the rules say it.
-
-    Args:
-        objects: none yet, of the kind to keep.
-
     """
 
     def __init__(self, objects: Objects | None = None) -> None:
         self.objects = Objects() if objects is None else objects
         self.strings: dict[str, KeyStrings] = {}
-        self._room = 0
         self.count = 0
         """How many objects are present."""
         self._columns: dict[tuple[str, str], Any] = {}
@@ -35,19 +30,19 @@ class State:
 
     def track(self, attributes: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
         """Keep these columns from now on, and say whether any is new; nothing is known of new ones yet."""
-        before = len(self._columns)
+        before, room = len(self._columns), len(self.present)
         for name in attributes:
             if ("ordinal", name) not in self._columns:
-                self._columns["ordinal", name] = np.zeros(self._room, np.int64)
-                self._columns["known", name] = np.zeros(self._room, np.bool_)
+                self._columns["ordinal", name] = np.zeros(room, np.int64)
+                self._columns["known", name] = np.zeros(room, np.bool_)
         for name in keys:
             if name not in self.strings:
-                self._columns["key", name] = np.full(self._room, NO_KEY, np.int64)
+                self._columns["key", name] = np.full(room, NO_KEY, np.int64)
                 self.strings[name] = KeyStrings()
         return len(self._columns) > before
 
     def tracked(self) -> tuple[tuple[str, str], ...]:
-        """What `untrack` is given to keep the columns of now and no others."""
+        """The columns of now, for `untrack`."""
         return tuple(self._columns)
 
     def untrack(self, kept: Iterable[tuple[str, str]]) -> None:
@@ -58,9 +53,9 @@ class State:
     def make_room(self) -> None:
         """Let every slot of the object table have its place."""
         needed = len(self.objects)
-        if needed <= self._room:
+        if needed <= len(self.present):
             return
-        room = max(needed, 2 * self._room, 16)
+        room = max(needed, 2 * len(self.present), 16)
 
         def larger(column: Any, empty: Any) -> Any:
             longer = np.full(room, empty, column.dtype)
@@ -70,7 +65,6 @@ class State:
         self.present, self.times = larger(self.present, False), larger(self.times, 0)
         for place, column in self._columns.items():
             self._columns[place] = larger(column, NO_KEY if place[0] == "key" else 0)
-        self._room = room
 
     def here(self) -> Int64s:
         """The slots of all objects that are present."""
@@ -119,7 +113,7 @@ class State:
                 if len(strings) > 2 * self.count + _FEW:
                     codes = self._columns["key", name]
                     codes[~self.present] = NO_KEY
-                    self.strings[name], self._columns["key", name] = strings.compacted(codes)
+                    self.strings[name], self._columns["key", name] = strings.compact(codes)
 
     def _renumber(self) -> None:
         """Number the objects that are present anew, and no others: all of them or, if it fails, none."""
@@ -130,7 +124,7 @@ class State:
         slots = fewer.objects.slots(self.objects.values(here), add=True) if len(here) else here
         fewer.make_room()
         fewer.store(slots, self.times[here], self.positions(here))
-        self.objects, self._room, self.count = fewer.objects, fewer._room, fewer.count
+        self.objects, self.count = fewer.objects, fewer.count
         self.present, self.times, self._columns = fewer.present, fewer.times, fewer._columns
 
 

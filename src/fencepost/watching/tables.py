@@ -1,29 +1,17 @@
 """Objects as Arrow tables: a row each, times and values as ordinals, keys as strings."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from fencepost.indexes.arrays import Int64s
-from fencepost.ordinals import AttributeType
 from fencepost.watching.positions import NO_KEY, Positions
+from fencepost.watching.rules_in_force import KeptColumns
 from fencepost.watching.state import Journal, State
 
 _GONE = "gone"
-
-
-class Columns(Protocol):
-    """What is kept of objects."""
-
-    @property
-    def types(self) -> Mapping[str, AttributeType]:
-        """The attributes."""
-
-    @property
-    def keys(self) -> Iterable[str]:
-        """The key columns."""
 
 
 def table_of(state: State, slots: Int64s | None = None) -> Any:
@@ -43,25 +31,14 @@ def position_columns(positions: Positions, state: State) -> dict[str, Any]:
     return columns
 
 
-def fill(state: State, table: Any, rules: Columns) -> Int64s:
-    """Put what `table_of` wrote into a state, for rules that may use other columns by now; the slots of its rows."""
-    state.track(rules.types, tuple(sorted(rules.keys)))
-    if not len(table):
-        return np.zeros(0, np.int64)
-    slots = state.objects.slots(table["object"].combine_chunks(), add=True)
-    state.make_room()
-    state.store(slots, np.asarray(table["time"]), positions_of(table, state, rules))
-    return slots
-
-
-def positions_of(table: Any, state: State, rules: Columns) -> Positions:
-    """What `position_columns` wrote, for rules that may use other columns by now."""
+def positions_of(table: Any, state: State, columns: KeptColumns) -> Positions:
+    """The positions that `position_columns` wrote; rules may use other columns by now."""
     ordinals, known, keys = {}, {}, {}
-    for name in rules.types:
+    for name in columns.types:
         column = _column(table, f"attribute {name}", pa.int64())
         known[name] = np.asarray(column.is_valid())
         ordinals[name] = np.array(column.fill_null(0))
-    for name in rules.keys:
+    for name in columns.keys:
         column = _column(table, f"key {name}", pa.string())
         keys[name] = state.strings[name].codes(column) if len(column) else np.full(0, NO_KEY)
     return Positions(len(table), ordinals, known, keys)
@@ -79,12 +56,16 @@ def touched_table(state: Journal) -> Any:
     return table_of(state, touched).append_column(_GONE, pa.array(~state.present[touched]))
 
 
-def replay_tables(state: State, tables: Iterable[Any], columns: Columns) -> None:
-    """Put into a state what `table_of` wrote, then what `touched_table` wrote."""
+def replay_tables(state: State, tables: Iterable[Any], columns: KeptColumns) -> None:
+    """Put the objects of tables of `table_of`, then of `touched_table`, into a state."""
     state.track(columns.types, tuple(sorted(columns.keys)))
     for table in tables:
-        slots = fill(state, table, columns)
-        if _GONE in table.column_names and len(slots):
+        if not len(table):
+            continue
+        slots = state.objects.slots(table["object"].combine_chunks(), add=True)
+        state.make_room()
+        state.store(slots, np.asarray(table["time"]), positions_of(table, state, columns))
+        if _GONE in table.column_names:
             state.forget(slots[np.asarray(table[_GONE])])
     if isinstance(state, Journal):
         state.take_touched()

@@ -1,4 +1,4 @@
-"""Moves as a table, for others to tell what they do to rules, and back.
+"""Moves as a table, for shards to find what they do to rules, and back.
 
 A trail is the way of one object through a batch: a row per position, each but the first a move from the row above. A
 table holds trails one after the other. Where some moves of a trail are left out, the next one begins a new trail, with
@@ -12,23 +12,16 @@ import pyarrow as pa
 
 from fencepost.indexes.arrays import Int64s, UInt64s
 from fencepost.watching.rows import MovedRows, Rows, Steps
+from fencepost.watching.rules_in_force import KeptColumns
 from fencepost.watching.state import State
-from fencepost.watching.tables import Columns, position_columns, positions_of
+from fencepost.watching.tables import position_columns, positions_of
 
 _START, _MOVE, _FIRST, _AGAIN = range(4)
-"""What a row is: where a trail starts; a move; one from nowhere; one of an object that was silent for too long."""
+"""Kinds of rows: the start of a trail; a move; one from nowhere; one of an object that was silent for too long."""
 
 
 def trails_of(taken: MovedRows, chosen: Int64s, visits: UInt64s, state: State) -> Any:
-    """The chosen moves as a table.
-
-    Args:
-        taken: all moves.
-        chosen: those to write, ascending.
-        visits: of each move, a number that goes with it.
-        state: whose objects and keys they are.
-
-    """
+    """The chosen moves, ascending, as a table; `visits` has a number that goes with each of all moves."""
     rows, moved = taken.rows, taken.steps
     previous = moved.previous[chosen]
     goes_on = np.zeros(len(chosen), np.bool_)
@@ -54,16 +47,8 @@ def trails_of(taken: MovedRows, chosen: Int64s, visits: UInt64s, state: State) -
     return pa.table(columns | position_columns(moved.positions.take(places), state))
 
 
-def read_trails(table: Any, state: State, columns: Columns, sequences: int) -> tuple[MovedRows, UInt64s]:
-    """The moves in a table, and the number that goes with each.
-
-    Args:
-        table: what `trails_of` wrote, or several of them.
-        state: that their objects and keys are added to.
-        columns: which attributes and keys there are.
-        sequences: how many columns of a sequence there are.
-
-    """
+def read_trails(table: Any, state: State, columns: KeptColumns, sequences: int) -> tuple[MovedRows, UInt64s]:
+    """The moves in tables of `trails_of`, and the number that goes with each; a state gets their objects and keys."""
     kinds, times = np.asarray(table["kind"]), np.asarray(table["time"])
     starts, moves = np.flatnonzero(kinds == _START), np.flatnonzero(kinds != _START)
     order = np.concatenate([starts, moves])

@@ -21,7 +21,7 @@ from fencepost.indexes.arrays import Int64s
 from fencepost.indexes.matches import in_pieces, share_room
 from fencepost.snapshot import DETECTS
 from fencepost.watching.clock import gone_after
-from fencepost.watching.crossings import Moves, crossings, held_at
+from fencepost.watching.crossings import Moves, find_crossings, held_at
 from fencepost.watching.positions import KeyStrings, batch_of
 from fencepost.watching.rows import Rows, Steps
 from fencepost.watching.rules_in_force import RulesInForce
@@ -32,7 +32,7 @@ SHARES = 12
 
 
 class Context(NamedTuple):
-    """What transitions depend on, beside the moves."""
+    """All that transitions depend on, beside the moves."""
 
     rules: RulesInForce
     strings: Mapping[str, KeyStrings]
@@ -69,7 +69,7 @@ def _find(context: Context, moved: Steps, slots: Int64s, times: Int64s, *, silen
     before = np.where(moved.is_new, -1, moved.previous)
     after = moved.offset + np.arange(len(slots))
     moves = Moves(before, after, context.clocks)
-    crossed = crossings(rules, moved.positions, context.strings, moves, expires)
+    crossed = find_crossings(rules, moved.positions, context.strings, moves, expires)
     exits, parts = crossed.exit, []
     if context.clocks is not None:
         # An exit that the row shows at or after the instant of expiry is the expiry.
