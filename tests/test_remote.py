@@ -119,13 +119,13 @@ def test_layers_and_parts_are_shared_and_copied_once(bucket: str, cache: Path) -
     assert copied(cache) == {versions.digest(1), versions.digest(2)}
     found = whole.match(table).sets()
     assert found == [{*range(0, 200, 7)} - {7}, {*range(3, 200, 7)}]
-    parts = [versions.load_part(2, part).match(table).sets() for part in range(2)]
+    parts = [versions.load_shard(2, part).match(table).sets() for part in range(2)]
     assert [first | second for first, second in zip(*parts, strict=True)] == found
     assert versions.head(2).rules == 200
-    assert versions.shards_for(2).parts == 2
+    assert versions.shards_for(2).shards == 2
     before = copied(cache)
     versions.load()
-    versions.load_part(2, 1)
+    versions.load_shard(2, 1)
     assert copied(cache) == before
     rules.replace(7, "symbol = 'S0' AND price > 1001")
     rules.publish(url)

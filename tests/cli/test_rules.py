@@ -53,7 +53,7 @@ def test_rules_from_the_first_to_the_last(tmp_path: Path) -> None:
     shell.run("fencepost publish parted --shards 2 --type symbol=string")
     plan = VersionDirectory(tmp_path / "parted").shards()
     assert plan is not None
-    assert plan.parts == 2
+    assert plan.shards == 2
     shell.call("fencepost rules remove 1")
     history = json.loads(shell.call("fencepost rules history --json").out)
     assert [(each["id"], each["action"]) for each in history] == [

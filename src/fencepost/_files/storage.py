@@ -185,7 +185,7 @@ def _write_durably(file: Path, text: str, mode: str) -> None:
 def _create_remote(file: Any, text: str) -> None:
     if file.protocol not in _EXCLUSIVE:
         raise FencepostError(
-            f"{file}, on a file system that cannot be told to create a file only if it is missing",
+            f"{file}, on a file system that cannot create a file only if it is missing",
             f"one that can: {', '.join(sorted(_EXCLUSIVE))}",
             "Publish to one of them, or to a path.",
         )

@@ -4,7 +4,7 @@
     00000001.claim       someone is writing, or was killed while writing, version 1
     00000001/            the snapshot itself
     00000001.published   version 1 is complete; its content repeats the snapshot's digest
-    parts/               the same in parts, where the first publisher asked for shards
+    parts/               the same in shards, where the first publisher asked for them
     00000001.HOLDER.lease   someone needs version 1; kept fresh by its holder
     collected            when old versions were last collected by a rule book
     markers/             say to streams which versions are there, and which time has come
@@ -40,8 +40,8 @@ from fencepost._files.storage import (
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.published.markers import Markers
-from fencepost.published.shards.parts import Head, PartDirectory
 from fencepost.published.shards.plan import ShardPlan, check_shards, plan_shards
+from fencepost.published.shards.saved import Head, ShardDirectory
 from fencepost.snapshot.columns import key_columns
 from fencepost.snapshot.snapshot import Snapshot, in_force_among
 from fencepost.snapshot.store import read_header
@@ -99,74 +99,74 @@ class VersionDirectory:
             )
         return f"{number:0{_DIGITS}}"
 
-    # -- parts ------------------------------------------------------------------------------------------
+    # -- shards -----------------------------------------------------------------------------------------
 
     def shards(self) -> ShardPlan | None:
-        """How the rules are parted; None where they are not."""
-        return self._parts.plan()
+        """How the rules are cut into shards; None where they are not."""
+        return self._shards.plan()
 
     def shards_for(self, shards: int) -> ShardPlan:
-        """How the rules are parted, for a reader who wants so many parts; refuses any other number."""
+        """The same, for a reader who wants so many shards; refuses any other number."""
         plan = self.shards()
         if plan is None:
             raise FencepostError(
-                f"shards={shards} and {self.path}, which was published without",
-                "a directory whose versions are written in parts",
+                f"shards={shards} for {self.path}, which was published without",
+                "a directory whose versions are written in shards",
                 f"Publish the rules to a new directory with shards={shards}, or leave out shards.",
             )
-        if plan.parts != shards:
+        if plan.shards != shards:
             raise FencepostError(
-                f"shards={shards} and {self.path}",
-                f"shards={plan.parts}, with which it was published",
-                f"Take shards={plan.parts}, or publish the rules to a new directory with shards={shards}.",
+                f"shards={shards} for {self.path}",
+                f"shards={plan.shards}, with which it was published",
+                f"Take shards={plan.shards}, or publish the rules to a new directory with shards={shards}.",
             )
         return plan
 
     @property
-    def _parts(self) -> PartDirectory:
-        return PartDirectory(self.path / "parts")
+    def _shards(self) -> ShardDirectory:
+        return ShardDirectory(self.path / "parts")
 
-    def load_part(self, version: int, part: int) -> Snapshot:
-        """One part of a version."""
-        return self._parts.load(self._name(version), part)
+    def load_shard(self, version: int, shard: int) -> Snapshot:
+        """One shard of a version."""
+        return self._shards.load(self._name(version), shard)
 
     def head(self, version: int) -> Head:
-        """What is to be known of a version with parts by those who do not load its rules."""
-        return self._parts.head(self._name(version))
+        """What is to be known of a version with shards by those who do not load its rules."""
+        return self._shards.head(self._name(version))
 
-    def check_parts(self, version: int, plan: ShardPlan) -> None:
-        """Refuse a version of which some part cannot be loaded; none is kept."""
-        self._parts.check(self._name(version), plan)
+    def verify_shards(self, version: int, plan: ShardPlan) -> None:
+        """Refuse a version of which some shard cannot be loaded; none is kept."""
+        self._shards.check(self._name(version), plan)
 
     def in_force_among(self, version: int, ids: Int64s) -> Bools:
         """Which of these rules are in force in a version; reads nothing but its ids."""
         return in_force_among(self.path / self._name(version), ids)
 
     def _check_shards(self, shards: int | None) -> None:
-        """Refuse a number of parts that the directory cannot have."""
+        """Refuse a number of shards that the directory cannot have."""
         if shards is None:
             return
         fixed = self.shards()
         if fixed is None and check_shards(shards) and self._announced():
             raise FencepostError(
                 f"shards={shards} for {self.path}, which was first published without",
-                "a new directory, since its versions are read in parts from the first one on",
+                "a new directory, since its versions are read in shards from the first one on",
                 "Publish to a new directory, or leave out shards.",
             )
-        if fixed is not None and fixed.parts != shards:
+        if fixed is not None and fixed.shards != shards:
             raise FencepostError(
                 f"shards={shards} for {self.path}",
-                f"shards={fixed.parts}, with which it was first published",
-                f"Leave out shards, pass shards={fixed.parts}, or publish to a new directory.",
+                f"shards={fixed.shards}, with which it was first published",
+                f"Leave out shards, pass shards={fixed.shards}, or publish to a new directory.",
             )
 
     def _fixed_shards(self, snapshot: Snapshot, shards: int | None) -> ShardPlan | None:
-        """How the version is to be parted: as the first one was, or else as it asks for itself."""
+        """How the version is to be cut: as the first one was, or else as it asks for itself."""
         fixed = self.shards()
         if shards is None or fixed is not None:
             return fixed
         keys = [name for name, kind in (self.schema() or {}).items() if kind == "key"]
-        return self._parts.fix(plan_shards(snapshot, shards, keys))
+        return self._shards.fix(plan_shards(snapshot, shards, keys))
 
     # -- publishing -------------------------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ class VersionDirectory:
         Args:
             compile_version: makes the snapshot, given its number.
             schema: columns and types to fix for the directory, if they are not only those that the rules use.
-            shards: how many parts this and all later versions are written in, too; fixed by the first one.
+            shards: how many shards this and all later versions are written in, too; fixed by the first one.
         """
         self._check_shards(shards)
         make_directory(self.path)
@@ -208,27 +208,27 @@ class VersionDirectory:
         with contextlib.ExitStack() as leases:
             shared = self._lease_layers(snapshot, number, leases)
             if plan is not None:
-                self._parts.save(target.name, snapshot, plan, shared=shared)
+                self._shards.save(target.name, snapshot, plan, shared=shared)
             snapshot.save(target, shared=shared)
             self._announce(number)
         self.mark()
         return number
 
     def mark(self) -> None:
-        """Tell streams of every version that they have not been told of: a publisher may have died before it could."""
-        self.markers.tell_versions(self._announced())
+        """Mark every version that has no marker yet: a publisher may have died before it could."""
+        self.markers.mark_versions(self._announced())
 
     def tick(self, time: datetime | int) -> None:
-        """Tell streams that a time has come: rules expire and silent objects time out, also without any row.
+        """Mark for streams that a time has come: rules expire and silent objects time out, also without any row.
 
         Args:
             time: an instant, without a zone in UTC; or a number, where the time column is one.
         """
-        self.markers.tell_time(time)
+        self.markers.mark_time(time)
 
     @property
     def markers(self) -> Markers:
-        """What tells streams what has come."""
+        """The markers, which streams follow."""
         return Markers(self.path / "markers")
 
     def _lease_layers(self, snapshot: Snapshot, number: int, leases: contextlib.ExitStack) -> bool:
@@ -269,7 +269,7 @@ class VersionDirectory:
     def collect(self, retention: timedelta, fresh_for: timedelta = _FRESH) -> list[int]:
         """Delete versions that are older than the retention, not leased and not the newest; their numbers.
 
-        A version whose layers are part of one that stays, stays too. The announcement goes first, so that nobody
+        A version with layers that one that stays shares, stays too. The announcement goes first, so that nobody
         starts on a version that is being deleted.
         """
         versions, oldest = self.versions(), time.time() - retention.total_seconds()
@@ -286,7 +286,7 @@ class VersionDirectory:
                 self._announce(number)
                 continue
             delete_tree(self.path / f"{number:0{_DIGITS}}")
-            self._parts.delete(f"{number:0{_DIGITS}}")
+            self._shards.delete(f"{number:0{_DIGITS}}")
             collected.append(number)
         return collected
 
