@@ -30,7 +30,7 @@ ROW = {"price": 3, "volume": 1, "day": 1, "symbol": "IBM", "venue": None}
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A host's copies, none of them there yet."""
     monkeypatch.setenv("FENCEPOST_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+    return tmp_path / "cache" / f"fencepost-{os.getuid()}"
 
 
 def copied(cache: Path) -> set[str]:
@@ -191,7 +191,7 @@ def test_copies_that_nobody_has_mapped_are_let_go(bucket: str, cache: Path, monk
     [
         (
             "memory://rules",
-            r"on a file system that cannot be told to create a file only if it is missing; expected one",
+            r"on a file system that cannot create a file only if it is missing; expected one",
         ),
         ("s3://no-such-bucket/rules", r"no-such-bucket/rules/00000001.claim .*; expected a bucket that exists"),
         ("nonsense://bucket/rules", r"nonsense://bucket/rules .*; expected a URL that fsspec knows.*Correct the URL"),
