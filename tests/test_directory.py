@@ -160,3 +160,51 @@ def test_a_version_that_shares_layers_keeps_them_from_being_collected(tmp_path: 
     assert versions.load(5).match({"price": [1003.5]}).counts.tolist() == [99]
     assert versions.collect(timedelta(0)) == [4], "what shared a layer that went was written whole"
     assert len(versions.load()) == 99
+
+
+def test_a_changed_byte_of_the_schema_is_noticed(tmp_path: Path) -> None:
+    versions = VersionDirectory(tmp_path)
+    versions.publish(snapshot_of)
+    schema, fixed = tmp_path / "schema.json", versions.schema()
+    whole = schema.read_bytes()
+    for place in range(len(whole)):
+        for flip in (0x01, 0x80):
+            schema.write_bytes(whole[:place] + bytes([whole[place] ^ flip]) + whole[place + 1 :])
+            with pytest.raises(FencepostError, match=r"is damaged; .* publish the rules to a new directory\."):
+                assert versions.schema() != fixed
+
+
+@pytest.mark.parametrize("content", [b"", b"[", b"[1]", b"7", b"\xff\xfe", b'{"price": 7}', b"[" * 100_000])
+def test_a_damaged_schema_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "schema.json").write_bytes(content)
+    with pytest.raises(FencepostError, match=r"schema\.json is damaged; .* Restore the file from a backup"):
+        VersionDirectory(tmp_path).schema()
+
+
+def test_a_schema_from_before_the_checksum_is_read(tmp_path: Path) -> None:
+    versions = VersionDirectory(tmp_path)
+    (tmp_path / "schema.json").write_text('{"header": "double", "price": "double", "symbol": "key"}')
+    assert versions.schema() == {"header": "double", "price": "double", "symbol": "key"}
+    rules = Rules()
+    rules.add(1, "price > 4 AND header < 3")
+    assert rules.publish(tmp_path) == 1
+
+
+@pytest.mark.parametrize("name", ["schema.json", "00000001.published", "00000001/header.json", "00000001/arrays.bin"])
+def test_a_directory_in_place_of_a_file_is_refused(tmp_path: Path, name: str) -> None:
+    versions = VersionDirectory(tmp_path)
+    versions.publish(snapshot_of)
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
+    with pytest.raises(FencepostError, match=r"cannot be used \(Is a directory\)|is damaged"):
+        (versions.schema if name == "schema.json" else versions.load)()
+
+
+@pytest.mark.parametrize("content", ["[]", "7", "[" * 100_000, '{"digest": 7}', '{"header": [], "digest": ""}'])
+def test_a_damaged_header_is_refused_or_skipped(tmp_path: Path, content: str) -> None:
+    versions = VersionDirectory(tmp_path)
+    versions.publish(snapshot_of)
+    (tmp_path / "00000001" / "header.json").write_text(content)
+    assert versions.latest() is None
+    with pytest.raises(FencepostError, match="Save or publish the snapshot again"):
+        Snapshot.load(tmp_path / "00000001")

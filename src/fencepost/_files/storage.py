@@ -6,6 +6,7 @@ once, and is created only if it is missing by a condition of the request.
 """
 
 import contextlib
+import errno
 import os
 import shutil
 import time
@@ -79,6 +80,27 @@ def _remote(url: str) -> Place:
 
 
 @contextlib.contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """Whatever keeps a path from being read or written, in plain words; whether it exists is for the caller."""
+    try:
+        yield
+    except (FileExistsError, FileNotFoundError):
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise FencepostError(
+                f"the disk of {path} is full",
+                "room for what is written",
+                "Make room, and try again.",
+            ) from None
+        raise FencepostError(
+            f"{path} cannot be used ({error.strerror or error})",
+            "a file that this user may read and write",
+            "Correct the path or its permissions; remove what stands in its place.",
+        ) from None
+
+
+@contextlib.contextmanager
 def _reaching(place: Any) -> Iterator[tuple[Any, str]]:
     """The file system of a URL, and its path there; whatever keeps it from answering is refused in its own words."""
     try:
@@ -109,7 +131,8 @@ def _writing(place: Any) -> Iterator[tuple[Any, str]]:
 def read_text(file: Place) -> str:
     """The whole content."""
     if isinstance(file, Path):
-        return file.read_text()
+        with refusing(file):
+            return file.read_text()
     with _reaching(file) as (system, path):
         content: bytes = system.cat_file(path)
     return content.decode()

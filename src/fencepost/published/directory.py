@@ -1,6 +1,6 @@
 """A directory of published snapshots: versions 1, 2, ..., each written whole, then announced.
 
-    schema.json          the columns and types of all versions, fixed by the first publisher
+    schema.json          the columns and types of all versions, fixed by the first publisher; checksummed
     00000001.claim       someone is writing, or was killed while writing, version 1
     00000001/            the snapshot itself
     00000001.published   version 1 is complete; its content repeats the snapshot's digest
@@ -44,9 +44,10 @@ from fencepost.published.shards.plan import ShardPlan, check_shards, plan_shards
 from fencepost.published.shards.saved import Head, ShardDirectory
 from fencepost.snapshot.columns import key_columns
 from fencepost.snapshot.snapshot import Snapshot, in_force_among
-from fencepost.snapshot.store import read_header
+from fencepost.snapshot.store import read_header, write_header
 
 _DIGITS = 8
+_SCHEMA = "schema.json"
 _FRESH = timedelta(hours=1)
 
 
@@ -177,10 +178,21 @@ class VersionDirectory:
     def schema(self) -> dict[str, str] | None:
         """Columns and types that every version has, "key" for a column of strings; None before the first."""
         try:
-            found: dict[str, str] = json.loads(read_text(self.path / "schema.json"))
+            found = json.loads(read_text(self.path / _SCHEMA))
+            # Directories that were first published before the checksum have nothing but the columns.
+            if "header" in found and not isinstance(found["header"], str):
+                found = read_header(self.path, _SCHEMA)[0]["columns"]
+            if not all(isinstance(kind, str) for kind in found.values()):
+                raise ValueError("a type that is no text")
         except FileNotFoundError:
             return None
-        return found
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError, FencepostError):
+            raise FencepostError(
+                f"{self.path / _SCHEMA} is damaged",
+                "the columns and types that the directory was first published with",
+                "Restore the file from a backup, or publish the rules to a new directory.",
+            ) from None
+        return dict(found)
 
     def publish(
         self,
@@ -334,7 +346,7 @@ class VersionDirectory:
     def _fix_schema(self, needed: Mapping[str, str]) -> None:
         """The first publisher's columns hold for all; a later version may use fewer of them."""
         try:
-            create(self.path / "schema.json", json.dumps(dict(sorted(needed.items()))))
+            write_header(self.path / _SCHEMA, {"columns": dict(sorted(needed.items()))})
         except FileExistsError:
             fixed = self.schema() or {}
             wrong = {name: kind for name, kind in needed.items() if fixed.get(name) != kind}
@@ -352,7 +364,7 @@ class VersionDirectory:
         try:
             announced = read_text(self._announcement(number))
             return announced == _digest_of(self.path / f"{number:0{_DIGITS}}") + "\n"
-        except (FileNotFoundError, ValueError, KeyError):
+        except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
             return False
 
 
