@@ -7,11 +7,11 @@ once, and is created only if it is missing by a condition of the request.
 
 import contextlib
 import errno
+import fnmatch
 import os
 import shutil
 import time
 from collections.abc import Iterator
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -159,15 +159,15 @@ def modified(file: Place) -> float | None:
 
 def names(directory: Place, pattern: str) -> list[str]:
     """The sorted names of what is in a directory and fits a pattern; none where it is missing."""
-    if isinstance(directory, Path):
-        return sorted(file.name for file in directory.glob(pattern))
     try:
-        with _reaching(directory) as (system, path):
-            listed = system.ls(path, detail=False)
-    except FileNotFoundError:
+        if isinstance(directory, Path):
+            found = os.listdir(directory)
+        else:
+            with _reaching(directory) as (system, path):
+                found = [str(each).rstrip("/").rpartition("/")[2] for each in system.ls(path, detail=False)]
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    found = (str(each).rstrip("/").rpartition("/")[2] for each in listed)
-    return sorted(name for name in found if fnmatch(name, pattern))
+    return sorted(fnmatch.filter(found, pattern))
 
 
 # -- changing -----------------------------------------------------------------------------------------------
@@ -194,8 +194,14 @@ def _create_path(file: Path, text: str) -> None:
             os.link(draft, file)
         except FileExistsError:
             raise
-        except OSError:  # a file system without links
-            _write_durably(file, text, "x")
+        except OSError:  # a file system without links, or a full disk
+            try:
+                _write_durably(file, text, "x")
+            except FileExistsError:
+                raise
+            except OSError:
+                file.unlink(missing_ok=True)
+                raise
 
 
 def _write_durably(file: Path, text: str, mode: str) -> None:

@@ -30,11 +30,13 @@ from fencepost._files.storage import (
     create,
     delete,
     delete_tree,
+    exists,
     make_directory,
     modified,
     names,
     place_of,
     read_text,
+    refusing,
     touch,
 )
 from fencepost.errors import FencepostError
@@ -48,6 +50,9 @@ from fencepost.snapshot.store import read_header, write_header
 
 _DIGITS = 8
 _SCHEMA = "schema.json"
+_CLAIMS = 1_000
+"""One in so many claims of old versions stays."""
+_NUMBER = "[0-9]" * _DIGITS
 _FRESH = timedelta(hours=1)
 
 
@@ -78,12 +83,16 @@ class VersionDirectory:
         """The numbers of all complete versions, descending; looked at as they are asked for."""
         return (number for number in reversed(self._announced()) if self._complete(number))
 
+    @staticmethod
+    def _named(number: int) -> str:
+        return f"{number:0{_DIGITS}}"
+
     def _announced(self) -> list[int]:
         return self._numbers("published")
 
     def _numbers(self, ending: str) -> list[int]:
         """The versions that have a file with this ending, ascending."""
-        return [int(name[:_DIGITS]) for name in names(self.path, f"{'[0-9]' * _DIGITS}.{ending}")]
+        return [int(name[:_DIGITS]) for name in names(self.path, f"{_NUMBER}.{ending}")]
 
     def load(self, version: int | None = None, verify: bool = True) -> Snapshot:
         """One version, the newest if none is named."""
@@ -98,7 +107,7 @@ class VersionDirectory:
                 f"a published version (the last are: {there})",
                 "Publish rules to the directory, or name a version that is there.",
             )
-        return f"{number:0{_DIGITS}}"
+        return self._named(number)
 
     # -- shards -----------------------------------------------------------------------------------------
 
@@ -173,7 +182,7 @@ class VersionDirectory:
 
     def digest(self, version: int) -> str:
         """What tells this version's snapshot from every other one, wherever the directory is."""
-        return read_header(self.path / f"{version:0{_DIGITS}}")[1]
+        return read_header(self.path / self._named(version))[1]
 
     def schema(self) -> dict[str, str] | None:
         """Columns and types that every version has, "key" for a column of strings; None before the first."""
@@ -207,6 +216,12 @@ class VersionDirectory:
             schema: columns and types to fix for the directory, if they are not only those that the rules use.
             shards: how many shards this and all later versions are written in, too; fixed by the first one.
         """
+        with contextlib.nullcontext() if not isinstance(self.path, Path) else refusing(self.path):
+            return self._publish(compile_version, schema, shards)
+
+    def _publish(
+        self, compile_version: Callable[[int], Snapshot], schema: Mapping[str, str] | None, shards: int | None
+    ) -> int:
         self._check_shards(shards)
         make_directory(self.path)
         number = self._claim()
@@ -216,14 +231,17 @@ class VersionDirectory:
         compared = key_columns(snapshot.bands) - set(self.schema() or {})
         self._fix_schema({**dict.fromkeys(sorted(compared), "key"), **(schema or {}), **used})
         plan = self._fixed_shards(snapshot, shards)
-        target = self.path / f"{number:0{_DIGITS}}"
         with contextlib.ExitStack() as leases:
             shared = self._lease_layers(snapshot, number, leases)
-            if plan is not None:
-                self._shards.save(target.name, snapshot, plan, shared=shared)
-            snapshot.save(target, shared=shared)
-            self._announce(number)
-        self.mark()
+            try:
+                if plan is not None:
+                    self._shards.save(self._named(number), snapshot, plan, shared=shared)
+                snapshot.save(self.path / self._named(number), shared=shared)
+                self._announce(number)
+            except BaseException:
+                self._delete(number)
+                raise
+        self.markers.mark_next(number, self._announced)
         return number
 
     def mark(self) -> None:
@@ -275,11 +293,14 @@ class VersionDirectory:
     def leased(self, fresh_for: timedelta = _FRESH) -> set[int]:
         """The versions that someone needs: those with a lease that was renewed lately."""
         oldest = time.time() - fresh_for.total_seconds()
-        leases = names(self.path, f"{'[0-9]' * _DIGITS}.*.lease")
+        leases = names(self.path, f"{_NUMBER}.*.lease")
         return {int(name[:_DIGITS]) for name in leases if (modified(self.path / name) or 0) >= oldest}
 
     def collect(self, retention: timedelta, fresh_for: timedelta = _FRESH) -> list[int]:
         """Delete versions that are older than the retention, not leased and not the newest; their numbers.
+
+        What publishers and readers left that died, or are done, goes too, once it is older than the retention and than
+        a lease stays fresh.
 
         A version with layers that one that stays shares, stays too. The announcement goes first, so that nobody
         starts on a version that is being deleted.
@@ -297,14 +318,47 @@ class VersionDirectory:
             if number in self.leased(fresh_for):
                 self._announce(number)
                 continue
-            delete_tree(self.path / f"{number:0{_DIGITS}}")
-            self._shards.delete(f"{number:0{_DIGITS}}")
+            self._delete(number)
             collected.append(number)
+        self._collect_leftovers(time.time() - max(retention, fresh_for).total_seconds(), fresh_for)
         return collected
+
+    def _collect_leftovers(self, oldest: float, fresh_for: timedelta) -> None:
+        """Delete what the dead have left behind since longer than anybody works on it, and what nobody looks at.
+
+        That is: leases that are no longer renewed, drafts, versions that were never announced, claims of old numbers
+        (see `_newest_claim`), and markers of what has gone.
+        """
+        for directory in (self.path, self.path / "parts", self.path / "markers"):
+            self._delete_old(directory, ".*", oldest)
+        self._delete_old(self.path, f"{_NUMBER}.*.lease", oldest)
+        announced = set(self._announced())
+        kept, newest = announced | self.leased(fresh_for), self._newest_claim()
+        # The head of its shards is the first that is written of a version.
+        for name in {*names(self.path, _NUMBER), *names(self.path / "parts" / "head", _NUMBER)}:
+            written = max(modified(self._claim_file(int(name))) or 0, modified(self.path / name) or 0)
+            if int(name) not in kept and written < oldest:
+                self._delete(int(name))
+        for number in self._numbers("claim"):
+            is_old = number // _CLAIMS < newest // _CLAIMS and number % _CLAIMS and number not in kept
+            if is_old and (modified(self._claim_file(number)) or oldest) < oldest:
+                delete(self._claim_file(number))
+        self.markers.collect(announced, oldest)
+
+    def _delete_old(self, directory: Place, pattern: str, oldest: float) -> None:
+        """Delete the files of a directory that fit a pattern and were written before."""
+        for name in names(directory, pattern):
+            if (modified(directory / name) or oldest) < oldest:
+                delete(directory / name)
+
+    def _delete(self, number: int) -> None:
+        """Delete a version that is not announced."""
+        delete_tree(self.path / self._named(number))
+        self._shards.delete(self._named(number))
 
     def _announce(self, number: int) -> None:
         try:
-            create(self._announcement(number), _digest_of(self.path / f"{number:0{_DIGITS}}") + "\n")
+            create(self._announcement(number), _digest_of(self.path / self._named(number)) + "\n")
         except FileExistsError:
             if not self._complete(number):  # else a request was repeated on its way, or another collector was faster
                 raise
@@ -314,11 +368,11 @@ class VersionDirectory:
 
     def _built_on(self, number: int) -> set[int]:
         """The versions whose layers one version shares."""
-        header, _ = read_header(self.path / f"{number:0{_DIGITS}}")
+        header, _ = read_header(self.path / self._named(number))
         return {int(layer["in"]) for layer in header["layers"] if "in" in layer}
 
     def _claim(self) -> int:
-        number = max(self._numbers("claim"), default=0) + 1
+        number = self._newest_claim() + 1
         while True:
             try:
                 self._create_claim(number)
@@ -326,10 +380,38 @@ class VersionDirectory:
                 number += 1
                 continue
             self._check_exclusive(number)
-            return number
+            if not self._is_claimed((number // _CLAIMS + 1) * _CLAIMS):
+                return number
+            # Others went on to the next claim that stays while this publisher slept, and the number was used before.
+            delete(self._claim_file(number))
+            number = self._newest_claim() + 1
+
+    def _newest_claim(self) -> int:
+        """The greatest number that was claimed, or 0; found without a look at all that is there.
+
+        Numbers are claimed one after the other. Of old ones every thousandth stays, and all since the last of those.
+        """
+        if not isinstance(self.path, Path):
+            return max(self._numbers("claim"), default=0)
+        newest = 0
+        for step in (_CLAIMS, 1):
+            low, high = newest // step, newest // step + 1
+            while self._is_claimed(high * step):
+                low, high = high, 2 * high - newest // step
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (middle, high) if self._is_claimed(middle * step) else (low, middle)
+            newest = low * step
+        return newest
+
+    def _is_claimed(self, number: int) -> bool:
+        return exists(self._claim_file(number))
+
+    def _claim_file(self, number: int) -> Place:
+        return self.path / f"{number:0{_DIGITS}}.claim"
 
     def _create_claim(self, number: int) -> None:
-        create(self.path / f"{number:0{_DIGITS}}.claim", f"{os.getpid()}\n")
+        create(self._claim_file(number), f"{os.getpid()}\n")
 
     def _check_exclusive(self, number: int) -> None:
         """Refuse a store that ignores the condition of a request: there, publishers would overwrite each other."""
@@ -363,7 +445,7 @@ class VersionDirectory:
         """Whether the announcement was written whole."""
         try:
             announced = read_text(self._announcement(number))
-            return announced == _digest_of(self.path / f"{number:0{_DIGITS}}") + "\n"
+            return announced == _digest_of(self.path / self._named(number)) + "\n"
         except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
             return False
 

@@ -7,11 +7,11 @@ At a path engines take every file as a row of a stream. At a URL streams list th
 newest of each kind stays: a version and a time stand for all before them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from fencepost._files.storage import Place, delete, make_directory, names, put
+from fencepost._files.storage import Place, delete, exists, make_directory, modified, names, put
 
 _DIGITS = {"version": 8, "clock": 20}
 
@@ -33,13 +33,29 @@ class Markers:
     def mark_versions(self, announced: Sequence[int]) -> None:
         """Mark the versions that have no marker yet."""
         make_directory(self.path)
-        marked = self._marked("version")
+        marked = set(self._marked("version"))
         if isinstance(self.path, Path):
             unmarked = [number for number in announced if number not in marked]
         else:
             unmarked = [number for number in announced[-1:] if number > max(marked, default=0)]
         for number in unmarked:
             self._put(number, "version")
+
+    def mark_next(self, number: int, announced: Callable[[], Sequence[int]]) -> None:
+        """Mark a version that is new, and any before it that whoever published it could not mark."""
+        if number > 1 and not exists(self._file(number - 1, "version")):
+            self.mark_versions(announced())
+        else:
+            make_directory(self.path)
+            self._put(number, "version")
+
+    def collect(self, announced: Container[int], oldest: float) -> None:
+        """Delete the markers of versions that are gone, and of times, which were written before; the last ones stay."""
+        for kind in _DIGITS:
+            for number in sorted(self._marked(kind))[:-1]:
+                file = self._file(number, kind)
+                if (kind == "clock" or number not in announced) and (modified(file) or oldest) < oldest:
+                    delete(file)
 
     def mark_time(self, time: datetime | int) -> None:
         """Mark that a time has come: an instant, without a zone in UTC, or a number."""
