@@ -1,5 +1,6 @@
 """Published versions: many publishers, kills in between, readers that see complete versions only."""
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -160,3 +161,150 @@ def test_a_version_that_shares_layers_keeps_them_from_being_collected(tmp_path: 
     assert versions.load(5).match({"price": [1003.5]}).counts.tolist() == [99]
     assert versions.collect(timedelta(0)) == [4], "what shared a layer that went was written whole"
     assert len(versions.load()) == 99
+
+
+def test_a_changed_byte_of_the_schema_is_noticed(tmp_path: Path) -> None:
+    versions = VersionDirectory(tmp_path)
+    versions.publish(snapshot_of)
+    schema, fixed = tmp_path / "schema.json", versions.schema()
+    whole = schema.read_bytes()
+    for place in range(len(whole)):
+        for flip in (0x01, 0x80):
+            schema.write_bytes(whole[:place] + bytes([whole[place] ^ flip]) + whole[place + 1 :])
+            with pytest.raises(FencepostError, match=r"is damaged; .* publish the rules to a new directory\."):
+                assert versions.schema() != fixed
+
+
+@pytest.mark.parametrize("content", [b"", b"[", b"[1]", b"7", b"\xff\xfe", b'{"price": 7}', b"[" * 100_000])
+def test_a_damaged_schema_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "schema.json").write_bytes(content)
+    with pytest.raises(FencepostError, match=r"schema\.json is damaged; .* Restore the file from a backup"):
+        VersionDirectory(tmp_path).schema()
+
+
+def test_a_schema_from_before_the_checksum_is_read(tmp_path: Path) -> None:
+    versions = VersionDirectory(tmp_path)
+    (tmp_path / "schema.json").write_text('{"header": "double", "price": "double", "symbol": "key"}')
+    assert versions.schema() == {"header": "double", "price": "double", "symbol": "key"}
+    rules = Rules()
+    rules.add(1, "price > 4 AND header < 3")
+    assert rules.publish(tmp_path) == 1
+
+
+@pytest.mark.parametrize("name", ["schema.json", "00000001.published", "00000001/header.json", "00000001/arrays.bin"])
+def test_a_directory_in_place_of_a_file_is_refused(tmp_path: Path, name: str) -> None:
+    versions = VersionDirectory(tmp_path)
+    versions.publish(snapshot_of)
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
+    with pytest.raises(FencepostError, match=r"cannot be used \(Is a directory\)|is damaged"):
+        (versions.schema if name == "schema.json" else versions.load)()
+
+
+@pytest.mark.parametrize("content", ["[]", "7", "[" * 100_000, '{"digest": 7}', '{"header": [], "digest": ""}'])
+def test_a_damaged_header_is_refused_or_skipped(tmp_path: Path, content: str) -> None:
+    versions = VersionDirectory(tmp_path)
+    versions.publish(snapshot_of)
+    (tmp_path / "00000001" / "header.json").write_text(content)
+    assert versions.latest() is None
+    with pytest.raises(FencepostError, match="Save or publish the snapshot again"):
+        Snapshot.load(tmp_path / "00000001")
+
+
+def age(path: Path) -> None:
+    """Make it two hours since everything there was written."""
+    for each in (path, *path.rglob("*")):
+        os.utime(each, (time.time() - 7200,) * 2)
+
+
+def files_in(path: Path) -> set[str]:
+    return {str(each.relative_to(path)) for each in path.rglob("*") if each.is_file()}
+
+
+@pytest.mark.parametrize("shards", [None, 2])
+def test_whatever_the_dead_left_is_collected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: int | None
+) -> None:
+    versions = VersionDirectory(tmp_path)
+    versions.publish(snapshot_of, shards=shards)
+    clean = files_in(tmp_path)
+    monkeypatch.setattr(VersionDirectory, "_delete", lambda *_: None)  # as if the process were killed
+    monkeypatch.setattr(VersionDirectory, "_announce", killed)
+    with pytest.raises(KeyboardInterrupt):
+        versions.publish(snapshot_of)
+    monkeypatch.setattr(Snapshot, "save", killed)
+    with pytest.raises(KeyboardInterrupt):
+        versions.publish(snapshot_of)
+    monkeypatch.undo()
+    versions.lease(1, "a reader that died")
+    for draft in (".schema.json.0123456789abcdef", "markers/.00000001.version.0123456789abcdef"):
+        (tmp_path / draft).write_text("half")
+    versions.tick(5)
+    versions.tick(6)
+    assert versions.collect(timedelta(0)) == []
+    assert (tmp_path / "00000002").exists(), "somebody may still work on it"
+    age(tmp_path)
+    assert versions.collect(timedelta(0)) == []
+    assert files_in(tmp_path) - clean == {"00000002.claim", "00000003.claim", f"markers/{6:020}.clock"}
+    assert not (tmp_path / "00000002").exists()
+    assert versions.publish(snapshot_of) == 4
+    assert versions.versions() == [1, 4]
+    assert versions.load(4).version == 4
+
+
+def killed(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_claims_and_markers_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.published.directory._CLAIMS", 4)
+    versions = VersionDirectory(tmp_path)
+    most = 0
+    for number in range(1, 43):
+        assert versions.publish(snapshot_of) == number
+        if number % 3 == 0:
+            age(tmp_path)
+            versions.collect(timedelta(0))
+            assert versions.versions() == [number]
+            most = max(most, len(list((tmp_path / "markers").iterdir())))
+    assert most == 1
+    assert [int(file.name[:8]) for file in sorted(tmp_path.glob("*.claim"))] == [*range(4, 41, 4), 41, 42]
+
+
+def test_a_publisher_that_slept_claims_no_old_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.published.directory._CLAIMS", 4)
+    versions = VersionDirectory(tmp_path)
+    for _ in range(9):
+        versions.publish(snapshot_of)
+    age(tmp_path)
+    versions.collect(timedelta(0))
+    found = iter([1, 9])
+    monkeypatch.setattr(VersionDirectory, "_newest_claim", lambda _: next(found))
+    assert versions.publish(snapshot_of) == 10
+    assert not (tmp_path / "00000002.claim").exists()
+
+
+@pytest.mark.parametrize("step", range(1, 7))
+@pytest.mark.parametrize("shards", [None, 2])
+def test_a_full_disk_is_named_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, shards: int | None
+) -> None:
+    versions = VersionDirectory(tmp_path)
+    versions.publish(snapshot_of, shards=shards)
+    before, calls, sync = files_in(tmp_path), iter(range(1, 100)), os.fsync
+
+    def fill(opened: int) -> None:
+        if next(calls) == step:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(opened)
+
+    monkeypatch.setattr(os, "fsync", fill)
+    with pytest.raises(FencepostError, match=r"^The disk of .* is full; expected room .* Make room"):
+        versions.publish(snapshot_of)
+    monkeypatch.undo()
+    if versions.latest() == 1:
+        assert files_in(tmp_path) - before <= {"00000002.claim"}
+        assert [path.name for path in tmp_path.iterdir() if path.is_dir() and path.name.isdecimal()] == ["00000001"]
+    number = versions.publish(snapshot_of)
+    assert (versions.latest(), versions.load().version) == (number, number)
+    assert {int(file.name[:8]) for file in (tmp_path / "markers").iterdir()} == set(versions.versions())

@@ -100,6 +100,50 @@ def test_as_many_boxes_as_can_hold(text: str, boxes: int) -> None:
     assert len(condition.boxes) == boxes
 
 
+@pytest.mark.parametrize(
+    ("text", "size", "most"),
+    [
+        (" AND ".join(f"column_{n} > {n}" for n in range(10_000)), "227,775 characters", "100,000"),
+        (f"x IN ({', '.join(map(str, range(100_000)))})", "688,895 characters", "100,000"),
+        ("symbol = '" + "a" * 10_000_000 + "'", "10,000,011 characters", "100,000"),
+        (" AND ".join(f"x>{n}" for n in range(5_000)), "14,999 names, keywords and constants", "10,000"),
+    ],
+    ids=["conjuncts", "list", "string", "words"],
+)
+def test_conditions_beyond_the_limits_are_refused_before_they_are_parsed(
+    text: str, size: str, most: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fencepost.language.sql.Parser", None)  # which would fail
+    with pytest.raises(ConditionError) as refused:
+        parse(text)
+    assert str(refused.value) == (
+        f"The condition has {size}; expected at most {most}. "
+        "Write several rules, or a table of rules for many of one form."
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "symbol < '" + "a" * 90_000 + "'",
+        f"x IN ({', '.join(map(str, range(9_000)))})",
+        " OR\n".join(f"x{n} = 1" for n in range(2_000)),
+        " AND ".join(f"{'x' * 50_000}{n} > 1" for n in range(1)) + " AND y < z",
+    ],
+)
+def test_refusals_quote_a_few_hundred_characters(text: str) -> None:
+    with pytest.raises(ConditionError) as refused:
+        parse(text)
+    assert len(str(refused.value)) < 2_000
+    assert max(map(len, str(refused.value).split("\n"))) < 600
+
+
+def test_many_boxes_are_not_made_before_they_are_refused() -> None:
+    lists = " AND ".join(f"{name} IN ({', '.join(map(str, range(200)))})" for name in "abc")
+    with pytest.raises(ConditionError, match=r"makes more than 1,024 boxes; expected at most 256 combinations"):
+        parse(lists)
+
+
 def test_deep_nesting() -> None:
     with pytest.raises(ConditionError) as refused:
         parse("(" * 5000 + "x > 1" + ")" * 5000)

@@ -30,7 +30,7 @@ ROW = {"price": 3, "volume": 1, "day": 1, "symbol": "IBM", "venue": None}
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A host's copies, none of them there yet."""
     monkeypatch.setenv("FENCEPOST_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+    return tmp_path / "cache" / f"fencepost-{os.getuid()}"
 
 
 def copied(cache: Path) -> set[str]:
@@ -119,13 +119,13 @@ def test_layers_and_parts_are_shared_and_copied_once(bucket: str, cache: Path) -
     assert copied(cache) == {versions.digest(1), versions.digest(2)}
     found = whole.match(table).sets()
     assert found == [{*range(0, 200, 7)} - {7}, {*range(3, 200, 7)}]
-    parts = [versions.load_part(2, part).match(table).sets() for part in range(2)]
+    parts = [versions.load_shard(2, part).match(table).sets() for part in range(2)]
     assert [first | second for first, second in zip(*parts, strict=True)] == found
     assert versions.head(2).rules == 200
-    assert versions.shards_for(2).parts == 2
+    assert versions.shards_for(2).shards == 2
     before = copied(cache)
     versions.load()
-    versions.load_part(2, 1)
+    versions.load_shard(2, 1)
     assert copied(cache) == before
     rules.replace(7, "symbol = 'S0' AND price > 1001")
     rules.publish(url)
@@ -191,7 +191,7 @@ def test_copies_that_nobody_has_mapped_are_let_go(bucket: str, cache: Path, monk
     [
         (
             "memory://rules",
-            r"on a file system that cannot be told to create a file only if it is missing; expected one",
+            r"on a file system that cannot create a file only if it is missing; expected one",
         ),
         ("s3://no-such-bucket/rules", r"no-such-bucket/rules/00000001.claim .*; expected a bucket that exists"),
         ("nonsense://bucket/rules", r"nonsense://bucket/rules .*; expected a URL that fsspec knows.*Correct the URL"),

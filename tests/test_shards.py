@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import fencepost as fp
 from fencepost.errors import FencepostError
-from fencepost.published import ShardPlan, VersionDirectory, parts_of, plan_shards, routing, rule_masks
+from fencepost.published import ShardPlan, VersionDirectory, cut_into_shards, plan_shards, routing, rule_masks
 from fencepost.published.shards.plan import MOST_SHARDS, Lane
 from tests.effort import examples
 from tests.test_snapshot import KEYS, STRINGS, TYPES, Box, boxes, compiled, rows, table_of
@@ -69,8 +69,8 @@ def test_a_row_finds_in_its_part_what_it_finds_in_the_whole(
     if learnt:
         plan = plan_shards(snapshot, learnt)
         assert ShardPlan.from_json(json.loads(json.dumps(plan.as_json()))) == plan
-    at = routing(plan).part[cells_of(plan, table)]
-    parts = list(parts_of(snapshot, plan))
+    at = routing(plan).shard[cells_of(plan, table)]
+    parts = list(cut_into_shards(snapshot, plan))
     whole, found = snapshot.match(table).sets(), [part.match(table).sets() for part in parts]
     assert [found[part][row] for row, part in enumerate(at.tolist())] == whole
 
@@ -140,7 +140,7 @@ def test_parts_have_about_as_many_rules_also_where_one_key_has_half_of_them() ->
         plan = plan_shards(snapshot, shards)
         assert (plan.key, plan.attribute) == ("symbol", "price")
         assert plan.lanes[0].text == "HOT"
-        sizes = [len(part) for part in parts_of(snapshot, plan)]
+        sizes = [len(part) for part in cut_into_shards(snapshot, plan)]
         assert max(sizes) < 1.3 * 4000 / shards
         assert sum(sizes) < 1.1 * 4000, "few rules are in two parts"
 
@@ -151,7 +151,7 @@ def test_rules_without_a_key_are_parted_by_value() -> None:
     snapshot = fp.Rules.from_table(table, ranges={"price": ("lower", "upper")}).compile()
     plan = plan_shards(snapshot, 4)
     assert (plan.key, plan.attribute, len(plan.lanes[0].cuts)) == (None, "price", 3)
-    assert max(len(part) for part in parts_of(snapshot, plan)) < 350
+    assert max(len(part) for part in cut_into_shards(snapshot, plan)) < 350
 
     always = fp.Rules()
     always.add(1, "TRUE")
@@ -160,7 +160,7 @@ def test_rules_without_a_key_are_parted_by_value() -> None:
 
 def ids_of(directory: VersionDirectory, version: int, parts: int) -> set[int]:
     """Ids of all parts of a version, in force."""
-    found = [directory.load_part(version, part) for part in range(parts)]
+    found = [directory.load_shard(version, part) for part in range(parts)]
     return {int(id) for part in found for id in part.rules.ids[part.in_force]}
 
 
@@ -177,16 +177,16 @@ def test_versions_are_published_in_parts_that_share_what_has_not_changed(tmp_pat
     assert rules.publish(tmp_path) == 2
     plan = directory.shards()
     assert plan is not None
-    assert plan.parts == 4
+    assert plan.shards == 4
     for version in (1, 2):
         whole, head = directory.load(version), directory.head(version)
         assert ids_of(directory, version, 4) == set(whole.rules.ids[whole.in_force].tolist())
         assert (head.rules, head.detected, len(head.expires)) == (len(whole), 1, 0)
-        at = routing(plan).part[routing(plan).lanes(symbols)]
-        found = [directory.load_part(version, part).match(ticks).sets() for part in range(4)]
+        at = routing(plan).shard[routing(plan).lanes(symbols)]
+        found = [directory.load_shard(version, part).match(ticks).sets() for part in range(4)]
         assert [found[part][row] for row, part in enumerate(at.tolist())] == whole.match(ticks).sets()
-        assert all(directory.load_part(version, part).paused == whole.paused for part in range(4))
-    old, new = directory.load_part(1, 2), directory.load_part(2, 2)
+        assert all(directory.load_shard(version, part).paused == whole.paused for part in range(4))
+    old, new = directory.load_shard(1, 2), directory.load_shard(2, 2)
     assert new.layers[0].identity == old.layers[0].identity, "the layer is shared"
     assert len(new.unlike(old)) < 4
     written = sum(file.stat().st_size for file in (tmp_path / "parts").glob("*/00000002/*"))
@@ -204,7 +204,7 @@ def test_a_book_publishes_parts_too_and_old_ones_are_collected(tmp_path: Path) -
     book.publish(published, shards=3)
     book.replace(3, "symbol = 'S3' AND price > 5")
     book.publish(published)
-    first, second = (directory.load_part(version, 1) for version in (1, 2))
+    first, second = (directory.load_shard(version, 1) for version in (1, 2))
     assert first.layers[0].identity == second.layers[0].identity
     for id in range(30):
         book.replace(id, f"symbol = 'S{id}' AND price > {id + 1}")
@@ -231,8 +231,8 @@ def test_refusals(tmp_path: Path) -> None:
         fp.Rules().publish(tmp_path / "empty", {"price": "double"}, shards=2)
     fp.Rules().publish(tmp_path / "later", {"price": "double", "symbol": "string"}, shards=2)
     assert VersionDirectory(tmp_path / "later").shards() == ShardPlan(2, "symbol", None, ())
-    with pytest.raises(FencepostError, match=r"Version 1 of .*plain without its parts"):
-        VersionDirectory(tmp_path / "plain").load_part(1, 0)
+    with pytest.raises(FencepostError, match=r"Version 1 of .*plain has no shards"):
+        VersionDirectory(tmp_path / "plain").load_shard(1, 0)
 
 
 def test_a_changed_byte_of_a_part_or_of_the_plan_is_noticed(tmp_path: Path) -> None:
@@ -240,11 +240,11 @@ def test_a_changed_byte_of_a_part_or_of_the_plan_is_noticed(tmp_path: Path) -> N
     directory = VersionDirectory(tmp_path)
     plan = directory.shards()
     assert plan is not None
-    directory.check_parts(1, plan)
+    directory.verify_shards(1, plan)
     arrays = tmp_path / "parts" / "01" / "00000001" / "arrays.bin"
     arrays.write_bytes(b"x" + arrays.read_bytes()[1:])
     with pytest.raises(FencepostError, match="another checksum"):
-        directory.check_parts(1, plan)
+        directory.verify_shards(1, plan)
     file = tmp_path / "parts" / "plan.json"
     file.write_text(file.read_text().replace('"parts": 2', '"parts": 3', 1))
     with pytest.raises(FencepostError, match="A header that was changed"):

@@ -1,6 +1,8 @@
 """Files of rules in and out of a book, and books that cannot be used."""
 
+import contextlib
 import os
+import random
 import sqlite3
 import subprocess
 import sys
@@ -214,3 +216,49 @@ def test_a_read_only_book_is_read_and_published_but_not_written(book: fp.RuleBoo
     assert counted == "1 1"
     assert "a read-only rule book" in refused
     assert len(book) == 1
+
+
+def test_a_damaged_book_is_read_or_refused(tmp_path: Path) -> None:
+    file = tmp_path / "rules.db"
+    with fp.RuleBook(f"sqlite:///{file}", author="ann") as book:
+        for id in range(30):
+            book.add(id, f"price > {id}", labels={"team": "x"}, expires=datetime(2030, 1, 1, tzinfo=UTC))
+        book.pause(3)
+        book.remove(4)
+    with sqlite3.connect(file) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    whole = file.read_bytes()
+    draw = random.Random(1)  # noqa: S311
+    damaged = tmp_path / "damaged.db"
+    for _ in range(60):
+        content = bytearray(whole)
+        for _ in range(draw.choice([1, 4, 50])):
+            content[draw.randrange(len(content))] = draw.randrange(256)
+        damaged.write_bytes(content)
+        with contextlib.suppress(fp.FencepostError), fp.RuleBook(f"sqlite:///{damaged}", create=False) as book:
+            assert len(list(book)) <= len(list(book.history()))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE fencepost_rules SET expires = 9000000000000000000",
+        "UPDATE fencepost_rules SET at = 'soon'",
+        "UPDATE fencepost_rules SET labels = '{'",
+        "UPDATE fencepost_rules SET author = CAST(x'ff' AS TEXT)",
+        "UPDATE fencepost_book SET format = 'new'",
+    ],
+)
+def test_rows_that_no_book_writes_are_refused(book: fp.RuleBook, tmp_path: Path, change: str) -> None:
+    book.add(1, "price > 4", labels={"team": "x"})
+    with sqlite3.connect(tmp_path / "rules.db") as connection:
+        connection.execute(change)
+    connection.close()
+
+    def read() -> None:
+        with fp.RuleBook(f"sqlite:///{tmp_path}/rules.db") as again:
+            list(again.history())
+
+    with pytest.raises(fp.FencepostError, match=r"backup|Export it with the fencepost that made it"):
+        read()

@@ -177,7 +177,7 @@ def test_files_that_lie(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
         ("ticks.csv", {"type": ["price=decimal(40,2)"]}, "decimal"),
         ("ticks.csv", {"out": home / "found.xls"}, "extension '.xls'"),
         ("ticks.csv", {"rules": "."}, "without any version"),
-        ("ticks.csv", {"book": "sqlite:///nowhere.db"}, "no rule book at"),
+        ("ticks.csv", {"book": "sqlite:///nowhere.db"}, "No rule book is at"),
     ]
     for name, options, message in lies:
         with pytest.raises(FencepostError) as refused:

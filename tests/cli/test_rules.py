@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 def test_rules_from_the_first_to_the_last(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    assert "no rule book at sqlite:///rules.db" in shell.refused("fencepost rules list")
+    assert "No rule book is at sqlite:///rules.db" in shell.refused("fencepost rules list")
     assert not (tmp_path / "rules.db").exists()
     done = shell.run("""fencepost rules add 1 "symbol = 'IBM' AND price BETWEEN 40 AND 50" --detect exit,enter""")
     assert (done.out, done.err) == ("", "added rule 1, version 1\n")
@@ -53,7 +53,7 @@ def test_rules_from_the_first_to_the_last(tmp_path: Path) -> None:
     shell.run("fencepost publish parted --shards 2 --type symbol=string")
     plan = VersionDirectory(tmp_path / "parted").shards()
     assert plan is not None
-    assert plan.parts == 2
+    assert plan.shards == 2
     shell.call("fencepost rules remove 1")
     history = json.loads(shell.call("fencepost rules history --json").out)
     assert [(each["id"], each["action"]) for each in history] == [
@@ -121,7 +121,7 @@ def test_refusals_in_plain_words(tmp_path: Path) -> None:
     assert "a locked rule book" in locked
     assert "Wait for the other writer to finish, and try again." in locked
     other.close()
-    assert "no connection to" in shell.call_refused("fencepost rules list --book postgresql://ann@127.0.0.1:1/rules")
+    assert "does not answer" in shell.call_refused("fencepost rules list --book postgresql://ann@127.0.0.1:1/rules")
     for wrong in ("rules add x 'price > 4'", "rules add 2", "rules sell", "rules list --limit -1", "rules", "nonsense"):
         shell.call(f"fencepost {wrong}", 2)
     assert len(json.loads(shell.call("fencepost rules list --json").out)) == 1

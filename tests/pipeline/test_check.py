@@ -114,6 +114,10 @@ once = 1
 
 CASES = {
     "no TOML": (("[rules]", "[rules"), "pipeline.toml (line 6): Expected"),
+    "nested TOML": (
+        ("[rules]", f"x = {'[' * 5000}\n[rules]"),
+        "pipeline.toml: values nested too deeply; expected",
+    ),
     "no source directory": (('"events/"', '"else/"'), "source.path (line 4): {home}/else, which does not exist"),
     "no rules": (('"published/"', '"else/"'), "Publish rules first: fencepost publish else/"),
     "no version": (

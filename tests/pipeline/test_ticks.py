@@ -32,7 +32,7 @@ class Remembered(Markers):
     def __init__(self) -> None:
         self.time: int | None = None
 
-    def tell_time(self, time: datetime | int) -> None:
+    def mark_time(self, time: datetime | int) -> None:
         assert isinstance(time, int)
         assert self.time is None or time > self.time
         self.time = time

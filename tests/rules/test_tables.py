@@ -268,3 +268,12 @@ def test_a_million_rules() -> None:
     assert np.array_equal(columns.rules.ids[keyed.rules], ids[kept])
     assert np.array_equal(np.asarray(columns.types["price"].decode(keyed.firsts[:, 0])), lower[kept])
     assert keyed.key_values[0].equals(symbols.filter(pa.array(kept)))
+
+
+def test_faults_quote_a_few_hundred_characters() -> None:
+    with pytest.raises(RuleFaultsError) as error:
+        Rules.from_table({"rule_id": [1, 2], "k": ["a", {"x": "y" * 10**6}]}, equal=["k"])
+    assert len(str(error.value)) < 1_500
+    with pytest.raises(FencepostError) as refused:
+        Rules().add(1, "price > 4", labels={"team": ["y" * 10**6]})  # type: ignore[dict-item]
+    assert len(str(refused.value)) < 1_000

@@ -67,7 +67,7 @@ def test_spark_routes_rows_as_python_does(spark: Any) -> None:
         ordinals, known = AttributeType.parse(types[plan.attribute]).encode(table[plan.attribute])
         route = routing(plan)
         lanes = route.lanes([None] * len(table) if plan.key is None else table["symbol"].to_pylist())
-        expected = route.part[route.cells(lanes, ordinals, known)]
+        expected = route.shard[route.cells(lanes, ordinals, known)]
         assert table[f"part {number}"].to_pylist() == expected.tolist(), plan
         assert len(set(expected.tolist())) > 1
 
@@ -154,10 +154,10 @@ def test_a_heavy_key_is_the_work_of_several_parts_and_tasks(spark: Any) -> None:
 def test_match_refuses_parts_that_the_directory_does_not_have(spark: Any, tmp_path: Path) -> None:
     events, rules = spark.createDataFrame([], SCHEMA), mixed_rules()
     rules.publish(tmp_path / "plain", events.schema)
-    with pytest.raises(FencepostError, match=r"shards=2 and .*plain, which was published without; "):
+    with pytest.raises(FencepostError, match=r"shards=2 for .*plain, which was published without; "):
         match(events, tmp_path / "plain", shards=2)
     rules.publish(tmp_path / "parted", events.schema, shards=3)
-    with pytest.raises(FencepostError, match=r"shards=2 and .*parted; expected shards=3, with which it was"):
+    with pytest.raises(FencepostError, match=r"shards=2 for .*parted; expected shards=3, with which it was"):
         match(events, tmp_path / "parted", shards=2)
     with pytest.raises(FencepostError, match=r"shards=65; expected a whole number from 1 to 64"):
         match(events, rules, shards=65)
@@ -355,5 +355,5 @@ def test_a_stream_in_parts_goes_on_after_a_restart_and_follows_rules(spark: Any,
 def test_watch_refuses_parts_that_the_directory_does_not_have(spark: Any, tmp_path: Path) -> None:
     watch_rules(1).publish(tmp_path)
     frame = spark.createDataFrame(traffic(10, 1).to_pandas(), TRAFFIC)
-    with pytest.raises(FencepostError, match=r"shards=2 and .*, which was published without; "):
+    with pytest.raises(FencepostError, match=r"shards=2 for .*, which was published without; "):
         watch(frame, tmp_path, shards=2, **NAMED)

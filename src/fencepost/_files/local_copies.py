@@ -1,16 +1,19 @@
 """Files of arrays in memory: mapped where they are, or, if that is a URL, from a copy on this host.
 
-    CACHE/DIGEST   a verified copy of the arrays of one snapshot
-    CACHE/*.draft  one that is being made
-    CACHE/lock-7   held while a copy whose digest begins with 7 is made, found or deleted
+    CACHE/fencepost-UID/DIGEST      a verified copy of the arrays of one snapshot
+    CACHE/fencepost-UID/HEX.draft   one that is being made
+    CACHE/fencepost-UID/lock-7      held while a copy whose digest begins with 7 is made, found or deleted
 
-CACHE is ``FENCEPOST_CACHE``, or a directory of this user's where temporary files go. Whoever has mapped a copy holds a
-shared lock on it, which goes with the map; of the others, those that were used longest ago are deleted.
+CACHE is ``FENCEPOST_CACHE``, or where temporary files go. Nobody else may write to the directory in it. Whoever has
+mapped a copy holds a shared lock on it, which goes with the map; of the others, those that were used longest ago are
+deleted.
 """
 
 import contextlib
 import mmap
 import os
+import re
+import stat
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -25,6 +28,8 @@ from fencepost.errors import FencepostError
 
 _KEPT = 16
 """Copies that stay although no process has mapped them."""
+_COPY = re.compile(r"[0-9a-f]{32}(\.draft)?")
+"""The names of copies, which are digests, and of drafts."""
 
 
 def mapped(file: Path, held: bool = False) -> npt.NDArray[np.uint8]:
@@ -60,7 +65,7 @@ def map_copy(
                 memory = mapped(draft, held=True)
                 check(memory, True)
                 draft.replace(copy)
-    _let_go()
+    _delete_unused()
     return memory
 
 
@@ -68,7 +73,7 @@ def keep_copy(draft: Path, digest: str) -> None:
     """What was drafted here and uploaded need not be copied back."""
     with _locked(digest):
         draft.replace(_cache() / digest)
-    _let_go()
+    _delete_unused()
 
 
 @contextlib.contextmanager
@@ -84,16 +89,35 @@ def make_draft() -> Iterator[Path]:
 
 
 def _cache() -> Path:
-    given = os.environ.get("FENCEPOST_CACHE")
-    cache = Path(given or Path(tempfile.gettempdir(), f"fencepost-{os.getuid()}"))
-    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not given and cache.stat().st_uid != os.getuid():
-        raise FencepostError(
-            f"{cache}, which belongs to somebody else",
-            "a directory for copies of remote rules",
-            "Name one in the environment variable FENCEPOST_CACHE.",
-        )
+    """The directory of this user's copies, made if it is missing.
+
+    Anybody may make things where temporary files go. Copies are mapped by their names, so a directory that is a link,
+    belongs to somebody else or may be written by others is refused.
+    """
+    around = Path(os.environ.get("FENCEPOST_CACHE") or tempfile.gettempdir())
+    cache = around / f"fencepost-{os.getuid()}"
+    try:
+        around.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            cache.mkdir(mode=0o700)
+        found = cache.lstat()
+    except OSError as error:
+        raise _no_cache(cache, f"cannot be made ({error.strerror})") from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise _no_cache(cache, "is a link or a file")
+    if found.st_uid != os.getuid():
+        raise _no_cache(cache, "belongs to somebody else")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise _no_cache(cache, "may be written by others")
     return cache
+
+
+def _no_cache(cache: Path, problem: str) -> FencepostError:
+    return FencepostError(
+        f"{cache} {problem}",
+        "a directory of this user's for copies of remote rules",
+        "Remove it, or name another place in the environment variable FENCEPOST_CACHE.",
+    )
 
 
 @contextlib.contextmanager
@@ -111,12 +135,14 @@ def _lock(opened: IO[Any], shared: bool = False, wait: bool = True) -> None:
     fcntl.flock(opened, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
 
 
-def _let_go() -> None:
+def _delete_unused() -> None:
     """Delete the copies, and drafts of the dead, that were used longest ago and that no process has."""
     used = []
-    for copy in _cache().glob("[0-9a-f]*"):
+    for copy in _cache().iterdir():
         with contextlib.suppress(FileNotFoundError):
-            used.append((copy.stat().st_mtime, copy))
+            found = copy.lstat()
+            if _COPY.fullmatch(copy.name) and stat.S_ISREG(found.st_mode):
+                used.append((found.st_mtime, copy))
     for _, copy in sorted(used)[:-_KEPT]:
         # Any failure means that somebody has it, or was faster.
         with contextlib.suppress(OSError), _locked(copy.name, wait=False), copy.open("rb") as opened:

@@ -6,11 +6,12 @@ once, and is created only if it is missing by a condition of the request.
 """
 
 import contextlib
+import errno
+import fnmatch
 import os
 import shutil
 import time
 from collections.abc import Iterator
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -79,6 +80,27 @@ def _remote(url: str) -> Place:
 
 
 @contextlib.contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """Whatever keeps a path from being read or written, in plain words; whether it exists is for the caller."""
+    try:
+        yield
+    except (FileExistsError, FileNotFoundError):
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise FencepostError(
+                f"the disk of {path} is full",
+                "room for what is written",
+                "Make room, and try again.",
+            ) from None
+        raise FencepostError(
+            f"{path} cannot be used ({error.strerror or error})",
+            "a file that this user may read and write",
+            "Correct the path or its permissions; remove what stands in its place.",
+        ) from None
+
+
+@contextlib.contextmanager
 def _reaching(place: Any) -> Iterator[tuple[Any, str]]:
     """The file system of a URL, and its path there; whatever keeps it from answering is refused in its own words."""
     try:
@@ -109,7 +131,8 @@ def _writing(place: Any) -> Iterator[tuple[Any, str]]:
 def read_text(file: Place) -> str:
     """The whole content."""
     if isinstance(file, Path):
-        return file.read_text()
+        with refusing(file):
+            return file.read_text()
     with _reaching(file) as (system, path):
         content: bytes = system.cat_file(path)
     return content.decode()
@@ -136,15 +159,15 @@ def modified(file: Place) -> float | None:
 
 def names(directory: Place, pattern: str) -> list[str]:
     """The sorted names of what is in a directory and fits a pattern; none where it is missing."""
-    if isinstance(directory, Path):
-        return sorted(file.name for file in directory.glob(pattern))
     try:
-        with _reaching(directory) as (system, path):
-            listed = system.ls(path, detail=False)
-    except FileNotFoundError:
+        if isinstance(directory, Path):
+            found = os.listdir(directory)
+        else:
+            with _reaching(directory) as (system, path):
+                found = [str(each).rstrip("/").rpartition("/")[2] for each in system.ls(path, detail=False)]
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    found = (str(each).rstrip("/").rpartition("/")[2] for each in listed)
-    return sorted(name for name in found if fnmatch(name, pattern))
+    return sorted(fnmatch.filter(found, pattern))
 
 
 # -- changing -----------------------------------------------------------------------------------------------
@@ -171,8 +194,14 @@ def _create_path(file: Path, text: str) -> None:
             os.link(draft, file)
         except FileExistsError:
             raise
-        except OSError:  # a file system without links
-            _write_durably(file, text, "x")
+        except OSError:  # a file system without links, or a full disk
+            try:
+                _write_durably(file, text, "x")
+            except FileExistsError:
+                raise
+            except OSError:
+                file.unlink(missing_ok=True)
+                raise
 
 
 def _write_durably(file: Path, text: str, mode: str) -> None:
@@ -185,7 +214,7 @@ def _write_durably(file: Path, text: str, mode: str) -> None:
 def _create_remote(file: Any, text: str) -> None:
     if file.protocol not in _EXCLUSIVE:
         raise FencepostError(
-            f"{file}, on a file system that cannot be told to create a file only if it is missing",
+            f"{file}, on a file system that cannot create a file only if it is missing",
             f"one that can: {', '.join(sorted(_EXCLUSIVE))}",
             "Publish to one of them, or to a path.",
         )

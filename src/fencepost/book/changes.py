@@ -64,9 +64,31 @@ def rule_of(row: Mapping[Any, Any]) -> Rule | None:
     if row["action"] in REMOVED:
         return None
     fields = {name: row[name] for name in FIELDS}
-    fields["labels"] = labels_of(row["labels"])
-    fields["expires"] = None if row["expires"] is None else instant_of(row["expires"])
+    try:
+        fields["labels"] = labels_of(row["labels"])
+        fields["expires"] = None if row["expires"] is None else instant_of(row["expires"])
+    except (FencepostError, OverflowError, TypeError):
+        raise _damaged(row) from None
     return Rule(**fields)
+
+
+def time_of(row: Mapping[Any, Any]) -> datetime:
+    """When a change was made."""
+    try:
+        at = instant_of(row["at"])
+    except (OverflowError, TypeError):
+        raise _damaged(row) from None
+    assert at is not None
+    return at
+
+
+def _damaged(row: Mapping[Any, Any]) -> FencepostError:
+    """The refusal of a row that no book writes."""
+    return FencepostError(
+        f"rule {row['id']} is damaged in revision {row['revision']} of the book",
+        "a row as a rule book writes it",
+        "Restore the book from its last export or backup.",
+    )
 
 
 def check_storable(rule: Rule) -> Rule:

@@ -122,12 +122,13 @@ class Database:
             if connection.execute(select(BOOK.c.format)).scalar() is None:
                 connection.execute(BOOK.insert().values(one=1, format=FORMAT, revision=0))
 
-    def _check_format(self, found: int) -> None:
+    def _check_format(self, found: object) -> None:
         if found != FORMAT:
+            is_newer = isinstance(found, int) and found > FORMAT
             raise FencepostError(
-                f"{self.name} is a rule book of format {found}",
+                f"{self.name} is a rule book of format {found!r}",
                 f"format {FORMAT}",
-                "Upgrade fencepost." if found > FORMAT else "Export it with the fencepost that made it, and import it.",
+                "Upgrade fencepost." if is_newer else "Export it with the fencepost that made it, and import it.",
             )
 
     def _refuse_missing_file(self) -> None:
@@ -148,6 +149,8 @@ class Database:
             yield
         except DBAPIError as error:
             raise _refusal(error.orig, self.name) from None
+        except UnicodeDecodeError:  # SQLAlchemy lets those of SQLite pass
+            raise FencepostError(f"{self.name} is damaged", *_NO_BOOK) from None
         except (sqlite3.Error, SQLAlchemyError) as error:
             raise _refusal(error, self.name) from None
 
@@ -221,6 +224,8 @@ def _refusal(error: Any, name: str) -> FencepostError:
         if code.startswith(known):
             return FencepostError(f"{name} {got}", expected, remedy)
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if "Could not decode to UTF-8" in reason:  # which has no code
+        return FencepostError(f"{name} is damaged ({reason})", *_NO_BOOK)
     if not code and type(error).__name__ == "OperationalError":
         return FencepostError(
             f"{name} does not answer ({reason})", "a server that answers", "Start it, or correct the address."

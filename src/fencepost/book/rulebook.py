@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex, Unpack
 
 from sqlalchemy import Connection, RowMapping, and_, func, select, union_all
 
-from fencepost.book.changes import Change, change_row, check_storable, check_texts, rule_of, stamp_now
+from fencepost.book.changes import Change, change_row, check_storable, check_texts, rule_of, stamp_now, time_of
 from fencepost.book.database import Database, Writing
 from fencepost.book.storing import Existing, Imported, Progress, chunks, put, stored_rows
 from fencepost.book.tables import BOOK, PAST, RULES, UNREMOVED
 from fencepost.errors import FencepostError
 from fencepost.rules.options import RuleOptions, takes_options
-from fencepost.rules.rule import Rule, checked_expires, checked_id, instant_of, microseconds_of
+from fencepost.rules.rule import Rule, checked_expires, checked_id, microseconds_of
 
 if TYPE_CHECKING:
     from fencepost.book.publishing import Publisher
@@ -403,6 +403,4 @@ def _change_of(row: RowMapping) -> Change:
     before = None
     if row["before_id"] is not None:
         before = rule_of({name.removeprefix("before_"): row[name] for name in row if name.startswith("before_")})
-    at = instant_of(row["at"])
-    assert at is not None
-    return Change(row["revision"], row["id"], row["action"], row["author"], at, before, rule_of(row))
+    return Change(row["revision"], row["id"], row["action"], row["author"], time_of(row), before, rule_of(row))

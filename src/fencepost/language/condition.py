@@ -19,6 +19,8 @@ from fencepost.language.source import Place, RefusalError
 from fencepost.ordinals.scalars import nearest_double
 
 LARGEST_BOX_COUNT = 256
+_COUNTED = 1024
+"""Boxes beyond the limit are counted up to here, then no longer made."""
 
 ColumnKind = Literal["number", "key", "date", "timestamp", "boolean"]
 Bound = int | Fraction | float | bool | str | date | datetime | timedelta
@@ -156,6 +158,8 @@ class AllOf(NamedTuple):
         for others in expanded[1:]:
             combined: list[Box] = []
             for box in found:
+                if len(combined) > _COUNTED:
+                    break
                 for other in others:
                     clash = clash_of(box, other)
                     if clash is None:
@@ -254,7 +258,10 @@ def never_holds(clash: Clash) -> RefusalError:
 
 def clash_of(box: Box, other: Box) -> Clash | None:
     """The first two parts of two boxes that exclude each other."""
+    columns = {part.column for part in other}
     for part in box:
+        if part.column not in columns:
+            continue
         for another in other:
             if part.column == another.column and (excludes(part, another) or excludes(another, part)):
                 return part.place, another.place
@@ -272,7 +279,7 @@ def _check_count(boxes: list[Box], place: Place) -> list[Box]:
     if len(boxes) > LARGEST_BOX_COUNT:
         raise RefusalError(
             [place],
-            f"makes {len(boxes):,} boxes",
+            f"makes {'more than ' if len(boxes) > _COUNTED else ''}{min(len(boxes), _COUNTED):,} boxes",
             f"at most {LARGEST_BOX_COUNT} combinations of OR, IN and <> in one condition",
             "Split it into several rules, or replace neighbouring constants by a range.",
         )

@@ -17,6 +17,11 @@ ShapeKey = tuple[str, ...]
 # A name that neither calls a function nor belongs to a table or side.
 _NAME = r"(?<![\w.])[^\W\d]\w*(?!\w|\s*(?:\(|\.(?!\d)))"
 _SLOT = re.compile(rf"({NUMBER})|({STRING})|({QUOTED}|{_NAME})|({COMMENT})", re.DOTALL)
+LONGEST_CONDITION = 100_000
+"""Characters."""
+MOST_WORDS = 10_000
+"""Names, keywords and constants of one condition."""
+
 _LARGEST_EXPONENT = 400  # beyond every double; without a limit 1e999999999 would fill the memory
 # Words that sqlglot may read as something else than a column; they stay in the key.
 _UNITS = ["MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"]
@@ -50,7 +55,11 @@ def read_shape(text: str) -> tuple[ShapeKey, list[Value]]:
     >>> values, key == read_shape("Volume > 7 and name = 'SAP'")[0]
     (['price', Fraction(81, 2), 'symbol', 'IBM'], True)
     """
+    if len(text) > LONGEST_CONDITION:
+        raise _too_large(f"{len(text):,} characters", f"{LONGEST_CONDITION:,}")
     pieces = _SLOT.split(text)
+    if len(pieces) > 5 * MOST_WORDS:
+        raise _too_large(f"{len(pieces) // 5:,} names, keywords and constants", f"{MOST_WORDS:,}")
     values: list[Value] = []
     marks: list[str] = []
     for number, string, name in zip(pieces[1::5], pieces[2::5], pieces[3::5], strict=True):
@@ -69,6 +78,12 @@ def read_shape(text: str) -> tuple[ShapeKey, list[Value]]:
             marks.append("name")
             values.append(canonical_name(name))
     return tuple(pieces[::5] + marks), values
+
+
+def _too_large(size: str, most: str) -> ConditionError:
+    return ConditionError(
+        f"the condition has {size}", f"at most {most}", "Write several rules, or a table of rules for many of one form."
+    )
 
 
 def slots_by_start(text: str) -> dict[int, int]:

@@ -24,6 +24,8 @@ _JOINING_WORDS = frozenset(["AND", "OR", "NOT", "IN", "BETWEEN", "IS", "LIKE"])
 _BEFORE_SIGN = _JOINING_WORDS | {"+", "-", "*", "/", "%", "(", ",", "<", ">", "=", "<=", ">=", "<>", "!=", "=="}
 _SHOWN_AROUND = 60
 _LONGEST_QUOTE = 80
+_LONGEST_LINE = 200
+_MOST_LINES = 4
 
 
 class Token(NamedTuple):
@@ -191,12 +193,14 @@ def _marked_lines(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
         ]
         if marks:
             left = max(0, min(start for start, _ in marks) - _SHOWN_AROUND)
-            right = min(len(line), max(end for _, end in marks) + _SHOWN_AROUND)
+            right = min(len(line), max(end for _, end in marks) + _SHOWN_AROUND, left + _LONGEST_LINE)
             carets = "".join(
                 "^" if any(start <= at < end for start, end in marks) else " " for at in range(left, right)
             )
             before, after = "..." if left else "", "..." if right < len(line) else ""
             shown = line[left:right].replace("\t", " ")
             lines += [f"  {before}{shown}{after}", f"  {' ' * len(before)}{carets.rstrip()}"]
+            if len(lines) >= 2 * _MOST_LINES:
+                return lines
         line_start = line_end + 1
     return lines

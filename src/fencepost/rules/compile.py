@@ -155,7 +155,7 @@ class _Builder:
         ids = block.fields.ids[rows]
         start, self._row_count = self._row_count, self._row_count + len(rows)
         try:
-            keys = [(self._key_name(key.column), _taken(key.values, rows)) for key in block.keys]
+            keys = [(self._key_name(key.column), _take(key.values, rows)) for key in block.keys]
             keys.sort(key=lambda each: each[0])
             ranges = sorted(
                 ((*self._attribute(range_.column), range_) for range_ in block.ranges), key=lambda each: each[0]
@@ -179,9 +179,9 @@ class _Builder:
             if mine is None:
                 group.arrays.append((rules, values, firsts, lasts))
             else:
-                taken = pa.array(mine)
+                chosen = pa.array(mine)
                 group.arrays.append(
-                    (rules[mine], tuple(each.take(taken) for each in values), firsts[mine], lasts[mine])
+                    (rules[mine], tuple(each.take(chosen) for each in values), firsts[mine], lasts[mine])
                 )
 
     def add_texts(self, texts: Iterable[TextRule], schema: Mapping[str, ColumnType] | None) -> None:
@@ -242,7 +242,7 @@ class _Builder:
     def _edges(
         self, type_: AttributeType, range_: TableRange, name: str, rows: Int64s, ids: Int64s
     ) -> tuple[Int64s, Int64s]:
-        lower, upper = _taken(range_.lower, rows), _taken(range_.upper, rows)
+        lower, upper = _take(range_.lower, rows), _take(range_.upper, rows)
         count = len(rows)
         first = edges_of(type_, lower, count, is_lower=True, is_closed=range_.lower_closed, column=name)
         last = edges_of(type_, upper, count, is_lower=False, is_closed=range_.upper_closed, column=name)
@@ -261,7 +261,7 @@ def _columns_of(parsed: Condition | Band) -> Iterable[str]:
     return parsed.columns if isinstance(parsed, Condition) else [*parsed.left_columns, *parsed.right_columns]
 
 
-def _taken(values: Any, rows: Int64s) -> Any:
+def _take(values: Any, rows: Int64s) -> Any:
     """The rows of a column, if there is one; it is not copied where they are all."""
     return values if values is None or len(values) == len(rows) else values.take(pa.array(rows))
 

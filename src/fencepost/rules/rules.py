@@ -135,7 +135,7 @@ class Rules:
                 faults.add(row, error.one_line)
         faults.raise_if_any(stored.row_count, f"Correct these rows of {path}.")
         for part in stored.tables:
-            known = rules._is_taken, rules._next_versions
+            known = rules._have_rules, rules._next_versions
             rules._blocks.append(read_table(part.table, part.shape, Options(), files.OPTION_COLUMNS, *known))
         return rules
 
@@ -235,7 +235,7 @@ class Rules:
           row 1: lower and upper are 9 and 8, an empty range; expected lower below upper with bounds [)
         """
         shape = table_shape(id, equal, ranges or {}, bounds)
-        block = read_table(table, shape, *read_table_options(options), self._is_taken, self._next_versions)
+        block = read_table(table, shape, *read_table_options(options), self._have_rules, self._next_versions)
         self._blocks.append(block)
         for number in [each for each in self._last_versions if block.find(each) is not None]:
             del self._last_versions[number]
@@ -328,7 +328,7 @@ class Rules:
         Args:
             directory: a path, which is made where it does not exist, or a URL such as s3://bucket/rules.
             schema: as in columns; without one, the schema that the directory has from its first version.
-            shards: write every version in so many parts as well, for rule sets larger than a Spark worker should
+            shards: write every version in so many shards as well, for rule sets larger than a Spark worker should
                 hold; fixed by the first version, later ones need not say it.
         """
         versions = VersionDirectory(directory)
@@ -396,11 +396,11 @@ class Rules:
             block, row = place
             block.end(row)
 
-    def _is_taken(self, ids: Int64s) -> Bools:
-        is_taken = np.isin(ids, np.fromiter(self._texts, np.int64)) if self._texts else np.zeros(len(ids), np.bool_)
+    def _have_rules(self, ids: Int64s) -> Bools:
+        have_rules = np.isin(ids, np.fromiter(self._texts, np.int64)) if self._texts else np.zeros(len(ids), np.bool_)
         for block in self._blocks:
-            is_taken |= block.contains(ids)
-        return is_taken
+            have_rules |= block.contains(ids)
+        return have_rules
 
     def _next_versions(self, ids: Int64s) -> Int64s:
         if not self._last_versions:

@@ -96,7 +96,7 @@ def read_table(
     shape: TableShape,
     options: Options,
     columns: Mapping[str, str],
-    is_taken: Callable[[Int64s], Bools],
+    have_rules: Callable[[Int64s], Bools],
     next_versions: Callable[[Int64s], Int64s],
 ) -> TableBlock:
     """The rules of a table, or one error with all its faults.
@@ -105,7 +105,7 @@ def read_table(
     """
     reader = _Reader(table)
     faults = reader.faults
-    ids = reader.ids(shape.id, is_taken)
+    ids = reader.ids(shape.id, have_rules)
     keys = tuple(TableKey(column, reader.strings(name)) for column, name in shape.equal.items())
     ranges = tuple(reader.range(column, pair, shape.bounds[column]) for column, pair in shape.ranges.items())
     fields = RuleFields(
@@ -145,7 +145,7 @@ class _Reader:
         self.faults = Faults("row")
         self.count = 0
 
-    def ids(self, name: str, is_taken: Callable[[Int64s], Bools]) -> Int64s:
+    def ids(self, name: str, have_rules: Callable[[Int64s], Bools]) -> Int64s:
         array = self._column(name)
         self.count = len(array)
         if pa.types.is_floating(array.type):  # pandas makes them of integers beside a null
@@ -167,7 +167,7 @@ class _Reader:
         self.faults.add_rows(is_null, lambda _: "the id is null; expected an integer")
         self._add_duplicates(ids, is_whole & ~is_null)
         self.faults.add_rows(
-            is_taken(ids) & is_whole & ~is_null,
+            have_rules(ids) & is_whole & ~is_null,
             lambda row: f"rule {ids[row]} already exists; ids must be unique",
         )
         return ids

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # whoever only stores rules needs no compiled code
     from fencepost.ordinals import AttributeType
 
 DETECTS = {"inside": 1, "enter": 2, "exit": 4, "cross": 8}
-"""What a rule can ask to be told, as bits."""
+"""What a rule can detect, as bits."""
 
 NEVER = 2**63 - 1
 """The expiry of a rule without one."""

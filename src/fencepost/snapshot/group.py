@@ -196,7 +196,7 @@ class Group:
         assert combined is not None, "a group with keys indexes every box under a key"
         return [int(column[0]) for column in self.combination.apart(np.array([combined]))]
 
-    def taken(self, boxes: Int64s, columns: Mapping[str, KeyColumn]) -> BoxSet:
+    def take(self, boxes: Int64s, columns: Mapping[str, KeyColumn]) -> BoxSet:
         """Chosen boxes as they were before they were indexed."""
         firsts, lasts, groups = self.structure.contents()
         codes: list[Int64s] = []
@@ -228,7 +228,7 @@ class Group:
 
     @classmethod
     def from_arrays(cls, described: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> "Group":
-        """The group that `to_arrays` and `described` tell of."""
+        """The group that `to_arrays` and `described` wrote."""
         prefix = "structure."
         own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         steps = [arrays[f"step{i}"] for i in range(max(0, len(described["sizes"]) - 1))]

@@ -113,7 +113,7 @@ class Layer:
         places = np.minimum(np.searchsorted(ordered, ids), len(ordered) - 1)
         return np.where(ordered[places] == ids, order[places], -1)
 
-    def taken(self, rows: Int64s, types: Mapping[str, AttributeType]) -> CompiledColumns:
+    def take(self, rows: Int64s, types: Mapping[str, AttributeType]) -> CompiledColumns:
         """The rules in these ascending rows, numbered anew from 0, as they were before they were indexed."""
         chosen = pa.array(rows)
         rules = RuleColumns(*(each[rows] if isinstance(each, np.ndarray) else each.take(chosen) for each in self.rules))
@@ -123,8 +123,8 @@ class Layer:
         for group in self.groups:
             boxes = np.flatnonzero(numbers[group.rules] >= 0)
             if len(boxes):
-                taken = group.taken(boxes, self.columns)
-                sets.append(taken._replace(rules=numbers[taken.rules]))
+                chosen_boxes = group.take(boxes, self.columns)
+                sets.append(chosen_boxes._replace(rules=numbers[chosen_boxes.rules]))
         bands = None
         if self.bands is not None:
             bands = take_bands(self.bands, np.flatnonzero(numbers[self.bands.rules] >= 0))
@@ -176,7 +176,7 @@ class Layer:
         texts: Mapping[str, Any],
         below: Mapping[str, KeyColumn],
     ) -> "Layer":
-        """The layer that `to_arrays` and `described` tell of."""
+        """The layer that `to_arrays` and `described` wrote."""
         columns = dict(below)
         for name in described["keys"]:
             tables = columns[name].tables if name in columns else ()

@@ -144,7 +144,7 @@ class Snapshot:
         ):
             layer, mask = layers.pop(), hidden.pop()
             rows = np.arange(len(layer)) if mask is None else np.flatnonzero(~mask)
-            parts.append(layer.taken(rows, types))
+            parts.append(layer.take(rows, types))
             size += kept.pop()
         if size or not layers:
             together = join_columns(parts[::-1], types)
@@ -166,14 +166,14 @@ class Snapshot:
 
     def only(self, rows: Int64s) -> "Snapshot":
         """A snapshot of the rules in these ascending rows alone; its rows are 0, 1, ... in that order."""
-        return Snapshot.compile(self.taken(rows), version=self.version)
+        return Snapshot.compile(self.take(rows), version=self.version)
 
-    def taken(self, rows: Int64s) -> CompiledColumns:
+    def take(self, rows: Int64s) -> CompiledColumns:
         """The rules in these ascending rows as they were before they were indexed, numbered 0, 1, ... in that order."""
         parts = []
         for layer, start in zip(self.layers, self._starts, strict=False):
             own = rows[(rows >= start) & (rows < start + len(layer))] - start
-            parts.append(layer.taken(own, self.types))
+            parts.append(layer.take(own, self.types))
         return join_columns(parts, self.types)
 
     def with_version(self, version: int) -> "Snapshot":

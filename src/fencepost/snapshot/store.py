@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fencepost._files.local_copies import keep_copy, make_draft, map_copy, mapped
-from fencepost._files.storage import Place, create, exists, read_text, upload
+from fencepost._files.storage import Place, create, exists, read_text, refusing, upload
 from fencepost.errors import FencepostError
 from fencepost.indexes.kernels.checksum import checksum
 from fencepost.indexes.kernels.strings import StringTable
@@ -100,7 +100,8 @@ def read(path: Place, verify: bool) -> Stored:
     check = partial(_check, path, header)
     try:
         if isinstance(path, Path):
-            memory = mapped(path / ARRAYS)
+            with refusing(path / ARRAYS):
+                memory = mapped(path / ARRAYS)
             check(memory, verify)
         else:
             memory = map_copy(path / ARRAYS, digest, verify, check)
@@ -133,9 +134,9 @@ def read_header(path: Place, name: str = HEADER) -> tuple[dict[str, Any], str]:
         magic, version = header["magic"], header["format"]
     except FileNotFoundError:
         raise _refused(path, f"no {name}", "a finished snapshot") from None
-    except (ValueError, KeyError, TypeError, UnicodeDecodeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise _refused(path, f"a {name} that cannot be read", "the header of a snapshot") from None
-    if magic != MAGIC:
+    if not isinstance(header, dict) or magic != MAGIC:
         raise _refused(path, f"a header of {magic!r}", f"{MAGIC!r}")
     if version != FORMAT:
         raise FencepostError(

@@ -232,7 +232,7 @@ def choose(boxes: Ranges, are_floats: Sequence[bool]) -> Structure:
 
 
 def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> Structure:
-    """The structure that `to_arrays` tells of."""
+    """The structure that `to_arrays` wrote."""
     kinds = {name.partition(".")[0] for name in arrays}
     prefix = "boxes." if "boxes" in kinds else "slices."
     own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -93,7 +93,7 @@ def _in_parts(events: Any, plan: Plan, shards: Shards, columns: Sequence[Column]
     names = [field.name for field in events.schema.fields]
     hashed = [quoted(field.name) for field in events.schema.fields if _is_plain(field) and names.count(field.name) == 1]
     parted = events.withColumn(PART, part_column(shards.plan, own, plan.needed))
-    return to_parts(parted, shards.plan.parts, F.xxhash64(*hashed) if hashed else F.lit(0))
+    return to_parts(parted, shards.plan.shards, F.xxhash64(*hashed) if hashed else F.lit(0))
 
 
 def _through_rows(events: Any, task: MatchTask, columns: Sequence[Column], fields: Sequence[StructField]) -> Any:

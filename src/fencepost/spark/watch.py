@@ -105,7 +105,7 @@ def watch(
     else:
         stepped = stepped_buckets(given, step, clock)
     if task.shards is not None:
-        parted = to_parts(stepped, task.shards.plan.parts, F.col("bucket"))
+        parted = to_parts(stepped, task.shards.plan.shards, F.col("bucket"))
         stepped = parted.mapInArrow(partial(detect_moves, task=task), STEPPED)
     if observe is not None and events.isStreaming:
         stepped = observed_watch(stepped, observe)

@@ -63,6 +63,8 @@ def read_pipeline(path: str | Path) -> tuple[PipelineFile, list[Fault]]:
     except OSError as error:
         remedy = "Check the path."
         return made, [Fault(made.path.name, None, f"{made.path}, {error.strerror}", "a file that can be read", remedy)]
+    except RecursionError:
+        return made, [Fault(made.path.name, None, "values nested too deeply", "TOML", "Write flat sections.")]
     except ValueError as error:
         line = re.search(r"line (\d+)", str(error))
         fault = Fault(made.path.name, int(line[1]) if line else None, str(error), "TOML", "Correct the line.")

@@ -100,7 +100,7 @@ class Ticks:
             return
         self._next = now + max(self._behind, self._every)  # a stream hears no more than a time per micro-batch
         if wanted():
-            self._markers.tell_time(time)
+            self._markers.mark_time(time)
             self._told = time
             self._markers.forget_times(_KEPT)
 

@@ -1,13 +1,13 @@
-"""Shards: how rules are parted, such that a position goes to one part and a rule to every part that it can hold in.
+"""How rules are cut into shards: a position goes to one shard, a rule to every shard that it can hold in.
 
 Positions are routed by one key column and one attribute at most. A position lies in a *lane*, and where the lane is
-cut, in one of its *cells*; every cell belongs to a part. Most keys are light: the lane of such a key is the part that
+cut, in one of its *cells*; every cell belongs to a shard. Most keys are light: the lane of such a key is the shard that
 its hash names, which is one cell. The lane of a heavy key is cut by the values of the attribute, and so is the only
-lane where there is no key column. A box meets a run of cells of its lane, and a box without the key meets all parts.
+lane where there is no key column. A box meets a run of cells of its lane, and a box without the key meets all shards.
 
-A rule goes whole to every part that one of its boxes meets, so that a part knows all about the rules it has. A move is
-told to the parts of both its ends, and where jumps are asked for to those between them; of the parts that are told
-and have the rule, the first one reports. So every event is told once.
+A rule goes whole to every shard that one of its boxes meets, so that a shard knows all about the rules it has. A move
+is sent to the shards of both its ends, and where jumps are asked for to those between them; of the shards that get it
+and have the rule, the first one reports. So every event is reported once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,13 +28,13 @@ from fencepost.snapshot.layer import Layer
 from fencepost.snapshot.snapshot import Snapshot
 
 MOST_SHARDS = 64
-"""The parts of a rule are the bits of one number."""
+"""The shards of a rule are the bits of one number."""
 
 _NONE = np.uint64(0)
 _ONE = np.uint64(1)
 _CELLS_PER_SHARD = 2
-"""A key is heavy, and cut into cells, if it has more than one in so many of the boxes that a part should have: light
-keys go to parts by their hash, and no one of them fills half a part."""
+"""A key is heavy, and cut into cells, if it has more than one in so many of the boxes that a shard should have: light
+keys go to shards by their hash, and no one of them fills half a shard."""
 
 
 class Lane(NamedTuple):
@@ -44,14 +44,14 @@ class Lane(NamedTuple):
     """The key; None where there is no key column."""
     cuts: tuple[int, ...]
     """Ordinals, ascending; each is the first of a cell."""
-    parts: tuple[int, ...]
-    """The part of each cell, of which there is one more than cuts."""
+    shards: tuple[int, ...]
+    """The shard of each cell, of which there is one more than cuts."""
 
 
 class ShardPlan(NamedTuple):
     """How positions are routed: a constant of a directory, like its schema."""
 
-    parts: int
+    shards: int
     key: str | None
     attribute: str | None
     lanes: tuple[Lane, ...]
@@ -59,17 +59,18 @@ class ShardPlan(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """For a file."""
-        return self._asdict() | {"lanes": [lane._asdict() for lane in self.lanes]}
+        lanes = [{"text": lane.text, "cuts": lane.cuts, "parts": lane.shards} for lane in self.lanes]
+        return {"parts": self.shards, "key": self.key, "attribute": self.attribute, "lanes": lanes}
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> "ShardPlan":
-        """The plan that `as_json` told of."""
+        """The plan that `as_json` wrote."""
         lanes = tuple(Lane(lane["text"], tuple(lane["cuts"]), tuple(lane["parts"])) for lane in kept["lanes"])
         return cls(kept["parts"], kept["key"], kept["attribute"], lanes)
 
 
 def check_shards(shards: object) -> int:
-    """Refuse a number of parts that cannot be."""
+    """Refuse a number of shards that cannot be."""
     if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS:
         raise FencepostError(
             f"shards={shards!r}", f"a whole number from 1 to {MOST_SHARDS}", "Take one for each worker, or two."
@@ -85,18 +86,18 @@ class Routing:
 
     def __init__(self, plan: ShardPlan) -> None:
         self.plan = plan
-        light = 0 if plan.key is None else plan.parts
+        light = 0 if plan.key is None else plan.shards
         self._heavy = {lane.text: light + number for number, lane in enumerate(plan.lanes)}
         self._cuts = {light + n: np.array(lane.cuts, np.int64) for n, lane in enumerate(plan.lanes) if lane.cuts}
-        cells = [*([part] for part in range(light)), *(lane.parts for lane in plan.lanes)]
+        cells = [*([shard] for shard in range(light)), *(lane.shards for lane in plan.lanes)]
         self._starts = np.cumsum([0, *map(len, cells)])
         """The first cell of each lane, and the end of the last one."""
-        self.part = np.array([part for lane in cells for part in lane], np.int64)
+        self.shard = np.array([shard for lane in cells for shard in lane], np.int64)
         """Of each cell."""
-        self.bits: UInt64s = _ONE << self.part.astype(np.uint64)
-        self.everywhere: UInt64s = np.bitwise_or.reduce(_ONE << np.arange(plan.parts, dtype=np.uint64))
-        self._spans = np.zeros((len(self.part), len(self.part)), np.uint64)
-        """The parts of every run of cells of one lane, by its first and its last cell."""
+        self.bits: UInt64s = _ONE << self.shard.astype(np.uint64)
+        self.everywhere: UInt64s = np.bitwise_or.reduce(_ONE << np.arange(plan.shards, dtype=np.uint64))
+        self._spans = np.zeros((len(self.shard), len(self.shard)), np.uint64)
+        """The shards of every run of cells of one lane, by its first and its last cell."""
         for start, end in zip(self._starts[:-1].tolist(), self._starts[1:].tolist(), strict=True):
             for first in range(start, end):
                 self._spans[first, first:end] = np.bitwise_or.accumulate(self.bits[first:end])
@@ -107,7 +108,7 @@ class Routing:
         if plan.key is None:
             return np.zeros(len(texts), np.int64)
         found = [
-            0 if text is None else self._heavy[text] if text in self._heavy else crc32(text.encode()) % plan.parts
+            0 if text is None else self._heavy[text] if text in self._heavy else crc32(text.encode()) % plan.shards
             for text in texts
         ]
         return np.array(found, np.int64)
@@ -122,19 +123,19 @@ class Routing:
         return found
 
     def visits(self, before: Int64s, after: Int64s, *, between: bool) -> UInt64s:
-        """The parts that moves are told to.
+        """The shards that moves are sent to.
 
-        A move without a start has -1 as `before`. `between`: whether parts are told that have only rules between the
-        two.
+        A move without a start has -1 as `before`. `between` sends it to shards that have only rules between the two,
+        too.
         """
-        told: UInt64s = self.bits[after] | np.where(before >= 0, self.bits[before], _NONE)
+        visited: UInt64s = self.bits[after] | np.where(before >= 0, self.bits[before], _NONE)
         if between:
             # The other way round, and from one lane to another, there is no run of cells: that adds nothing.
-            told |= np.where(before >= 0, self._spans[before, after] | self._spans[after, before], _NONE)
-        return told
+            visited |= np.where(before >= 0, self._spans[before, after] | self._spans[after, before], _NONE)
+        return visited
 
     def box_masks(self, boxes: BoxSet) -> UInt64s:
-        """The parts that each box meets."""
+        """The shards that each box meets."""
         plan, count = self.plan, len(boxes.rules)
         if plan.key is None:
             lanes = np.zeros(count, np.int64)
@@ -162,13 +163,13 @@ _masks: "WeakKeyDictionary[Layer, tuple[ShardPlan, UInt64s]]" = WeakKeyDictionar
 
 
 def rule_masks(plan: ShardPlan, layer: Layer) -> UInt64s:
-    """The parts that have each rule of a layer, found once; none for a rule of bands, which is no part's."""
+    """The shards that have each rule of a layer, found once; none for a rule of bands, which is in no shard."""
     known = _masks.get(layer)
     if known is not None and known[0] == plan:
         return known[1]
     masks = np.zeros(len(layer), np.uint64)
     for group in layer.groups:
-        boxes = group.taken(np.arange(len(group.rules)), layer.columns)
+        boxes = group.take(np.arange(len(group.rules)), layer.columns)
         np.bitwise_or.at(masks, boxes.rules, routing(plan).box_masks(boxes))
     _masks[layer] = plan, masks
     return masks
@@ -178,29 +179,29 @@ def rule_masks(plan: ShardPlan, layer: Layer) -> UInt64s:
 
 
 def plan_shards(snapshot: Snapshot, shards: int, keys: Iterable[str] = ()) -> ShardPlan:
-    """How to part rules like these: by the key most boxes have, heavy ones and those without by values.
+    """How to cut rules like these into shards: by the key most boxes have, heavy ones and those without by values.
 
     `keys` are columns that later rules may compare, for a set that has no rule yet.
     """
-    sets = [each for each in snapshot.taken(snapshot.in_force).boxes if len(each.rules)]
+    sets = [each for each in snapshot.take(snapshot.in_force).boxes if len(each.rules)]
     total = sum(len(each.rules) for each in sets)
     if not total:
         key = min(keys, default=None)
         if key is None:
             raise FencepostError(
                 f"shards={shards} for no rules",
-                "rules to learn from what they can be parted by, or a schema with a column of strings",
+                "rules to learn from what they can be cut by, or a schema with a column of strings",
                 "Add the rules before, or publish with schema= naming such a column.",
             )
         return ShardPlan(shards, key, None, ())
     key, with_key = _most_used({name: [each for each in sets if name in each.keys] for name in snapshot.keys})
-    if 2 * with_key < total:  # the others would have to be in all parts
+    if 2 * with_key < total:  # the others would have to be in all shards
         key = None
-    parted = sets if key is None else [each for each in sets if key in each.keys]
-    bounded = {name: [each for each in parted if name in each.attributes] for name in snapshot.attributes}
+    keyed = sets if key is None else [each for each in sets if key in each.keys]
+    bounded = {name: [each for each in keyed if name in each.attributes] for name in snapshot.attributes}
     attribute, _ = _most_used(bounded)
     loads, lanes = np.zeros(shards), []
-    for text, boxes, cells in _heavy_lanes(parted, key, shards, total, loads):
+    for text, boxes, cells in _heavy_lanes(keyed, key, shards, total, loads):
         cuts = () if attribute is None else _cuts(boxes, attribute, snapshot.types[attribute], cells)
         lanes.append(_balanced(text, boxes, attribute, cuts, loads))
     return ShardPlan(shards, key, attribute if any(lane.cuts for lane in lanes) else None, tuple(lanes))
@@ -259,7 +260,7 @@ def _cuts(sets: Sequence[BoxSet], attribute: str, kind: AttributeType, cells: in
 def _balanced(
     text: str | None, sets: Sequence[BoxSet], attribute: str | None, cuts: tuple[int, ...], loads: Any
 ) -> Lane:
-    """The lane, each cell in the part that has the fewest boxes so far."""
+    """The lane, each cell in the shard that has the fewest boxes so far."""
     cells, at = len(cuts) + 1, np.array(cuts, np.int64)
     changes = np.zeros(cells + 1, np.int64)
     for each in sets:
@@ -269,8 +270,8 @@ def _balanced(
             firsts, lasts = (np.searchsorted(at, ends[:, place], side="right") for ends in (each.firsts, each.lasts))
         np.add.at(changes, firsts, 1)
         np.add.at(changes, lasts + 1, -1)
-    parts = []
+    chosen: list[int] = []
     for weight in np.cumsum(changes)[:-1].tolist():
-        parts.append(int(np.argmin(loads)))
-        loads[parts[-1]] += weight
-    return Lane(text, cuts, tuple(parts))
+        chosen.append(int(np.argmin(loads)))
+        loads[chosen[-1]] += weight
+    return Lane(text, cuts, tuple(chosen))

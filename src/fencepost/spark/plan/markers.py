@@ -35,7 +35,13 @@ def _everywhere(told: Any, buckets: int) -> Any:
 def _marker_files(spark: Any, markers: Markers) -> Any:
     """Markers at a path, by Spark's own source of files."""
     schema = "path string, modificationTime timestamp, length bigint, content binary"
-    files = spark.readStream.format("binaryFile").schema(schema).load(str(markers.path)).select("path")
+    files = (
+        spark.readStream.format("binaryFile")
+        .schema(schema)
+        .option("ignoreMissingFiles", True)
+        .load(str(markers.path))
+        .select("path")
+    )
     name = F.element_at(F.split("path", "/"), -1)
     number, ending = (F.element_at(F.split(name, r"\."), place) for place in (1, 2))
     kind = F.when(ending == "version", VERSION).when(ending == "clock", CLOCK)

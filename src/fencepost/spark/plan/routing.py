@@ -52,12 +52,12 @@ def part_column(plan: ShardPlan, columns: Mapping[str, Any], types: Mapping[str,
 
     if plan.key is None:
         (only,) = plan.lanes
-        return lane(only.cuts, only.parts).cast("int")
+        return lane(only.cuts, only.shards).cast("int")
     key = columns[plan.key]
     found = F.when(key.isNull(), F.lit(0))
     for heavy in plan.lanes:
-        found = found.when(key == F.lit(heavy.text), lane(heavy.cuts, heavy.parts))
-    return found.otherwise(F.pmod(F.crc32(key.cast("binary")), F.lit(plan.parts))).cast("int")
+        found = found.when(key == F.lit(heavy.text), lane(heavy.cuts, heavy.shards))
+    return found.otherwise(F.pmod(F.crc32(key.cast("binary")), F.lit(plan.shards))).cast("int")
 
 
 def _number(column: Any, kind: AttributeType) -> Any:

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from fencepost._files.storage import place_of
 from fencepost.errors import FencepostError
-from fencepost.published import Head, ShardPlan, VersionDirectory, check_shards, parts_of, plan_shards
+from fencepost.published import Head, ShardPlan, VersionDirectory, check_shards, cut_into_shards, plan_shards
 from fencepost.rules import Rules
 from fencepost.snapshot import Snapshot
 from fencepost.spark.plan.columns import needed_columns
@@ -92,7 +92,7 @@ def _ship_parts(spark: Any, snapshot: Snapshot, count: int) -> tuple[Shipped, Sh
 
 
 def _save_parts(snapshot: Snapshot, plan: ShardPlan) -> tuple[Shipped, Shards]:
-    parts = tuple(_save(part.save) for part in parts_of(snapshot, plan))
+    parts = tuple(_save(part.save) for part in cut_into_shards(snapshot, plan))
     head = _save(lambda path: Head.of(snapshot).save(path, [part.digest for part in parts]))
     return head, Shards(plan, parts)
 

@@ -91,7 +91,7 @@ class Published:
 
     def load(self, version: int) -> Snapshot:
         """Map one version."""
-        return self.versions.load(version) if self.part is None else self.versions.load_part(version, self.part)
+        return self.versions.load(version) if self.part is None else self.versions.load_shard(version, self.part)
 
     def head(self, version: int) -> Head:
         """What is to be known of a version with parts, without its rules."""
@@ -165,7 +165,7 @@ def usable_parts(source: Source, shards: Shards | None) -> Callable[[int], objec
     """Refuses a version of which some part does not load; None where rules are not in parts."""
     if shards is None or not isinstance(source, Published):
         return None
-    return partial(source.versions.check_parts, plan=shards.plan)
+    return partial(source.versions.verify_shards, plan=shards.plan)
 
 
 def newest_usable(

@@ -88,7 +88,7 @@ class MoveSender:
         crossing = head_at(self._task.source, watch.version).detected & DETECTS["cross"]
         before = np.where(moved.previous >= 0, cells[moved.previous], -1)
         visits = route.visits(before, cells[moved.offset :], between=bool(crossing))
-        for shard in range(self._plan.parts):
+        for shard in range(self._plan.shards):
             chosen = np.flatnonzero(visits & (np.uint64(1) << np.uint64(shard)))
             if len(chosen):
                 self._pack(shard, _MOVES, watch, trails_of(taken, chosen, visits, watch.state))
@@ -96,7 +96,7 @@ class MoveSender:
 
     def rows(self, meter: Mapping[str, int]) -> list[dict[str, Any]]:
         """All that is sent, as rows of `MOVED`."""
-        of_bucket = {PART: self._bucket % self._plan.parts, "bucket": self._bucket, "what": None, "payload": None}
+        of_bucket = {PART: self._bucket % self._plan.shards, "bucket": self._bucket, "what": None, "payload": None}
         return [*self._packed, {**of_bucket, **meter}]
 
     def _send_objects(self, what: str, watch: Watch, slots: Int64s, **more: int) -> None:
@@ -104,7 +104,7 @@ class MoveSender:
         if not len(slots):
             return
         positions = watch.state.positions(slots)
-        shards = routing(self._plan).part[_cells(self._plan, positions, watch.state.strings)]
+        shards = routing(self._plan).shard[_cells(self._plan, positions, watch.state.strings)]
         for shard in np.unique(shards).tolist():
             self._pack(shard, what, watch, table_of(watch.state, slots[shards == shard]), **more)
 
