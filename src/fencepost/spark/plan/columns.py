@@ -1,6 +1,6 @@
 """Which columns of a frame the rules need: found and checked before a query starts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -37,6 +37,11 @@ def arrow_type(field: Any) -> Any:
             f"the column {field.name} of type {type_}", f"one of {', '.join(TYPES)} or a decimal", "Cast the column."
         )
     return TYPES[type_].arrow
+
+
+def arrow_schema(fields: Iterable[Any]) -> Any:
+    """The Arrow schema in which Spark sends columns to Python."""
+    return pa.schema([(field.name, arrow_type(field)) for field in fields])
 
 
 def needed_columns(snapshot: Snapshot) -> dict[str, str]:
