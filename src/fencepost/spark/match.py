@@ -11,7 +11,7 @@ from pyspark.sql.types import StructField, StructType
 from fencepost.errors import FencepostError
 from fencepost.ordinals.spellings import TYPES
 from fencepost.spark.metrics import observed
-from fencepost.spark.plan.columns import Column, bound_columns, quoted
+from fencepost.spark.plan.columns import Column, bind_columns, quoted
 from fencepost.spark.plan.routing import SHARD, group_by_shard, shard_column
 from fencepost.spark.plan.rules import Plan, plan_rules
 from fencepost.spark.session import warn_untuned
@@ -65,7 +65,7 @@ def match(
                 f"a frame with a column {name}", "that name to be free for the answer", "Rename the column before."
             )
     plan = plan_rules(spark, rules, events.schema, shards)
-    columns = bound_columns(events.schema, plan.needed, plan.snapshot)
+    columns = bind_columns(events.dtypes, plan.needed, plan.snapshot)
     task = _task(plan, columns, follow=events.isStreaming, metered=observe is not None)
     given = events if plan.shards is None else _route(events, plan, plan.shards, columns)
     through = _through_rows if _is_narrow(events.schema) else _beside

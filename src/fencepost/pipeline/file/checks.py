@@ -207,14 +207,15 @@ def _rules_faults(file: PipelineFile, columns: dict[str, Columns | None]) -> Ite
         return
     if file.section("operator").get("kind") == "bands" or len(known) != 1 or find_spec("pyspark") is None:
         return
-    from fencepost.spark.plan.columns import bound_columns, needed_columns
+    from fencepost.spark.plan.columns import bind_columns, needed_columns
 
-    untyped = {name.lower() for name, type_ in known[0].types.items() if type_ is None}
+    types = [(name, type_) for name, type_ in known[0].types.items() if type_ is not None]
+    untyped = {name.lower() for name in known[0].types} - {name.lower() for name, _ in types}
     for name, kind in (versions.schema() or needed_columns(snapshot)).items():
         if name.lower() in untyped:
             continue
         try:
-            bound_columns(known[0], {name: kind}, snapshot)
+            bind_columns(types, {name: kind}, snapshot)
         except FencepostError as error:
             place = f"{next(iter(columns))}.schema"
             yield file.fault(place, error.got.replace("a frame", "a source"), error.expected, _in_file(error.remedy))

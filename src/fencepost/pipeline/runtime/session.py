@@ -92,7 +92,7 @@ def stderr_to(log: Path) -> Iterator[None]:
 
 
 def tuned(spark: Any) -> Any:
-    """A session with the settings that matter; what was set is told on standard error."""
+    """Set the settings of a session that matter, and print them on standard error."""
     with contextlib.redirect_stdout(sys.stderr):
         tune(spark)
     return spark

@@ -42,7 +42,7 @@ class Hook(NamedTuple):
 
 
 class Posted(NamedTuple):
-    """What became of the events of a micro-batch."""
+    """The outcome of the events of a micro-batch."""
 
     posted: int
     retries: int

@@ -10,7 +10,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from fencepost.events import event_schema
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import Snapshot, Table
-from fencepost.spark.plan.columns import KEY, bound_columns, own_name, quoted
+from fencepost.spark.plan.columns import KEY, bind_columns, own_name, quoted
 from fencepost.spark.work.task import DELETED, OBJECT, TIME, Side
 
 _SEQUENCE = "fencepost sequence"
@@ -77,7 +77,7 @@ def sent_columns(
     for role, wanted in roles:
         reason = partial("which was named as {}".format, role.removeprefix("fencepost "))
         send(role, own_name(names, wanted, reason))
-    for column in bound_columns(frame.schema, needed, snapshot):
+    for column in bind_columns(frame.dtypes, needed, snapshot):
         send(column.name, column.own)
     for name in own:
         send(name, own_name(names, name, lambda: "which rules compare"))

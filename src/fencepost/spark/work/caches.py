@@ -7,18 +7,17 @@ has compiled or loaded its kernels has them for every later version.
 import gc
 import os
 import tempfile
-import threading
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from pyspark import SparkFiles, TaskContext
 
+from fencepost._files.recent import RecentlyUsed
 from fencepost.errors import FencepostError
 from fencepost.published import Head, ShardPlan, VersionDirectory
 from fencepost.snapshot import Snapshot
@@ -109,41 +108,23 @@ class Shards(NamedTuple):
     """Each shard as a source of its own."""
 
 
-_held: "OrderedDict[tuple[Source, int], Snapshot]" = OrderedDict()
-_lock = threading.Lock()
+_snapshots: "RecentlyUsed[tuple[Source, int], Snapshot]" = RecentlyUsed(_HELD)
+_heads: "RecentlyUsed[tuple[Source, int], Head]" = RecentlyUsed(_HELD)
 
 
 def snapshot_at(source: Source, version: int) -> Snapshot:
     """One version of a source, verified and mapped once per process; the least recently used ones are let go."""
-    return _kept(_held, source, version, source.load)
+    return _snapshots.get((source, version), lambda: source.load(version))
 
 
 def held_sources() -> list[tuple[Source, int]]:
     """The sources, or shards of them, that this process has mapped, with their versions."""
-    with _lock:
-        return list(_held)
-
-
-_heads: "OrderedDict[tuple[Source, int], Head]" = OrderedDict()
+    return _snapshots.keys()
 
 
 def head_at(source: Source, version: int) -> Head:
     """The head of one version of rules in shards; kept like snapshots."""
-    return _kept(_heads, source, version, source.head)
-
-
-_T = TypeVar("_T")
-
-
-def _kept(held: "OrderedDict[tuple[Source, int], _T]", source: Source, version: int, load: Callable[[int], _T]) -> _T:
-    """The value that was loaded before, or is loaded now."""
-    with _lock:
-        if (source, version) not in held:
-            held[source, version] = load(version)
-        held.move_to_end((source, version))
-        while len(held) > _HELD:
-            held.popitem(last=False)
-        return held[source, version]
+    return _heads.get((source, version), lambda: source.head(version))
 
 
 def version_of_task(source: Source, planned: int, follow: bool, shards: Shards | None = None) -> Claim:

@@ -270,7 +270,7 @@ def check_head(head: Mapping[str, Any], task: Task) -> None:
 
 
 def _fixed_rules(task: Task) -> str | None:
-    """What tells one set of fixed rules from another; a directory has versions instead."""
+    """The digest of fixed rules; a directory has versions instead."""
     return None if isinstance(task.source, Published) else task.source.digest
 
 
