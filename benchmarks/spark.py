@@ -24,7 +24,7 @@ from fencepost.lab.reproduce.spark_plans import Moving, binned, frames, one_core
 from fencepost.lab.reproduce.timing import cpu_of
 from fencepost.rules import Rules
 from fencepost.spark import match, watch
-from fencepost.spark.watch import stepped_buckets, watched_frame
+from fencepost.spark.watch import prepare_watch, step_watch
 from fencepost.spark.work.packing import METERS, unpack
 from fencepost.spark.work.store import BucketStore
 
@@ -204,7 +204,7 @@ class Watched(Moving):
         super().__init__(path, objects)
         source = self.stream(spark)
         self.frame = watch(source, rules, object="object", time="at")
-        self._given = watched_frame(source, rules, "object", "at", None, 32, "enter")
+        self._prepared = prepare_watch(source, rules, "object", "at", None, 32, "enter")
 
     def start(self, frame: Any) -> Any:
         """Run a query on the files, which keeps nothing of what comes out."""
@@ -213,8 +213,8 @@ class Watched(Moving):
 
     def idle(self) -> Any:
         """The same plan with a kernel that does nothing."""
-        stepped = stepped_buckets(self._given, idle_step).observe("idle", F.sum("late").alias("idle"))
-        return stepped.where("payload IS NOT NULL").select("payload").mapInArrow(unpack, self._given.declared)
+        stepped = step_watch(self._prepared, idle_step).observe("idle", F.sum("late").alias("idle"))
+        return stepped.where("payload IS NOT NULL").select("payload").mapInArrow(unpack, self._prepared.declared)
 
     def state_bytes(self) -> int:
         """Bytes below the state store's directory."""

@@ -87,7 +87,7 @@ def mapped_bytes(_: Any) -> Iterator[Any]:
     total = 0
     for source, version in held_sources():
         assert isinstance(source, Published), "rules were published"
-        part = "" if source.part is None else f"parts/{source.part:02}"
+        part = "" if source.shard is None else f"parts/{source.shard:02}"
         total += (Path(source.directory, part) / f"{version:08}" / "arrays.bin").stat().st_size
     yield pa.RecordBatch.from_pydict({"process": pa.array([os.getpid()]), "bytes": pa.array([total])})
 

@@ -81,7 +81,7 @@ def run_json(reader: Reader, block: Block) -> None:
     """Messages that change rules, one per line: each of them changes one."""
     rules = fp.Rules()
     told: list[Applied] = []
-    follower = ChangeFollower(rules, lambda: None, reader.home / "changes", told=told.append)
+    follower = ChangeFollower(rules, lambda: None, reader.home / "changes", report=told.append)
     for number, line in enumerate(reader.text(block).splitlines()):
         json.loads(line)
         follower.apply([Message(f"line {number}", line)], number)

@@ -274,4 +274,4 @@ def test_the_example(broker: Broker) -> None:
     said = says("kafka_to_kafka", broker.servers).splitlines()
     assert said[-2:] == ["2: IBM enter rule 1 at 41.5", "3: IBM exit rule 1 at 52.0"]
     assert "4 rows" in said[0]
-    assert "1 dead letters" in said[0]
+    assert "1 dead letter" in said[0]

@@ -226,6 +226,67 @@ CASES = {
         ('format = "parquet"\npath = "alerts/"', 'format = "webhook"\nurl = "file:///etc"'),
         "sink.url (line 14): 'file:///etc'; expected http:// or https:// and a host",
     ),
+    "a blank in an address": (
+        ('format = "parquet"\npath = "alerts/"', 'format = "webhook"\nurl = "http://host/a b"'),
+        "'http://host/a b'; expected http:// or https:// and a host, in ASCII and without blanks",
+    ),
+    "a line feed in an address": (
+        ('format = "parquet"\npath = "alerts/"', 'format = "webhook"\nurl = "http://host/\\na"'),
+        "'http://host/\\na'; expected http:// or https:// and a host",
+    ),
+    "an address with a password": (
+        ('format = "parquet"\npath = "alerts/"', 'format = "webhook"\nurl = "http://ann:secret@host/"'),
+        "expected http:// or https:// and a host",
+    ),
+    "an address with a port that is none": (
+        ('format = "parquet"\npath = "alerts/"', 'format = "webhook"\nurl = "http://host:99999/"'),
+        "'http://host:99999/'; expected http:// or https:// and a host",
+    ),
+    "half of an address": (
+        ('format = "parquet"\npath = "alerts/"', 'format = "webhook"\nurl = "http://[::1/"'),
+        "'http://[::1/'; expected http:// or https:// and a host",
+    ),
+    "a header of two lines": (
+        (
+            'format = "parquet"\npath = "alerts/"',
+            'format = "webhook"\nurl = "http://host/"\nheaders = { Authorization = "a\\r\\nX: b" }',
+        ),
+        "sink.headers (line 15): got the header 'Authorization' with a line break, a control",
+    ),
+    "a header outside of Latin-1": (
+        (
+            'format = "parquet"\npath = "alerts/"',
+            'format = "webhook"\nurl = "http://host/"\nheaders = { X-Team = "Łódź" }',
+        ),
+        "the header 'X-Team' with a line break, a control character or one outside of Latin-1",
+    ),
+    "no name of a header": (
+        (
+            'format = "parquet"\npath = "alerts/"',
+            'format = "webhook"\nurl = "http://host/"\nheaders = { "X Team" = "a" }',
+        ),
+        "the header 'X Team'; expected letters, digits and hyphens as its name",
+    ),
+    "a sink in the checkpoint": (
+        ('path = "alerts/"', 'path = "checkpoint/alerts"'),
+        "checkpoint/alerts, which lies in the checkpoint; expected a directory of its own",
+    ),
+    "a sink that is the checkpoint": (
+        ('path = "alerts/"', 'path = "x/../checkpoint"'),
+        "which lies in the checkpoint; expected a directory of its own",
+    ),
+    "a sink in the rules": (
+        ('path = "alerts/"', 'path = "published/alerts"'),
+        "published/alerts, which lies in the directory of rules; expected a directory of its own",
+    ),
+    "a checkpoint in the rules": (
+        ('checkpoint = "checkpoint/"', 'checkpoint = "published/checkpoint"'),
+        "sink.checkpoint (line 15): got ",
+    ),
+    "late rows in the checkpoint": (
+        ('time = "ts"', 'time = "ts"\nlate = "checkpoint/late"'),
+        "operator.late (line 12): got ",
+    ),
     "rows per second": (
         ('format = "json"\npath = "events/"\nschema', 'format = "rate"\nrows_per_second = 0\ncolumns'),
         "source.rows_per_second (line 4): 0; expected 1 or more",

@@ -1,6 +1,7 @@
 """Pipelines that run on a real Spark, by source and sink, against the Monitor."""
 
 import json
+import os
 import signal
 import socketserver
 import subprocess
@@ -234,22 +235,30 @@ def test_a_query_that_fails_is_a_refusal_with_its_cause(spark: Any, home: Path) 
 
 
 @pytest.mark.slow
-def test_the_command_ends_in_order_on_a_signal(home: Path) -> None:
+@pytest.mark.parametrize("group", [False, True], ids=["SIGINT to the process", "SIGTERM to its group"])
+def test_the_command_ends_in_order_on_a_signal(home: Path, group: bool) -> None:
     sink = 'format = "parquet"\npath = "out"\ncheckpoint = "checkpoint"'
     write_pipeline(home, JSON, WATCH, sink, 'every = "100 milliseconds"')
     command = [sys.executable, "-m", "fencepost", "run", "pipeline.toml", "--json"]
     with (home / "errors").open("w") as errors_file:
-        process = subprocess.Popen(command, cwd=home, stdout=subprocess.PIPE, stderr=errors_file, text=True)  # noqa: S603
+        process = subprocess.Popen(  # noqa: S603
+            command, cwd=home, stdout=subprocess.PIPE, stderr=errors_file, text=True, start_new_session=True
+        )
     deadline = time.monotonic() + 180
     while "5 events" not in (home / "errors").read_text() and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
+    number = signal.SIGTERM if group else signal.SIGINT
+    if group:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
     said, _ = process.communicate(timeout=60)
     errors = (home / "errors").read_text()
     assert process.returncode == 0, errors
     assert json.loads(said)["events"] == expected().num_rows, errors
-    assert "SIGINT: stopping" in errors
+    assert f"{number.name}: stopping" in errors
     assert "Traceback" not in errors
+    assert "Exception" not in errors
 
 
 def test_changes_of_rules_are_applied_in_order_and_once(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_an_object_that_goes_silent_ends_with_no_further_row_also_after_a_restar
     put(tmp_path / "in" / "3.json", row("IBM", 1.0, 59), {**row("AAPL", 6.0, 0), "ts": "2024-01-02T00:00:01"})
     (tmp_path / "pipeline.toml").write_text(PIPELINE + '[trigger]\nevery = "100 milliseconds"')
     with Running(tmp_path, spark) as running:
-        running.wait_for("1 events")
+        running.wait_for("1 event,")
     assert told(spark, tmp_path) == [*both, entered, ("AAPL", "exit", "2024-01-02 00:00:03", "timeout")]
 
 
@@ -195,5 +195,5 @@ def test_a_marker_that_cannot_be_written_is_told_once_and_stops_nothing(tmp_path
     for _ in range(3):
         ticker.tick(query, progress)
         time.sleep(0.01)
-    assert out.getvalue().count("silent objects and expired rules wait, since no time could be told: ") == 1
+    assert out.getvalue().count("silent objects and expired rules wait, since no time could be announced: ") == 1
     assert "clock" in out.getvalue()

@@ -64,20 +64,20 @@ def test_time_goes_on_with_the_rows_and_without_them_with_the_wall_clock(tmp_pat
     old = NOW - 10**9 * SECOND  # a replay
     clock = Clock(tmp_path)
     assert clock.tell(300) is None, "no row has come, so no time is known"
-    clock.ticks.hear(report(NOW + 300 * SECOND, a=old))
+    clock.ticks.see(report(NOW + 300 * SECOND, a=old))
     assert clock.tell(300.1, idle=False) == old - 60 * SECOND
     assert clock.tell(330) == old - 60 * SECOND, "once a minute"
     assert clock.tell(361) == old, "a minute without a row, beside the second that a look may be late"
-    clock.ticks.hear(report(NOW + 370 * SECOND, a=old + 500 * SECOND))
+    clock.ticks.see(report(NOW + 370 * SECOND, a=old + 500 * SECOND))
     assert clock.tell(425, idle=False) == old + 440 * SECOND
-    clock.ticks.hear(report(NOW + 430 * SECOND, a=old))
+    clock.ticks.see(report(NOW + 430 * SECOND, a=old))
     assert clock.tell(490, idle=False) == old + 440 * SECOND, "it does not go back"
     assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_no_time_ahead_of_the_wall_clock_and_none_while_nothing_can_end(tmp_path: Path) -> None:
     clock = Clock(tmp_path)
-    clock.ticks.hear(report(NOW + 5 * SECOND, a=NOW + 10**9 * SECOND))
+    clock.ticks.see(report(NOW + 5 * SECOND, a=NOW + 10**9 * SECOND))
     assert clock.tell(5, wanted=False) is None
     assert clock.tell(64, wanted=True, idle=False) is None, "once a minute"
     assert clock.tell(65, wanted=True, idle=False) == NOW - 55 * SECOND, "one row is years ahead"
@@ -85,7 +85,7 @@ def test_no_time_ahead_of_the_wall_clock_and_none_while_nothing_can_end(tmp_path
 
 def test_rows_that_wait_for_the_end_of_a_long_micro_batch_are_not_overtaken(tmp_path: Path) -> None:
     clock = Clock(tmp_path, tick=1, every=10)
-    clock.ticks.hear(report(NOW, lasted=100 * SECOND, a=NOW))
+    clock.ticks.see(report(NOW, lasted=100 * SECOND, a=NOW))
     assert clock.tell(100.1) == NOW - SECOND
     assert clock.tell(110.9) == NOW - SECOND, "the next trigger may be about to take what came since the last began"
     assert clock.tell(111) == NOW + 99 * SECOND
@@ -93,21 +93,21 @@ def test_rows_that_wait_for_the_end_of_a_long_micro_batch_are_not_overtaken(tmp_
 
 def test_of_two_sources_the_slower_one_counts_and_dates_go_on_by_the_day(tmp_path: Path) -> None:
     clock = Clock(tmp_path / "two", sources=("left", "right"))
-    clock.ticks.hear(report(NOW, left=NOW, right=None))
+    clock.ticks.see(report(NOW, left=NOW, right=None))
     assert clock.tell(0) == NOW - 60 * SECOND
-    clock.ticks.hear(report(NOW + SECOND, left=NOW + SECOND, right=NOW - 30 * SECOND))
+    clock.ticks.see(report(NOW + SECOND, left=NOW + SECOND, right=NOW - 30 * SECOND))
     assert clock.tell(61) == NOW - 31 * SECOND, "the right is where it is, and the wall clock goes on"
     day = 86_400 * SECOND
     clock = Clock(tmp_path / "dates", dates=True)
     today = NOW - NOW % day
-    clock.ticks.hear(report(NOW, a=today))
+    clock.ticks.see(report(NOW, a=today))
     assert [clock.tell(hour * 3600) for hour in (0, 23, 24, 25, 26)] == [today - day, today, today, *[today + day] * 2]
     assert len(list((tmp_path / "dates").iterdir())) == 3, "one a day"
 
 
 def test_a_clock_stands_while_the_pipeline_is_stopped_and_few_markers_stay(tmp_path: Path) -> None:
     clock = Clock(tmp_path, tick=1)
-    clock.ticks.hear(report(NOW, a=NOW))
+    clock.ticks.see(report(NOW, a=NOW))
     for second in range(2, 300):
         clock.tell(second)
     told = clock.tell(300)
@@ -164,7 +164,7 @@ def test_the_promise_is_kept_and_silence_is_noticed(case: dict[str, Any]) -> Non
             trigger = busy_until if not every else busy_until + (-(busy_until - NOW)) % every
             trigger += case["delays"][triggers % len(case["delays"])]
         for _, each in [one for one in ended if one[0] <= at]:
-            clock.ticks.hear(each)
+            clock.ticks.see(each)
         ended = [one for one in ended if one[0] > at]
         clock.ticks.tick(at, idle=busy_until <= at, wanted=lambda: True)
         told = clock.markers.newest()[1] or told

@@ -40,7 +40,7 @@ SHARDS = 2
 def parts_here(_: Any) -> Iterator[Any]:
     """For mapInArrow: the parts that this process has mapped; a null is the whole."""
     time.sleep(2)  # long enough that each worker is asked
-    parts = [source.part for source, _ in held_sources() if isinstance(source, Published)]
+    parts = [source.shard for source, _ in held_sources() if isinstance(source, Published)]
     yield pa.RecordBatch.from_pydict({"parts": pa.array([parts], pa.list_(pa.int32()))})
 
 

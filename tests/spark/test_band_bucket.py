@@ -14,12 +14,12 @@ from fencepost.ordinals import DOUBLE
 from fencepost.pairing.sides import Pairing
 from fencepost.published import VersionDirectory
 from fencepost.snapshot import Table
-from fencepost.spark.work.band_task import BandTask, SideTask
+from fencepost.spark.work.band_task import BandTask
 from fencepost.spark.work.bucket import step
 from fencepost.spark.work.caches import Published
 from fencepost.spark.work.packing import CLOCK, OTHER_ROWS, ROWS, VERSION, packed_bytes, packed_table
 from fencepost.spark.work.store import state_rows, warm_engines
-from fencepost.spark.work.task import DELETED, OBJECT, TIME
+from fencepost.spark.work.task import DELETED, OBJECT, TIME, Side
 from tests.spark.test_bucket_state import Kept
 
 SCHEMA = {"price": "double", "kind": "string", "symbol": "string"}
@@ -27,11 +27,22 @@ SCHEMA = {"price": "double", "kind": "string", "symbol": "string"}
 
 def task_of(directory: Path) -> BandTask:
     schema = event_schema(pa.int64(), pa.int64(), {"price": DOUBLE}, pa.int64()).append(pa.field("symbol", pa.string()))
-    side = SideTask((), ("price",), ("kind", "symbol"), frozenset(SCHEMA), "bigint")
+    side = Side((), ("price",), ("kind", "symbol"), frozenset(SCHEMA), "bigint")
     return BandTask(
-        Published(str(directory)), 1, True, (side, side), (("price", "double"),), (), Pairing(DELETED, ("symbol",)),
-        "bigint", 4, "enter", 60, None, schema,
-    )  # fmt: skip
+        source=Published(str(directory)),
+        planned=1,
+        follow=True,
+        sides=(side, side),
+        attributes=(("price", "double"),),
+        sequence=(),
+        pairing=Pairing(DELETED, ("symbol",)),
+        time_type="bigint",
+        buckets=4,
+        first="enter",
+        timeout=60,
+        late=None,
+        event_schema=schema,
+    )
 
 
 def condition_of(rng: random.Random, *, kinds: bool) -> str:
@@ -150,7 +161,7 @@ def test_the_state_of_a_bucket_can_be_read(tmp_path: Path) -> None:
         [("side", pa.string()), ("object", pa.int64()), ("time", pa.int64()), ("symbol", pa.string()),
          ("kind", pa.string()), ("price", pa.float64()), ("snapshot_version", pa.int64())]
     )  # fmt: skip
-    read = state_rows(pa.table({"number": pa.array(numbers), "part": pa.array(payloads, pa.binary())}), schema)
+    read = state_rows(pa.table({"number": pa.array(numbers), "piece": pa.array(payloads, pa.binary())}), schema)
     found = {(row["side"], row["object"], row["symbol"]): row["time"] for row in read.to_pylist()}
     assert found == last
 

@@ -18,7 +18,7 @@ from fencepost.spark.work import store as bucket_state
 from fencepost.spark.work.bucket import step
 from fencepost.spark.work.caches import Published
 from fencepost.spark.work.packing import CLOCK, ROWS, VERSION, packed_bytes, packed_table
-from fencepost.spark.work.task import OBJECT, TIME
+from fencepost.spark.work.task import OBJECT, TIME, Side
 from fencepost.spark.work.watch_task import WatchTask
 
 DOUBLE = AttributeType.parse("double")
@@ -56,9 +56,19 @@ def task_of(directory: Path, objects: Any) -> WatchTask:
     schema = event_schema(objects, pa.int64(), {"x": DOUBLE})
     spark_type = "bigint" if objects == pa.int64() else "string"
     return WatchTask(
-        Published(str(directory)), 1, True, (), (("x", "double"),), ("zone",), (), spark_type, "bigint", 4, "enter",
-        50, None, None, schema,
-    )  # fmt: skip
+        source=Published(str(directory)),
+        planned=1,
+        follow=True,
+        sides=(Side((), ("x",), ("zone",), frozenset({"x", "zone"}), spark_type),),
+        attributes=(("x", "double"),),
+        sequence=(),
+        time_type="bigint",
+        buckets=4,
+        first="enter",
+        timeout=50,
+        late=None,
+        event_schema=schema,
+    )
 
 
 def rules_of(rng: random.Random) -> fp.Rules:

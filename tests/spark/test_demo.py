@@ -24,7 +24,7 @@ def test_once_ends_by_itself_with_a_summary_that_was_checked(tmp_path: Path) -> 
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "rows against 20,000 rules gave" in done.stdout
-    assert "Spot check: 200 objects were compared with every rule; all are where the events told" in done.stdout
+    assert "Spot check: 200 objects were compared with every rule; all are where the events say" in done.stdout
     assert done.stderr == "", "Spark's own words are not for the user"
 
 

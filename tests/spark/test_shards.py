@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,14 @@ from fencepost.ordinals import AttributeType
 from fencepost.published import ShardPlan, VersionDirectory, routing
 from fencepost.published.shards.plan import Lane
 from fencepost.spark import match, read_state, save_state, watch
-from fencepost.spark.plan.routing import part_column
+from fencepost.spark.plan.routing import shard_column
 from fencepost.spark.session import PROVIDER, SETTINGS, STATE_SETTINGS
 from fencepost.spark.work import store as bucket_state
 from fencepost.spark.work.bucket import step
 from fencepost.spark.work.caches import Published, Shards, held_sources
 from fencepost.spark.work.packing import CLOCK, ROWS, VERSION, packed_bytes, packed_table
 from fencepost.spark.work.shards import detect_moves, moved_batch
-from fencepost.spark.work.task import OBJECT, TIME
+from fencepost.spark.work.task import OBJECT, TIME, Side
 from fencepost.spark.work.watch_task import WatchTask
 from tests.spark.test_bucket_state import Kept
 from tests.spark.test_match import SCHEMA, conditions_of, pairs, rows_of
@@ -60,7 +61,7 @@ def test_spark_routes_rows_as_python_does(spark: Any) -> None:
         lane = Lane(None, cuts, tuple(range(len(cuts) + 1)))
         plans.append(ShardPlan(5, None, name, (lane,)))
         plans.append(ShardPlan(5, "symbol", name, (lane._replace(text="S1"), Lane("S3", (), (4,)))))
-    parted = frame.select("*", *(part_column(plan, columns, types).alias(f"part {n}") for n, plan in enumerate(plans)))
+    parted = frame.select("*", *(shard_column(plan, columns, types).alias(f"part {n}") for n, plan in enumerate(plans)))
     table = parted.toArrow()
     for number, plan in enumerate(plans):
         assert plan.attribute is not None
@@ -172,12 +173,23 @@ TIMES = pa.timestamp("us", tz="UTC")
 def watch_task(directory: Path, shards: int, **chosen: Any) -> WatchTask:
     plan = VersionDirectory(directory).shards()
     assert plan is not None
-    parts = Shards(plan, tuple(Published(str(directory), part) for part in range(shards)))
+    sources = tuple(Published(str(directory), shard) for shard in range(shards))
     task = WatchTask(
-        Published(str(directory)), 1, True, (), (("x", "double"), ("y", "double")), ("zone",), ("sequence",), "string",
-        "timestamp", 1, "enter", timedelta(seconds=40), None, None, event_schema(pa.string(), TIMES, TYPES), parts,
-    )  # fmt: skip
-    return task._replace(**chosen)
+        source=Published(str(directory)),
+        planned=1,
+        follow=True,
+        sides=(Side((), ("x", "y"), ("zone",), frozenset({"x", "y", "zone"}), "string"),),
+        attributes=(("x", "double"), ("y", "double")),
+        sequence=("sequence",),
+        time_type="timestamp",
+        buckets=1,
+        first="enter",
+        timeout=timedelta(seconds=40),
+        late=None,
+        event_schema=event_schema(pa.string(), TIMES, TYPES),
+        shards=Shards(plan, sources),
+    )
+    return replace(task, **chosen)
 
 
 def a_rule(rng: random.Random, keyed: float) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from sqlglot import Parser, Tokenizer
 
-from fencepost.language.source import COMMENT, NUMBER, QUOTED, STRING, ConditionError
+from fencepost.language.source import COMMENT, NUMBER, QUOTED, STRING, ConditionError, RefusalError
 
 # What a slot holds: a number, a string, or a column in its canonical form.
 Value = int | Fraction | str
@@ -41,6 +41,10 @@ def canonical_name(written: str) -> str:
     >>> canonical_name("Price"), canonical_name("`Last Price`")
     ('price', '"Last Price"')
     """
+    if written in ('""', "``"):
+        raise RefusalError(
+            [], f"a column without a name, {written}", "a name", "Write the name of a column, or 'text'."
+        )
     if written.startswith("`"):
         return '"' + written[1:-1].replace("``", "`").replace('"', '""') + '"'
     return written if written.startswith('"') else written.lower()

@@ -27,7 +27,7 @@ def check(path: str | PathLike[str]) -> list[Fault]:
 def run(
     path: str | PathLike[str], spark: Any = None, *, out: TextIO | None = None, stop: threading.Event | None = None
 ) -> "Summary":
-    """Run a pipeline until SIGINT, SIGTERM or `stop`, or with ``once = true`` until it has taken what is there.
+    """Run a pipeline until SIGINT, SIGTERM or `stop`, or with ``once = true`` until all rows are read.
 
     A pipeline with faults is refused with all of them.
 

@@ -1,15 +1,14 @@
 """bands: which pairs of rows of two DataFrames come within a band and leave it, in batch and in streams."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 from pyspark.sql.types import StructField, StructType
 
+from fencepost._text import count
 from fencepost.buckets import checked_buckets
 from fencepost.errors import FencepostError
 from fencepost.monitor.settings import check_first, check_report
@@ -18,21 +17,18 @@ from fencepost.ordinals.schema import read_schema
 from fencepost.pairing.rules import SIDES, band_rules
 from fencepost.pairing.sides import Pairing
 from fencepost.rules import Rules
-from fencepost.snapshot import NEVER, Snapshot, Table
-from fencepost.spark.metrics import observed_watch
-from fencepost.spark.plan.columns import KEY, arrow_type, own_name, quoted
+from fencepost.snapshot import Snapshot, Table
+from fencepost.spark.plan.columns import KEY, own_name, quoted
 from fencepost.spark.plan.rules import Plan, plan_rules
-from fencepost.spark.plan.sent import Sent, attributes_of, event_fields, sent_columns
-from fencepost.spark.plan.steps import step_buckets
+from fencepost.spark.plan.sent import Sent, attributes_of, event_fields, name_roles, sent_columns, sequence_roles
+from fencepost.spark.plan.steps import check_time, pack_rows, step_buckets, task_arguments, unpack_events
 from fencepost.spark.session import warn_untuned
-from fencepost.spark.work.band_task import BandTask, SideTask, needed_by_bands
+from fencepost.spark.work.band_task import BandTask, needed_by_bands
 from fencepost.spark.work.bucket import join_bucket
 from fencepost.spark.work.caches import Published
-from fencepost.spark.work.packing import PACKED, ROW_KINDS, pack, unpack
-from fencepost.spark.work.task import DELETED, OBJECT, TIME
-from fencepost.watching.clock import Clock
+from fencepost.spark.work.packing import ROW_KINDS, unpack
+from fencepost.spark.work.task import DELETED, OBJECT, TIME, Side
 
-_BUCKET = "fencepost bucket"
 _HASHED = {"bigint": "bigint", "boolean": "boolean", "date": "date", "timestamp": "timestamp"}
 """Types of keys, and what both sides are cast to, so that equal keys have equal hashes; others go as they are."""
 
@@ -91,11 +87,11 @@ def bands(
         sequence: a column, or several, that order rows of equal time.
         deleted: a boolean column that says that a row is gone.
         report: "pairs", or "rules" for events that name only the row that moved, once for each rule it affects.
-        buckets: how many parts the keys are spread over; a checkpoint keeps the number it was made with.
+        buckets: how many buckets the keys are spread over; a checkpoint keeps the number it was made with.
         first: "enter" reports bands that a row is in when it is first seen, "silent" does not.
         timeout: how long a row may be silent before it is gone: a timedelta, or a number in the unit of time.
         late: a directory for late rows, as Parquet files in `left` and `right`; they are counted in any case.
-        clock: a directory of clock markers that this stream alone hears, beside those of the rules; pipelines have one.
+        clock: a directory of clock markers that this stream alone reads, beside those of the rules; pipelines have one.
         observe: a name under which Spark's query progress reports what was joined; see `prometheus_text`.
     """
     warn_untuned(left.sparkSession, stateful=left.isStreaming)
@@ -106,96 +102,76 @@ def bands(
         raise FencepostError(
             "a streaming frame beside a batch frame", "both streaming, or both batch", "Read both with readStream."
         )
-    names = (key,) if isinstance(key, str) else tuple(key)
-    order = (sequence,) if isinstance(sequence, str) else tuple(sequence or ())
-    roles = [(OBJECT, object), (TIME, time), *((f"fencepost sequence {n}", c) for n, c in enumerate(order))]
-    roles += [] if deleted is None else [(DELETED, deleted)]
-    given = _given((left, right), rules, roles, names)
-    kind = _time_type(given, timeout)
-    fields = _event_fields(given)
+    roles = name_roles(object, time, sequence, deleted)
+    prepared = _prepare((left, right), rules, roles, (key,) if isinstance(key, str) else tuple(key))
+    fields = _event_fields(prepared)
+    times = [side.field(TIME) for side in prepared.sides]
     task = BandTask(
-        given.plan.source,
-        given.plan.snapshot.version,
-        left.isStreaming and isinstance(given.plan.source, Published),
-        (given.sides[0].task, given.sides[1].task),
-        tuple(sorted(given.attributes.items())),
-        tuple(role for role, _ in roles if role.startswith("fencepost sequence")),
-        Pairing(None if deleted is None else DELETED, given.key, report),
-        str(kind),
-        buckets if given.key else 1,
-        first,
-        timeout,
-        None if late is None else os.fspath(Path(late).absolute()),
-        pa.schema([(field.name, arrow_type(field)) for field in fields]),
+        sides=tuple(side.known for side in prepared.sides),
+        attributes=tuple(sorted(prepared.attributes.items())),
+        sequence=sequence_roles(roles),
+        pairing=Pairing(None if deleted is None else DELETED, prepared.key, report),
+        time_type=str(check_time(times, prepared.plan.snapshot, timeout)),
+        buckets=buckets if prepared.key else 1,
+        first=first,
+        timeout=timeout,
+        **task_arguments(left, prepared.plan, fields, late),
     )
-    declared = StructType(fields)
-    if not left.isStreaming:
-        return (
-            _packed(given, task)
-            .groupBy("bucket")
-            .applyInPandas(_batch_function(task), "payload binary")
-            .mapInArrow(unpack, declared)
-        )
-    stepped = stepped_bands(given, task, clock)
-    if observe is not None:
-        stepped = observed_watch(stepped, observe)
-    return stepped.where("payload IS NOT NULL").select("payload").mapInArrow(unpack, declared)
+    packed, declared = _pack(prepared, task), StructType(fields)
+    if left.isStreaming:
+        return unpack_events(step_buckets(packed, task, clock), declared, observe)
+    return packed.groupBy("bucket").applyInPandas(_joiner(task), "payload binary").mapInArrow(unpack, declared)
 
 
-def stepped_bands(given: "_Given", task: BandTask, clock: str | os.PathLike[str] | None) -> Any:
-    """The packed events of two streams and their meters, a row per bucket."""
-    return step_buckets(_packed(given, task), task, clock)
-
-
-def _batch_function(task: BandTask) -> Any:
+def _joiner(task: BandTask) -> Any:
     def fencepost_bands(frame: Any) -> Any:
         return join_bucket(frame, task)
 
     return fencepost_bands
 
 
-def _packed(given: "_Given", task: BandTask) -> Any:
+def _pack(prepared: "_Prepared", task: BandTask) -> Any:
     """The rows of both sides, packed by bucket."""
-    sides = []
-    for kind, side in zip(ROW_KINDS, given.sides, strict=True):
-        hashed = [quoted(column).cast(type_) if type_ else quoted(column) for column, type_ in side.hashed]
-        bucket = F.pmod(F.xxhash64(*hashed), F.lit(task.buckets)).cast("int") if hashed else F.lit(0)
-        packed = side.rows.withColumn(_BUCKET, bucket).mapInArrow(pack, PACKED)
-        sides.append(packed.withColumn("kind", F.lit(kind)))
-    return sides[0].unionByName(sides[1])
+    left, right = (
+        pack_rows(side.sent.rows(side.frame), side.hashed, task.buckets).withColumn("kind", F.lit(kind))
+        for kind, side in zip(ROW_KINDS, prepared.sides, strict=True)
+    )
+    return left.unionByName(right)
 
 
-# -- what was given ----------------------------------------------------------------------------------------
+# -- arguments, checked ------------------------------------------------------------------------------------
 
 
-class _Side(NamedTuple):
-    """One side, checked and made ready."""
+class _PreparedSide(NamedTuple):
+    """One side, checked."""
 
     frame: Any
     sent: Sent
-    rows: Any
-    """The columns that go to Python."""
-    task: SideTask
-    hashed: list[tuple[str, str | None]]
-    """The columns of the key among the rows, and the types they are hashed as."""
+    known: Side
+    hashed: list[Any]
+    """The columns of the key among the rows that go to Python, as they are hashed."""
+
+    def field(self, name: str) -> Any:
+        """The frame's own field of a column."""
+        return self.sent.field(self.frame, name)
 
 
-class _Given(NamedTuple):
-    """What the operator was given, checked and made ready."""
+class _Prepared(NamedTuple):
+    """The arguments of bands, checked."""
 
     plan: Plan
-    sides: tuple[_Side, _Side]
+    sides: tuple[_PreparedSide, ...]
     attributes: dict[str, str]
     """Of events, with their types."""
     key: tuple[str, ...]
     """As rules call the columns."""
 
 
-def _given(frames: tuple[Any, Any], rules: Any, roles: list[tuple[str, str]], key: Sequence[str]) -> _Given:
+def _prepare(frames: tuple[Any, Any], rules: Any, roles: list[tuple[str, str]], key: Sequence[str]) -> _Prepared:
     plan = plan_rules(frames[0].sparkSession, rules, _both(frames) if isinstance(rules, Rules) else None)
     if plan.snapshot.bands is None:
         raise FencepostError(
-            f"{len(plan.snapshot):,} rules without a band",
+            f"{count(len(plan.snapshot), 'rule')} without a band",
             "rules over left. and right., such as left.price - right.price BETWEEN -1 AND 1",
             "Use watch for rules about one stream.",
         )
@@ -203,12 +179,18 @@ def _given(frames: tuple[Any, Any], rules: Any, roles: list[tuple[str, str]], ke
     needed = needed_by_bands(plan.snapshot)
     attributes = attributes_of(schema) | needed[0][0] | needed[1][0]
     names = tuple(_rule_name(frames[0], name, plan, needed) for name in key)
-    sides = [
-        _side(name, frame, plan.snapshot, roles, names, own, schema)
-        for name, frame, own in zip(SIDES, frames, needed, strict=True)
-    ]
+    sides = []
+    for name, frame, (subtracted, texts, same) in zip(SIDES, frames, needed, strict=True):
+        has = Table(dict.fromkeys(frame.columns, ()))
+        # Later versions may need any column of the schema that the side has.
+        more = {column: kind for column, kind in schema.items() if has.find(column) is not None}
+        bound = {**more, **dict.fromkeys(sorted(texts), KEY), **subtracted}
+        try:
+            sides.append(_prepare_side(frame, plan.snapshot, roles, names, bound, sorted({*same, *names} - set(bound))))
+        except FencepostError as error:
+            raise FencepostError(f"on the {name} side {error.got}", error.expected, error.remedy) from None
     _check_same(plan.snapshot, sides, names)
-    return _Given(plan, (sides[0], sides[1]), attributes, names)
+    return _Prepared(plan, tuple(sides), attributes, names)
 
 
 def _both(frames: tuple[Any, Any]) -> StructType:
@@ -221,56 +203,39 @@ def _rule_name(frame: Any, wanted: str, plan: Plan, needed: Any) -> str:
     """The name that rules have for a column of the key, or else the frame's own."""
     names = Table(dict.fromkeys(frame.columns, ()))
     own = own_name(names, wanted, lambda: "which was named as key")
-    known = {*plan.needed, *(name for part in needed for group in part for name in group)}
+    known = {*plan.needed, *(name for side in needed for columns in side for name in columns)}
     return next((name for name in sorted(known) if names.find(name) == own), own)
 
 
-def _side(
-    name: str,
+def _prepare_side(
     frame: Any,
     snapshot: Snapshot,
     roles: list[tuple[str, str]],
     key: tuple[str, ...],
-    needed: tuple[dict[str, str], set[str], set[str]],
-    schema: dict[str, str],
-) -> _Side:
-    subtracted, texts, same = needed
-    has = Table(dict.fromkeys(frame.columns, ()))
-    # Later versions may need any column of the schema that the side has.
-    more = {column: kind for column, kind in schema.items() if has.find(column) is not None}
-    bound = {**more, **dict.fromkeys(sorted(texts), KEY), **subtracted}
-    others = sorted({*same, *key} - set(bound))
-    try:
-        sent = sent_columns(frame, roles, bound, snapshot, others)
-    except FencepostError as error:
-        raise FencepostError(f"on the {name} side {error.got}", error.expected, error.remedy) from None
+    bound: Mapping[str, str],
+    others: Sequence[str],
+) -> _PreparedSide:
+    sent = sent_columns(frame, roles, bound, snapshot, others)
     if DELETED in dict(roles):
-        type_ = sent.field(frame, DELETED).dataType.simpleString()
-        if type_ != "boolean":
+        field = sent.field(frame, DELETED)
+        if field.dataType.simpleString() != "boolean":
             raise FencepostError(
-                f"{name}.{dict(roles)[DELETED]} of type {type_}",
+                f"{field.name} of type {field.dataType.simpleString()}",
                 "booleans, true where a row is gone",
                 "Cast the column.",
             )
-    rows = sent.rows(frame)
-    task = SideTask(
-        sent.twice,
-        tuple(sorted(attributes_of(bound))),
-        tuple(sorted(column for column, kind in bound.items() if kind == KEY)),
-        frozenset((*bound, *others)),
-        sent.field(frame, OBJECT).dataType.simpleString(),
-    )
     hashed = []
     for column in key:
         kind = _key_kind(sent.field(frame, column))
         if kind == "double":
             raise FencepostError(
-                f"{name}.{column} of type double as a key",
+                f"{column} of type double as a key",
                 "strings, integers, decimals, dates or timestamps",
                 "Cast the column to a decimal or a string.",
             )
-        hashed.append((dict(sent.twice).get(column, column), _HASHED.get(kind)))
-    return _Side(frame, sent, rows, task, hashed)
+        own = quoted(dict(sent.twice).get(column, column))
+        hashed.append(own.cast(_HASHED[kind]) if kind in _HASHED else own)
+    return _PreparedSide(frame, sent, sent.side(frame, bound, others), hashed)
 
 
 def _key_kind(field: Any) -> str:
@@ -286,12 +251,11 @@ def _key_kind(field: Any) -> str:
     return str(type_) if type_.kind == "decimal" else type_.kind
 
 
-def _check_same(snapshot: Snapshot, sides: list[_Side], key: tuple[str, ...]) -> None:
+def _check_same(snapshot: Snapshot, sides: Sequence[_PreparedSide], key: tuple[str, ...]) -> None:
     """Refuse columns that must be equal and never can be, since their types differ."""
     same = {pair for rule in band_rules(snapshot, snapshot.in_force, key) for pair in rule.shape.same}
     for names in sorted(same):
-        fields = [side.sent.field(side.frame, name) for side, name in zip(sides, names, strict=True)]
-        one, other = map(_key_kind, fields)
+        one, other = (_key_kind(side.field(name)) for side, name in zip(sides, names, strict=True))
         if one != other:
             raise FencepostError(
                 f"left.{names[0]} as {one} and right.{names[1]} as {other}",
@@ -300,37 +264,17 @@ def _check_same(snapshot: Snapshot, sides: list[_Side], key: tuple[str, ...]) ->
             )
 
 
-def _time_type(given: _Given, timeout: timedelta | int | None) -> AttributeType:
-    """The type of times, the same on both sides."""
-    fields = [side.sent.field(side.frame, TIME) for side in given.sides]
-    clock, snapshot = Clock(fields[0].name, timeout), given.plan.snapshot
-    kinds = [clock.type_for(arrow_type(field)) for field in fields]
-    if kinds[0] != kinds[1]:
-        raise FencepostError(
-            f"left.{fields[0].name} as {kinds[0]} and right.{fields[1].name} as {kinds[1]}",
-            "times of one type",
-            "Cast one of the two columns to the type of the other.",
-        )
-    in_force = snapshot.in_force
-    clock.check(kinds[0], snapshot.rules.ids[in_force][snapshot.rules.expires[in_force] != NEVER])
-    return kinds[0]
-
-
-def _event_fields(given: _Given) -> list[Any]:
-    left, right = given.sides
-    types = {
-        "object": left.sent.field(left.frame, OBJECT).dataType,
-        "other": right.sent.field(right.frame, OBJECT).dataType,
-        "time": left.sent.field(left.frame, TIME).dataType,
-    }
-    fields = event_fields(types, given.attributes)
-    taken = {field.name for field in fields}
-    for name in given.key:
-        if name in taken:
+def _event_fields(prepared: _Prepared) -> list[Any]:
+    left, right = prepared.sides
+    roles = {"object": left.field(OBJECT), "other": right.field(OBJECT), "time": left.field(TIME)}
+    fields = event_fields({role: field.dataType for role, field in roles.items()}, prepared.attributes)
+    used = {field.name for field in fields}
+    for name in prepared.key:
+        if name in used:
             raise FencepostError(
                 f"key={name!r}, which events have as a column already",
                 "a column name that no other event column has",
                 f"Rename {name} in both frames and in the rules.",
             )
-        fields.append(StructField(name, left.sent.field(left.frame, name).dataType))
+        fields.append(StructField(name, left.field(name).dataType))
     return fields

@@ -11,8 +11,8 @@ from pyspark.sql.types import StructField, StructType
 from fencepost.errors import FencepostError
 from fencepost.ordinals.spellings import TYPES
 from fencepost.spark.metrics import observed
-from fencepost.spark.plan.columns import Column, bound_columns, quoted
-from fencepost.spark.plan.routing import PART, part_column, to_parts
+from fencepost.spark.plan.columns import Column, bind_columns, quoted
+from fencepost.spark.plan.routing import SHARD, group_by_shard, shard_column
 from fencepost.spark.plan.rules import Plan, plan_rules
 from fencepost.spark.session import warn_untuned
 from fencepost.spark.work.caches import Shards
@@ -52,22 +52,22 @@ def match(
             take the same one. A batch frame takes the newest version now.
         explode: give one row per event and rule, with a column ``rule_id bigint``, instead of ``rule_ids
             array<bigint>``; events without a rule are left out.
-        shards: for rule sets larger than a worker should hold: rules are taken in so many parts, each event goes to
-            one of them, and a task loads no other. A directory has the number it was first published with.
+        shards: for rule sets larger than a worker should hold: the rules are cut into this many shards, each event
+            goes to one of them, and a task loads no other. A directory keeps the number it was first published with.
         observe: a name under which Spark's query progress reports what was matched; see `prometheus_text`.
     """
     spark = events.sparkSession
     warn_untuned(spark)
     added = "rule_id" if explode else "rule_ids"
     for name in events.columns:
-        if name.lower() in {added, "rule_ids", METER, PART}:
+        if name.lower() in {added, "rule_ids", METER, SHARD}:
             raise FencepostError(
                 f"a frame with a column {name}", "that name to be free for the answer", "Rename the column before."
             )
     plan = plan_rules(spark, rules, events.schema, shards)
-    columns = bound_columns(events.schema, plan.needed, plan.snapshot)
+    columns = bind_columns(events.dtypes, plan.needed, plan.snapshot)
     task = _task(plan, columns, follow=events.isStreaming, metered=observe is not None)
-    given = events if plan.shards is None else _in_parts(events, plan, plan.shards, columns)
+    given = events if plan.shards is None else _route(events, plan, plan.shards, columns)
     through = _through_rows if _is_narrow(events.schema) else _beside
     matched = through(given, task, columns, events.schema.fields)
     if observe is not None:
@@ -87,13 +87,13 @@ def _task(plan: Plan, columns: Sequence[Column], *, follow: bool, metered: bool)
     return MatchTask(plan.source, plan.snapshot.version, follow, names, metered, plan.shards)
 
 
-def _in_parts(events: Any, plan: Plan, shards: Shards, columns: Sequence[Column]) -> Any:
-    """The events with the part that each goes to as a last column, and those of one part together."""
+def _route(events: Any, plan: Plan, shards: Shards, columns: Sequence[Column]) -> Any:
+    """The events with the shard that each goes to as a last column, and those of one shard together."""
     own = {column.name: quoted(column.own) for column in columns}
     names = [field.name for field in events.schema.fields]
     hashed = [quoted(field.name) for field in events.schema.fields if _is_plain(field) and names.count(field.name) == 1]
-    parted = events.withColumn(PART, part_column(shards.plan, own, plan.needed))
-    return to_parts(parted, shards.plan.shards, F.xxhash64(*hashed) if hashed else F.lit(0))
+    routed = events.withColumn(SHARD, shard_column(shards.plan, own, plan.needed))
+    return group_by_shard(routed, shards.plan.shards, F.xxhash64(*hashed) if hashed else F.lit(0))
 
 
 def _through_rows(events: Any, task: MatchTask, columns: Sequence[Column], fields: Sequence[StructField]) -> Any:
@@ -110,9 +110,9 @@ def _answer_fields(task: MatchTask) -> list[StructField]:
 
 def _beside(events: Any, task: MatchTask, columns: Sequence[Column], _: Sequence[StructField]) -> Any:
     """Only the needed columns go to Python; the rest of the row waits in the JVM."""
-    sent = [quoted(column.own) for column in columns] + ([] if task.shards is None else [quoted(PART)])
+    sent = [quoted(column.own) for column in columns] + ([] if task.shards is None else [quoted(SHARD)])
     answer = _udf(task)(*(sent or [F.lit(True)]))
-    both = events.withColumn("rule_ids", answer).drop(PART)
+    both = events.withColumn("rule_ids", answer).drop(SHARD)
     if not task.metered:
         return both
     return both.withColumn(METER, F.col(f"rule_ids.{METER}")).withColumn("rule_ids", F.col("rule_ids.rule_ids"))

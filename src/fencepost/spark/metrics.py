@@ -1,4 +1,4 @@
-"""What a running query tells of its rules: observed metrics in Spark's progress, and the same as Prometheus text."""
+"""The figures of a running query: observed metrics in Spark's progress, and the same as Prometheus text."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 from fencepost.spark.work.match import METER
 
 _COUNTERS = {
-    "rows": ("fencepost_rows_total", "Rows taken."),
+    "rows": ("fencepost_rows_total", "Rows read."),
     "late": ("fencepost_late_total", "Rows older than the last of their object."),
     "null_rows": ("fencepost_null_total", "Rows without a value in any column that rules use."),
     "enter": ('fencepost_events_total{detect="enter"}', "Events, or matches."),
@@ -57,7 +57,7 @@ def prometheus_text(progress: Any) -> str:
 
     >>> report = {"name": "ticks", "observedMetrics": {"match": {"rows": 5, "inside": 7, "rules": 2, "version": 3}}}
     >>> print(prometheus_text([report, report]), end="")
-    # HELP fencepost_rows_total Rows taken.
+    # HELP fencepost_rows_total Rows read.
     # TYPE fencepost_rows_total counter
     fencepost_rows_total{query="ticks",operator="match"} 10
     # HELP fencepost_events_total Events, or matches.

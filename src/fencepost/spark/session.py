@@ -61,12 +61,7 @@ def appends_state(spark: Any) -> bool:
 
 
 def warn_untuned(spark: Any, *, stateful: bool = False) -> None:
-    """Warn, once per session, of settings that nobody has chosen; a value that the user set is left in peace.
-
-    Args:
-        spark: the session.
-        stateful: whether the query keeps state.
-    """
+    """Warn, once per session, of settings that nobody has chosen; a value that the user set is left in peace."""
     if spark in _warned:
         return
     costs = dict.fromkeys(SETTINGS, "Python operators up to three times slower")

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from fencepost.errors import FencepostError
-from fencepost.spark.plan.columns import arrow_type
+from fencepost.spark.plan.columns import arrow_schema
 from fencepost.spark.plan.sent import spark_type
 from fencepost.spark.work.store import state_rows
 
@@ -23,19 +23,19 @@ def read_state(spark: Any, checkpoint: str | os.PathLike[str]) -> Any:
         spark: a session.
         checkpoint: the checkpoint location of the query.
     """
-    parts = _state_parts(spark, os.fspath(checkpoint))
-    first = parts.where("number = -2").first()
+    pieces = _read_pieces(spark, os.fspath(checkpoint))
+    first = pieces.where("number = -2").first()
     if first is None:
         raise FencepostError(f"no state in {checkpoint}", "the checkpoint of a query that has run", "Check the path.")
     declared = StructType(
-        [StructField(name, spark_type(kind)) for name, kind in _columns(json.loads(bytes(first["part"]))).items()]
+        [StructField(name, spark_type(kind)) for name, kind in _columns(json.loads(bytes(first["piece"]))).items()]
     )
-    schema = pa.schema([(field.name, arrow_type(field)) for field in declared.fields])
+    schema = arrow_schema(declared.fields)
 
-    def fencepost_state(parts: pa.Table) -> pa.Table:
-        return state_rows(parts, schema)
+    def fencepost_state(pieces: pa.Table) -> pa.Table:
+        return state_rows(pieces, schema)
 
-    return parts.groupBy("bucket").applyInArrow(fencepost_state, declared)
+    return pieces.groupBy("bucket").applyInArrow(fencepost_state, declared)
 
 
 def _columns(head: dict[str, Any]) -> dict[str, str]:
@@ -57,18 +57,18 @@ def _object_type(sides: list[dict[str, Any]]) -> str:
     return str(left) if left == right else "string"
 
 
-def _state_parts(spark: Any, checkpoint: str) -> Any:
-    """All that a checkpoint has of every bucket, numbered as `state_rows` wants it."""
+def _read_pieces(spark: Any, checkpoint: str) -> Any:
+    """The head, the tables and the log of every bucket, numbered for `state_rows`."""
 
-    def part(frame: Any, number: str, column: str) -> Any:
-        return frame.selectExpr("key.bucket", f"{number} AS number", f"cast({column} AS binary) AS part")
+    def piece(frame: Any, number: str, column: str) -> Any:
+        return frame.selectExpr("key.bucket", f"{number} AS number", f"cast({column} AS binary) AS piece")
 
     store = spark.read.format("statestore")
     operator = spark.read.format("state-metadata").load(checkpoint).select("operatorName").first()
     if operator is not None and "transformWithState" in operator[0]:
         head, base = (store.option("stateVarName", name).load(checkpoint) for name in ("head", "base"))
         log = store.option("stateVarName", "log").load(checkpoint)
-        entries = part(log, "list_element.number", "list_element.entry")
-        return part(head, "-2", "value.head").union(part(base, "-1", "value.base")).union(entries)
+        entries = piece(log, "list_element.number", "list_element.entry")
+        return piece(head, "-2", "value.head").union(piece(base, "-1", "value.base")).union(entries)
     blobs = store.load(checkpoint)
-    return part(blobs, "-2", "value.groupState.head").union(part(blobs, "-1", "value.groupState.base"))
+    return piece(blobs, "-2", "value.groupState.head").union(piece(blobs, "-1", "value.groupState.base"))

@@ -7,34 +7,32 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 from pyspark.sql.types import StructType
 
 from fencepost.buckets import checked_buckets
 from fencepost.errors import FencepostError
 from fencepost.monitor.settings import check_first
-from fencepost.snapshot import NEVER
-from fencepost.spark.metrics import observed_watch
-from fencepost.spark.plan.columns import KEY, arrow_type, quoted
-from fencepost.spark.plan.routing import to_parts
-from fencepost.spark.plan.rules import Plan, plan_rules
-from fencepost.spark.plan.sent import Sent, attributes_of, event_fields, sent_columns
-from fencepost.spark.plan.steps import step_buckets
-from fencepost.spark.session import warn_untuned
-from fencepost.spark.work.bucket import (
-    Kernel,
-    move_sorted,
-    save_buckets,
-    step,
-    watch_sorted,
+from fencepost.spark.plan.columns import quoted
+from fencepost.spark.plan.routing import group_by_shard
+from fencepost.spark.plan.rules import plan_rules
+from fencepost.spark.plan.sent import attributes_of, event_fields, name_roles, sent_columns, sequence_roles
+from fencepost.spark.plan.steps import (
+    BUCKET,
+    absolute,
+    bucket_column,
+    check_time,
+    pack_rows,
+    step_buckets,
+    task_arguments,
+    unpack_events,
 )
-from fencepost.spark.work.caches import Published
-from fencepost.spark.work.packing import PACKED, STEPPED, pack, unpack
+from fencepost.spark.session import warn_untuned
+from fencepost.spark.work.bucket import Kernel, move_sorted, save_buckets, step, watch_sorted
+from fencepost.spark.work.packing import STEPPED
 from fencepost.spark.work.shards import MOVED, detect_moves
 from fencepost.spark.work.task import OBJECT, TIME
 from fencepost.spark.work.watch_task import WatchTask
-from fencepost.watching.clock import Clock
 
 
 def watch(
@@ -82,40 +80,86 @@ def watch(
         object: the column that names the object.
         time: the column of event time.
         sequence: a column, or several, that order rows of equal time.
-        buckets: how many parts the objects are spread over; a checkpoint keeps the number it was made with.
-        shards: for rule sets larger than a worker should hold: rules are taken in so many parts, a move is told to
-            those that it may concern, and a task loads no other. A directory has the number it was first published
-            with.
+        buckets: how many buckets the objects are spread over; a checkpoint keeps the number it was made with.
+        shards: for rule sets larger than a worker should hold: the rules are cut into this many shards, each move is
+            sent to those that it may concern, and a task loads no other. A directory keeps the number it was first
+            published with.
         first: "enter" reports rules that an object is inside when it is first seen, "silent" does not.
         timeout: how long an object may be silent before it is gone: a timedelta, or a number in the unit of time.
         late: a directory for late rows, as Parquet files; they are counted in any case.
         seed: a directory that `save_state` wrote, for objects to start with.
-        clock: a directory of clock markers that this stream alone hears, beside those of the rules; pipelines have one.
+        clock: a directory of clock markers that this stream alone reads, beside those of the rules; pipelines have one.
         observe: a name under which Spark's query progress reports what was watched; see `prometheus_text`.
     """
-    spark = events.sparkSession
-    warn_untuned(spark, stateful=events.isStreaming)
-    given = watched_frame(events, rules, object, time, sequence, buckets, first, timeout, late, seed, shards)
-    task = given.task
-    if not events.isStreaming:
-        spread = given.rows.repartition(buckets, quoted(OBJECT)).sortWithinPartitions(quoted(OBJECT))
-        if task.shards is None:
-            return spread.mapInArrow(partial(watch_sorted, task=task), given.declared)
-        stepped = spread.mapInArrow(partial(move_sorted, task=task), MOVED)
+    warn_untuned(events.sparkSession, stateful=events.isStreaming)
+    prepared = prepare_watch(
+        events, rules, object, time, sequence, buckets, first, timeout=timeout, late=late, seed=seed, shards=shards
+    )
+    task = prepared.task
+    if events.isStreaming:
+        stepped = step_watch(prepared, step, clock)
     else:
-        stepped = stepped_buckets(given, step, clock)
+        spread = prepared.rows.repartition(buckets, quoted(OBJECT)).sortWithinPartitions(quoted(OBJECT))
+        if task.shards is None:
+            return spread.mapInArrow(partial(watch_sorted, task=task), prepared.declared)
+        stepped = spread.mapInArrow(partial(move_sorted, task=task), MOVED)
     if task.shards is not None:
-        parted = to_parts(stepped, task.shards.plan.shards, F.col("bucket"))
-        stepped = parted.mapInArrow(partial(detect_moves, task=task), STEPPED)
-    if observe is not None and events.isStreaming:
-        stepped = observed_watch(stepped, observe)
-    return stepped.where("payload IS NOT NULL").select("payload").mapInArrow(unpack, given.declared)
+        routed = group_by_shard(stepped, task.shards.plan.shards, F.col("bucket"))
+        stepped = routed.mapInArrow(partial(detect_moves, task=task), STEPPED)
+    return unpack_events(stepped, prepared.declared, observe if events.isStreaming else None)
 
 
-def stepped_buckets(given: "WatchedFrame", kernel: Kernel, clock: str | os.PathLike[str] | None = None) -> Any:
+class PreparedWatch(NamedTuple):
+    """The arguments of watch, checked."""
+
+    rows: Any
+    """The columns that go to Python."""
+    task: WatchTask
+    declared: Any
+    """The schema of events."""
+
+
+def prepare_watch(
+    events: Any,
+    rules: Any,
+    object: str,
+    time: str,
+    sequence: str | Sequence[str] | None,
+    buckets: int,
+    first: str,
+    *,
+    timeout: timedelta | int | None = None,
+    late: str | os.PathLike[str] | None = None,
+    seed: str | os.PathLike[str] | None = None,
+    shards: int | None = None,
+) -> PreparedWatch:
+    """The rows that go to Python, with what a task must know of them."""
+    checked_buckets(buckets)
+    check_first(first)
+    plan = plan_rules(events.sparkSession, rules, events.schema, shards)
+    roles, attributes = name_roles(object, time, sequence), attributes_of(plan.needed)
+    sent = sent_columns(events, roles, plan.needed, plan.snapshot)
+    objects, times = (sent.field(events, role) for role in (OBJECT, TIME))
+    types = {"object": objects.dataType, "other": objects.dataType, "time": times.dataType}
+    fields = event_fields(types, attributes)
+    task = WatchTask(
+        sides=(sent.side(events, plan.needed),),
+        attributes=tuple(sorted(attributes.items())),
+        sequence=sequence_roles(roles),
+        time_type=str(check_time([times], plan.snapshot, timeout)),
+        buckets=buckets,
+        first=first,
+        timeout=timeout,
+        seed=absolute(seed),
+        **task_arguments(events, plan, fields, late),
+    )
+    return PreparedWatch(sent.rows(events), task, StructType(fields))
+
+
+def step_watch(prepared: PreparedWatch, kernel: Kernel, clock: str | os.PathLike[str] | None = None) -> Any:
     """The packed events of a stream and their meters, a row per bucket; where rules are in shards, its packed moves."""
-    task = given.task
-    packed = given.rows.withColumn("fencepost bucket", _bucket(task.buckets)).mapInArrow(pack, PACKED)
+    task = prepared.task
+    packed = pack_rows(prepared.rows, [quoted(OBJECT)], task.buckets)
     return step_buckets(packed, task, clock, STEPPED if task.shards is None else MOVED, kernel)
 
 
@@ -142,95 +186,12 @@ def save_state(
         buckets: the number that the stream will have.
         shards: likewise.
     """
-    given = watched_frame(rows, rules, object, time, sequence, buckets, "silent", shards=shards)
+    prepared = prepare_watch(rows, rules, object, time, sequence, buckets, "silent", shards=shards)
     folder = Path(path).absolute()
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
         raise FencepostError(f"{folder}, which exists", "a new directory", "Save under another name.") from None
-    spread = given.rows.withColumn("fencepost bucket", _bucket(buckets)).repartition(buckets, "`fencepost bucket`")
-    spread.mapInArrow(partial(save_buckets, task=given.task, folder=str(folder)), "bucket int").count()
-
-
-def _bucket(buckets: int) -> Any:
-    return F.pmod(F.xxhash64(quoted(OBJECT)), F.lit(buckets)).cast("int")
-
-
-class WatchedFrame(NamedTuple):
-    """What an operator was given, checked and made ready."""
-
-    rows: Any
-    """The columns that go to Python."""
-    task: WatchTask
-    declared: Any
-    """The schema of events."""
-
-
-def watched_frame(
-    events: Any,
-    rules: Any,
-    object: str,
-    time: str,
-    sequence: str | Sequence[str] | None,
-    buckets: int,
-    first: str,
-    timeout: timedelta | int | None = None,
-    late: str | os.PathLike[str] | None = None,
-    seed: str | os.PathLike[str] | None = None,
-    shards: int | None = None,
-) -> WatchedFrame:
-    """The rows that go to Python, with what a task must know of them."""
-    checked_buckets(buckets)
-    check_first(first)
-    plan = plan_rules(events.sparkSession, rules, events.schema, shards)
-    order = (sequence,) if isinstance(sequence, str) else tuple(sequence or ())
-    roles = _roles(object, time, order)
-    sent = sent_columns(events, roles, plan.needed, plan.snapshot)
-    names = tuple(role for role, _ in roles[2:])
-    task = _task(events, plan, sent, names, buckets, first, timeout, late, seed)
-    return WatchedFrame(sent.rows(events), task, StructType(_event_fields(events, sent, plan)))
-
-
-def _roles(object: str, time: str, sequence: Sequence[str]) -> list[tuple[str, str]]:
-    return [(OBJECT, object), (TIME, time), *((f"fencepost sequence {n}", c) for n, c in enumerate(sequence))]
-
-
-def _task(
-    events: Any,
-    plan: Plan,
-    sent: Sent,
-    sequence: tuple[str, ...],
-    buckets: int,
-    first: str,
-    timeout: timedelta | int | None,
-    late: str | os.PathLike[str] | None,
-    seed: str | os.PathLike[str] | None,
-) -> WatchTask:
-    time_field = sent.field(events, TIME)
-    clock, in_force = Clock(time_field.name, timeout), plan.snapshot.in_force
-    kind = clock.type_for(arrow_type(time_field))
-    clock.check(kind, plan.snapshot.rules.ids[in_force][plan.snapshot.rules.expires[in_force] != NEVER])
-    return WatchTask(
-        plan.source,
-        plan.snapshot.version,
-        events.isStreaming and isinstance(plan.source, Published),
-        sent.twice,
-        tuple(sorted(attributes_of(plan.needed).items())),
-        tuple(sorted(name for name, type_ in plan.needed.items() if type_ == KEY)),
-        sequence,
-        sent.field(events, OBJECT).dataType.simpleString(),
-        str(kind),
-        buckets,
-        first,
-        timeout,
-        None if late is None else os.fspath(Path(late).absolute()),
-        None if seed is None else os.fspath(Path(seed).absolute()),
-        pa.schema([(field.name, arrow_type(field)) for field in _event_fields(events, sent, plan)]),
-        plan.shards,
-    )
-
-
-def _event_fields(events: Any, sent: Sent, plan: Plan) -> list[Any]:
-    """The columns of events, in Spark's types."""
-    objects, times = (sent.field(events, role).dataType for role in (OBJECT, TIME))
-    return event_fields({"object": objects, "other": objects, "time": times}, attributes_of(plan.needed))
+    bucketed = prepared.rows.withColumn(BUCKET, bucket_column([quoted(OBJECT)], buckets))
+    spread = bucketed.repartition(buckets, quoted(BUCKET))
+    spread.mapInArrow(partial(save_buckets, task=prepared.task, folder=str(folder)), "bucket int").count()

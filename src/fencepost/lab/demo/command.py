@@ -24,14 +24,19 @@ if TYPE_CHECKING:
 
 
 def demo(
-    rules: Annotated[int, typer.Option(min=10, help="how many rules")] = 1_000_000,
-    objects: Annotated[int, typer.Option(min=10, help="how many symbols and vehicles")] = 10_000,
-    every: Annotated[float, typer.Option(min=0.05, help="seconds between two rows of an object")] = 0.5,
-    seconds: Annotated[float | None, typer.Option(help="how long; until Ctrl-C if left out")] = None,
-    once: Annotated[bool, typer.Option("--once", help="end after 20 seconds, and fail if a spot check does")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON: the figures in the end.")] = False,
+    rules: Annotated[int, typer.Option(min=10, help="How many rules.")] = 1_000_000,
+    objects: Annotated[int, typer.Option(min=10, help="How many symbols and vehicles.")] = 10_000,
+    every: Annotated[float, typer.Option(min=0.05, help="Seconds between two rows of an object.")] = 0.5,
+    seconds: Annotated[float | None, typer.Option(help="Stop after this many seconds. Default: on Ctrl-C.")] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Stop after 20 seconds; exit with 1 if a spot check fails.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the final figures as JSON.")] = False,
 ) -> None:
-    """A market and a city under a million rules, live on local Spark."""
+    """Watch a market and a city with a million rules.
+
+    Prices and vehicles are simulated; a local Spark evaluates the rules live, and some of them change all the time.
+    """
     from fencepost.lab.demo.world import World  # brings the indexes with it, which other commands need not wait for
 
     started = time.monotonic()
@@ -41,7 +46,7 @@ def demo(
         with tempfile.TemporaryDirectory(prefix="fencepost-demo-") as name:
             wrong, figures = _show(console, Path(name), World(rules, objects), every, lasting, started)
     except KeyboardInterrupt:
-        console.print("Ended before anything had happened.")
+        console.print("Stopped before the first event.")
         return
     if as_json:
         print(json.dumps({**figures._asdict(), "wrong": wrong}))
@@ -52,7 +57,7 @@ def demo(
 def _show(
     console: Console, folder: Path, world: "World", every: float, lasting: float | None, started: float
 ) -> "tuple[list[str], Figures]":
-    """Run it; the objects whose rules were told wrongly, and the last figures."""
+    """Run it; returns the objects whose events were wrong, and the last figures."""
     from fencepost.lab.demo.live import Live
 
     live = Live(world, folder, every, started)
@@ -67,7 +72,7 @@ def _show(
         try:
             _watch(console, live, lasting)
         except KeyboardInterrupt:
-            console.print("Ending: what is under way is told first. Ctrl-C again ends at once.")
+            console.print("Stopping after the rows under way. Press Ctrl-C again to stop at once.")
         try:
             live.stop()
         except KeyboardInterrupt:
@@ -119,13 +124,11 @@ def _summary(console: Console, live: "Live") -> list[str]:
     )
     if wrong or not figures.events:
         console.print(
-            f"[red]Of {live.sampled} objects, {len(wrong)} are inside other rules than the events told, "
+            f"[red]Of {live.sampled} objects, {len(wrong)} are inside other rules than the events say, "
             f"{', '.join(wrong[:5])} among them: please report this.[/]"
         )
         return wrong or ["no event"]
-    console.print(
-        f"Spot check: {live.sampled} objects were compared with every rule; all are where the events told they are."
-    )
+    console.print(f"Spot check: {live.sampled} objects were compared with every rule; all are where the events say.")
     return []
 
 

@@ -1,4 +1,4 @@
-"""The demo at work: files of moves, rules that change, a Spark query that watches, and what it has told."""
+"""The demo at work: files of moves, rules that change, a Spark query that watches, and its events."""
 
 import threading
 import time
@@ -49,11 +49,8 @@ class _Published(NamedTuple):
 class Live:
     """A world, its rules and the query that watches it.
 
-    Args:
-        world: what moves.
-        folder: an empty directory for everything.
-        every: seconds between two files of moves.
-        started: when the command was given, by `time.monotonic`.
+    `folder` is an empty directory for everything, `every` the seconds between two files of moves, `started` the time of
+    the command by `time.monotonic`.
     """
 
     def __init__(self, world: World, folder: Path, every: float, started: float) -> None:
@@ -78,7 +75,8 @@ class Live:
         chosen = np.random.default_rng(1).choice(len(names), min(_SAMPLED, len(names)), replace=False)
         self._inside: dict[str, set[int]] = {str(names[place]): set() for place in chosen}
         """The rules that sampled objects are inside, by the events alone."""
-        self._threads = [threading.Thread(target=self._guarded, args=(work,), daemon=True) for work in self._works()]
+        works = (self._keep_moving, self._keep_changing)
+        self._threads = [threading.Thread(target=self._guard, args=(work,), daemon=True) for work in works]
 
     @property
     def published(self) -> Path:
@@ -99,14 +97,14 @@ class Live:
         moves.mkdir()
         self._write_moves()
         source = spark.readStream.schema(_MOVES).option("maxFilesPerTrigger", 20).parquet(str(moves))
-        told = watch(source, self.published, object="object", time="ts", buckets=_BUCKETS, observe="demo")
-        writer = told.writeStream.foreachBatch(self._take)
+        events = watch(source, self.published, object="object", time="ts", buckets=_BUCKETS, observe="demo")
+        writer = events.writeStream.foreachBatch(self._see_events)
         self._query = writer.option("checkpointLocation", str(self._folder / "checkpoint")).start()
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Let everything that has moved be told, then end."""
+        """Report everything that has moved, then end."""
         self._ended.set()
         for thread in self._threads:
             thread.join()
@@ -152,8 +150,8 @@ class Live:
             )
 
     def wrong_objects(self) -> list[str]:
-        """Sampled objects whose rules, by the events told, differ from a comparison with every rule."""
-        return [object for object, told in self._inside.items() if told != self._world.rules_around(object)]
+        """Sampled objects whose rules, by the events, differ from a comparison with every rule."""
+        return [object for object, inside in self._inside.items() if inside != self._world.rules_around(object)]
 
     @property
     def sampled(self) -> int:
@@ -162,10 +160,7 @@ class Live:
 
     # -- what goes on beside the query ---------------------------------------------------------------------
 
-    def _works(self) -> list[Any]:
-        return [self._keep_moving, self._keep_changing]
-
-    def _guarded(self, work: Any) -> None:
+    def _guard(self, work: Any) -> None:
         try:
             work()
         except BaseException as fault:
@@ -196,7 +191,7 @@ class Live:
 
     # -- what comes back -----------------------------------------------------------------------------------
 
-    def _take(self, batch: Any, number: int) -> None:  # noqa: ARG002 (Spark passes it)
+    def _see_events(self, batch: Any, number: int) -> None:  # noqa: ARG002 (Spark passes it)
         events = batch.toArrow()
         now, clock = datetime.now(UTC), time.monotonic()
         with self._lock:
@@ -204,7 +199,7 @@ class Live:
             self._count(events, now, clock)
             self._see_version(pc.max(events["snapshot_version"]).as_py() or 0, clock)
             self._follow(events)
-            self._words.extend(self._worded(row) for row in events.slice(0, _SHOWN // 2).to_pylist())
+            self._words.extend(self._describe(row) for row in events.slice(0, _SHOWN // 2).to_pylist())
 
     def _see_progress(self, clock: float) -> None:
         """Take in what Spark says of micro-batches that have ended."""
@@ -241,7 +236,7 @@ class Live:
             object, rule, detect = (column[place] for column in columns)
             (self._inside[object].add if detect == "enter" else self._inside[object].discard)(rule)
 
-    def _worded(self, event: dict[str, Any]) -> str:
+    def _describe(self, event: dict[str, Any]) -> str:
         object, rule, enters = event["object"], event["rule_id"], event["detect"] == "enter"
         at = event["time"].strftime("%H:%M:%S")
         if event["reason"] is not None:

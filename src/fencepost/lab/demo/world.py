@@ -36,10 +36,7 @@ class Change(NamedTuple):
 class World:
     """Symbols and vehicles, half of the objects each, and rules about them, half of the rules each.
 
-    Args:
-        rules: how many.
-        objects: how many.
-        seed: the same seed gives the same world.
+    The same seed gives the same world.
     """
 
     def __init__(self, rules: int, objects: int, seed: int = 7) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from fencepost._files.storage import exists
+from fencepost._files.storage import exists, is_url
 from fencepost.buckets import checked_buckets
 from fencepost.errors import FencepostError
 from fencepost.ordinals import AttributeType
@@ -26,6 +26,8 @@ from fencepost.published import VersionDirectory, check_shards
 from fencepost.snapshot import Table
 
 _FILES = ("json", "csv", "parquet")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t -~\xa0-\xff]*")
 
 
 def pipeline_faults(file: PipelineFile) -> list[Fault]:
@@ -205,14 +207,15 @@ def _rules_faults(file: PipelineFile, columns: dict[str, Columns | None]) -> Ite
         return
     if file.section("operator").get("kind") == "bands" or len(known) != 1 or find_spec("pyspark") is None:
         return
-    from fencepost.spark.plan.columns import bound_columns, needed_columns
+    from fencepost.spark.plan.columns import bind_columns, needed_columns
 
-    untyped = {name.lower() for name, type_ in known[0].types.items() if type_ is None}
+    types = [(name, type_) for name, type_ in known[0].types.items() if type_ is not None]
+    untyped = {name.lower() for name in known[0].types} - {name.lower() for name, _ in types}
     for name, kind in (versions.schema() or needed_columns(snapshot)).items():
         if name.lower() in untyped:
             continue
         try:
-            bound_columns(known[0], {name: kind}, snapshot)
+            bind_columns(types, {name: kind}, snapshot)
         except FencepostError as error:
             place = f"{next(iter(columns))}.schema"
             yield file.fault(place, error.got.replace("a frame", "a source"), error.expected, _in_file(error.remedy))
@@ -231,15 +234,13 @@ def _sink_faults(file: PipelineFile) -> Iterator[Fault]:
         if sink.get("topic") in read:
             got = f"the topic {sink['topic']}, which is also read"
             yield file.fault("sink.topic", got, "another topic", "A pipeline must not read what it writes.")
-    if "url" in sink:
-        url = urlsplit(sink["url"])
-        if url.scheme not in {"http", "https"} or not url.hostname:
-            got = repr(sink["url"])
-            yield file.fault("sink.url", got, "http:// or https:// and a host", "Correct the address.")
+    if sink.get("format") == "webhook":
+        yield from _webhook_faults(file, sink)
     for key in ("path", "dead_letters", "checkpoint"):
         if sink.get(key):
             yield from _unwritable(file, f"sink.{key}", sink[key])
             yield from _loops(file, key, file.resolved(sink[key]))
+    yield from _nested_faults(file)
     if sink.get("checkpoint"):
         try:
             identity.check_checkpoint(file)
@@ -247,13 +248,58 @@ def _sink_faults(file: PipelineFile) -> Iterator[Fault]:
             yield file.refusal("sink.checkpoint", error)
 
 
+def _webhook_faults(file: PipelineFile, sink: dict[str, Any]) -> Iterator[Fault]:
+    """An address or a header that cannot be sent. Values of headers are not shown: they may be secret."""
+    if "url" in sink and not _is_web_address(sink["url"]):
+        expected = "http:// or https:// and a host, in ASCII and without blanks"
+        yield file.fault("sink.url", repr(sink["url"]), expected, "Correct the address; write a blank as %20.")
+    for name, value in sink["headers"].items():
+        if not _HEADER_NAME.fullmatch(name):
+            got = f"the header {name!r}"
+            yield file.fault("sink.headers", got, "letters, digits and hyphens as its name", "Correct the name.")
+        if not _HEADER_VALUE.fullmatch(str(value)):
+            got = f"the header {name!r} with a line break, a control character or one outside of Latin-1 in its value"
+            yield file.fault("sink.headers", got, "one line of Latin-1", "Correct the value.")
+
+
+def _is_web_address(text: str) -> bool:
+    try:
+        url = urlsplit(text)
+        usable = url.scheme in {"http", "https"} and url.hostname and url.username is None and url.port != 0
+    except ValueError:  # a port that is no number, or half of an IPv6 address
+        return False
+    return bool(usable) and re.fullmatch(r"[!-~]+", text) is not None
+
+
+def _nested_faults(file: PipelineFile) -> Iterator[Fault]:
+    """Nothing may be written into the checkpoint or the rules: Spark and publishers delete what they do not know."""
+    places = ["sink.path", "sink.dead_letters", "operator.late", "rules.changes.dead_letters"]
+    places += [f"{name}.dead_letters" for name in file.sources]
+    owners = {"sink.checkpoint": "the checkpoint", "rules.directory": "the directory of rules"}
+    for owner, words in owners.items():
+        owned = _path_at(file, owner)
+        for place in [*places, "sink.checkpoint"]:
+            path = _path_at(file, place)
+            if owned is not None and path is not None and place != owner and _lies_in(path, owned):
+                yield file.fault(place, f"{path}, which lies in {words}", "a directory of its own", "Name another one.")
+
+
+def _path_at(file: PipelineFile, place: str) -> Path | None:
+    section, _, key = place.rpartition(".")
+    value = file.section(section).get(key)
+    return file.resolved(value) if value and not is_url(file.located(value)) else None
+
+
+def _lies_in(path: Path, directory: Path) -> bool:
+    """Whether a path is a directory or lies in it, whatever links lead there."""
+    return path.resolve().is_relative_to(directory.resolve())
+
+
 def _loops(file: PipelineFile, key: str, target: Path) -> Iterator[Fault]:
     for name, source in file.sources.items():
-        if source["format"] in _FILES and "path" in source:
-            read = file.resolved(source["path"])
-            if read == target or read in target.parents:
-                got = f"{target}, which lies in what [{name}] reads"
-                yield file.fault(f"sink.{key}", got, "another place", "A pipeline must not read what it writes.")
+        if source["format"] in _FILES and "path" in source and _lies_in(target, file.resolved(source["path"])):
+            got = f"{target}, which lies in what [{name}] reads"
+            yield file.fault(f"sink.{key}", got, "another place", "A pipeline must not read what it writes.")
 
 
 def _machine_faults(file: PipelineFile) -> Iterator[Fault]:

@@ -29,35 +29,13 @@ _ALIASES = {"datetime": "timestamp", **dict.fromkeys(["decimal", "dec", "numeric
 _NESTED = re.compile(r"(array|map|struct)<.+>|(var)?char\(\d+\)")
 
 
-class ColumnType(NamedTuple):
-    """A type as Spark calls it; the shape in which frames have it."""
-
-    text: str
-
-    def simpleString(self) -> str:  # noqa: N802 (Spark's name)
-        """The text."""
-        return self.text
-
-
-class Field(NamedTuple):
-    """A column as frames have it."""
-
-    name: str
-    dataType: ColumnType  # noqa: N815 (Spark's name)
-
-
 class Columns(NamedTuple):
     """Columns by name."""
 
     read: dict[str, str]
     """As they are read."""
     types: dict[str, str | None]
-    """With those that were added; a type is None where only Spark can tell it."""
-
-    @property
-    def fields(self) -> list[Field]:
-        """Those whose type is known, as a Spark schema has them."""
-        return [Field(name, ColumnType(type_)) for name, type_ in self.types.items() if type_ is not None]
+    """With those that were added; a type is None where only Spark can infer it."""
 
 
 def spark_type(text: str) -> str:

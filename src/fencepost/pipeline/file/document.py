@@ -237,7 +237,10 @@ def _combination_faults(made: PipelineFile) -> Iterator[Fault]:
     if trigger.get("every") and trigger.get("once"):
         yield made.fault("trigger", "both every and once", "one of them", "Remove one.")
     if trigger.get("once") and made.section("operator").get("tick"):
-        got, remedy = "tick with once = true", "Remove tick; to tell a time before such a run: fencepost tick DIR TIME"
+        got, remedy = (
+            "tick with once = true",
+            "Remove tick; to announce a time before such a run: fencepost tick DIR TIME",
+        )
         yield made.fault("operator.tick", got, "a pipeline that goes on, since time goes on only there", remedy)
     for name, source in made.sources.items():
         if source.get("dead_letters") and source.get("dead_letters_topic"):

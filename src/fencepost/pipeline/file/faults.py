@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
+from fencepost._text import count
 from fencepost.errors import FencepostError, join_message
 
 
@@ -32,8 +33,9 @@ class PipelineFaultsError(FencepostError):
     """
 
     def __init__(self, name: str, faults: Sequence[Fault]) -> None:
-        count = f"{len(faults)} fault{'s' * (len(faults) != 1)}"
-        super().__init__(f"{count} in {name}", "none", "Correct them and run it again; nothing was started.")
+        super().__init__(
+            f"{count(len(faults), 'fault')} in {name}", "none", "Correct them and run it again; nothing was started."
+        )
         self.faults = tuple(faults)
 
     def __str__(self) -> str:

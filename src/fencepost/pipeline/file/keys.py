@@ -53,13 +53,13 @@ _TIME = Key("time", "text", "the column of event time", required=True)
 _FIRST = Key("first", "text", "what an object's first row is", choices=("enter", "silent"), default="enter")
 _STATEFUL = (
     Key("sequence", "text or list", "columns that order rows of equal time; Kafka: partition and offset"),
-    Key("buckets", "whole number", "parts the objects are spread over; kept by the checkpoint", default=32),
+    Key("buckets", "whole number", "how many buckets objects are spread over; kept by the checkpoint", default=32),
     Key("timeout", "duration", "how long an object may be silent before it is gone"),
     Key("tick", "duration or false", "how often time ends what is silent or expired; false for never"),
     Key("late", "text", "directory for late rows"),
 )
 
-_SHARDS = Key("shards", "whole number", "parts that rules are taken in, where they are more than a worker should hold")
+_SHARDS = Key("shards", "whole number", "shards that rules are cut into, where they are more than a worker should hold")
 
 OPERATORS: Mapping[str, tuple[Key, ...]] = {
     "match": (Key("explode", "true or false", "a row per event and rule instead of an array", default=False), _SHARDS),
@@ -97,7 +97,7 @@ SINKS: Mapping[str, tuple[Key, ...]] = {
         Key("retries", "whole number", "after a failed attempt", default=5),
         Key("backoff", "duration", "before the first retry; doubled for each further one", default="1 second"),
         Key("wait", "duration", "for an answer", default="10 seconds"),
-        Key("dead_letters", "text", "directory for events that were not taken; without it, beside the checkpoint"),
+        Key("dead_letters", "text", "directory for events that were not accepted; without it, beside the checkpoint"),
         _CHECKPOINT,
     ),
 }
@@ -126,7 +126,7 @@ SECTIONS: Mapping[str, tuple[str | None, Mapping[str, tuple[Key, ...]]]] = {
         {
             "": (
                 Key("every", "duration", "between two micro-batches; without it, one follows the other"),
-                Key("once", "true or false", "take what is there, then end", default=False),
+                Key("once", "true or false", "read the rows that are there, then end", default=False),
             )
         },
     ),

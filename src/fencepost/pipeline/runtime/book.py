@@ -60,7 +60,7 @@ class FollowedBook:
     def __init__(self, book: RuleBook, directory: str, schema: Mapping[str, Any], shards: int | None = None) -> None:
         self.book, self.directory, self.schema, self._shards = book, directory, dict(schema), shards
         self._tried: int | None = None
-        self._said = ""
+        self._reported = ""
         self._publishing = threading.Lock()  # changes on a topic are applied in a thread of their own
         self._publish()
 
@@ -71,7 +71,7 @@ class FollowedBook:
             self.book.publish(self.directory, self.schema, shards=self._shards)
 
     def follow(self) -> str | None:
-        """Publish if the book has changed; what to tell the user, if anything.
+        """Publish if the book has changed; returns a message for the user, if any.
 
         A book that cannot be reached, and rules that cannot be published, leave the last version in force.
         """
@@ -79,6 +79,6 @@ class FollowedBook:
             try:
                 self._publish()
             except FencepostError as error:
-                said, self._said = self._said, str(error)
-                return None if said == self._said else f"the rules stay as they were, since the book gave: {error}"
+                before, self._reported = self._reported, str(error)
+                return None if before == self._reported else f"the rules stay as they were; publishing failed: {error}"
         return None

@@ -33,7 +33,7 @@ class Message(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """What became of the messages of a micro-batch."""
+    """The outcome of the messages of a micro-batch."""
 
     changed: int
     unchanged: int
@@ -45,7 +45,7 @@ class ChangeFollower:
     """Applies changes of rules in the order of their offsets.
 
     `state` remembers which micro-batches were applied. A rule that needs a column beyond `schema` is a dead letter;
-    those are counted, also without a directory for them. `told` hears what became of each micro-batch.
+    those are counted, also without a directory for them. `report` is called with the outcome of each micro-batch.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class ChangeFollower:
         state: Path,
         schema: Mapping[str, Any] | None = None,
         dead_letters: Path | None = None,
-        told: Callable[[Applied], None] = lambda _: None,
+        report: Callable[[Applied], None] = lambda _: None,
     ) -> None:
         self._target, self._publish, self._schema = target, publish, schema
-        self._state, self._dead_letters, self._told = state, dead_letters, told
+        self._state, self._dead_letters, self._report = state, dead_letters, report
 
     def take(self, frame: Any, batch: int) -> None:
-        """Take a micro-batch of raw messages; a function for foreachBatch."""
+        """Apply a micro-batch of raw messages; a function for foreachBatch."""
         origin = F.concat_ws("/", "topic", "partition", "offset").alias("origin")
         ordered = frame.orderBy("topic", "partition", "offset")
         text = F.make_valid_utf8(F.col("value").cast("string")).alias("value")
@@ -74,15 +74,15 @@ class ChangeFollower:
             return
         last: dict[int, dict[str, Any] | None] = {}
         dead = []
-        taken = list(messages)
-        for message in taken:
+        received = list(messages)
+        for message in received:
             try:
-                id, said = self._read(message.value)
+                id, wanted = self._read(message.value)
             except FencepostError as error:
                 dead.append({"origin": message.origin, "fault": " ".join(str(error).split()), "value": message.value})
             else:
-                last[id] = said
-        changed = sum(self._put(id, said) for id, said in last.items())
+                last[id] = wanted
+        changed = sum(self._put(id, wanted) for id, wanted in last.items())
         if dead and self._dead_letters is not None:
             write_letters(self._dead_letters, f"{batch:08}.json", dead)
         if last:
@@ -90,7 +90,7 @@ class ChangeFollower:
             self._publish()
         self._state.mkdir(parents=True, exist_ok=True)
         write_whole(noted, json.dumps({"batch": batch}))
-        self._told(Applied(changed, len(taken) - changed - len(dead), len(dead)))
+        self._report(Applied(changed, len(received) - changed - len(dead), len(dead)))
 
     def _read(self, value: str | None) -> tuple[int, dict[str, Any] | None]:
         """The id of a rule and what it is to be, None for nothing; refuses what is no change."""
@@ -111,23 +111,23 @@ class ChangeFollower:
         made = Rules.from_dicts([found])
         if self._schema is not None:
             made.columns(self._schema)
-        return id, _said(made[id])
+        return id, _fields(made[id])
 
-    def _put(self, id: int, said: dict[str, Any] | None) -> bool:
-        """Make a rule what was said; whether that changed anything."""
+    def _put(self, id: int, wanted: dict[str, Any] | None) -> bool:
+        """Make a rule as wanted, None for no rule; returns whether that changed anything."""
         there = id in self._target
-        if said is None:
+        if wanted is None:
             if there:
                 self._target.remove(id)
             return there
         if not there:
-            self._target.add(id, **said)
-        elif _said(self._target[id]) != said:
-            self._target.replace(id, **said)
+            self._target.add(id, **wanted)
+        elif _fields(self._target[id]) != wanted:
+            self._target.replace(id, **wanted)
         else:
             return False
         return True
 
 
-def _said(rule: Rule) -> dict[str, Any]:
+def _fields(rule: Rule) -> dict[str, Any]:
     return {"condition": rule.condition, **options_of(rule)._asdict()}

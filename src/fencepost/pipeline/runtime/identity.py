@@ -2,7 +2,7 @@
 
 checkpoint/fencepost/pipeline.json   what may not change: source, operator, rules, sink
 checkpoint/fencepost/rules/          the published versions of a book
-checkpoint/fencepost/markers/        the times that the pipeline has told itself
+checkpoint/fencepost/markers/        the times that the pipeline has announced to itself
 checkpoint/fencepost/dead_letters/   how far the rows that could not be read have been written
 checkpoint/fencepost/changes/        how far changes of rules have been applied
 """
@@ -64,10 +64,10 @@ def _identity(file: PipelineFile) -> dict[str, dict[str, Any]]:
     """What a checkpoint cannot survive a change of; servers, rates and triggers may change."""
     parts: dict[str, tuple[str, ...]] = dict.fromkeys(file.sources, _SOURCE)
     parts |= {"rules": ("directory", "book"), "operator": _OPERATOR, "sink": _SINK}
-    return {name: _said(file, name, keys) for name, keys in sorted(parts.items())}
+    return {name: _settings(file, name, keys) for name, keys in sorted(parts.items())}
 
 
-def _said(file: PipelineFile, name: str, keys: tuple[str, ...]) -> dict[str, Any]:
+def _settings(file: PipelineFile, name: str, keys: tuple[str, ...]) -> dict[str, Any]:
     section = file.section(name)
-    said = {key: section[key] for key in keys if section.get(key) is not None}
-    return {key: file.located(value) if key in _PATHS else value for key, value in said.items()}
+    found = {key: section[key] for key in keys if section.get(key) is not None}
+    return {key: file.located(value) if key in _PATHS else value for key, value in found.items()}

@@ -1,7 +1,9 @@
 """What a running pipeline has done so far, from the progress reports of its queries."""
 
+from collections import Counter
 from typing import Any, NamedTuple, TextIO
 
+from fencepost._text import count, printable_lines
 from fencepost.pipeline.runtime.changes import Applied
 from fencepost.pipeline.runtime.operators import OBSERVED
 from fencepost.pipeline.runtime.sources import FAULTS
@@ -22,9 +24,9 @@ class Summary(NamedTuple):
     """Rows that could not be used; they are in the dead letters where the source names a place."""
     late: int
     posted: int
-    """Events that the webhook took."""
+    """Events that the webhook accepted."""
     undelivered: int
-    """Events that it did not take; they are in its dead letters."""
+    """Events that it did not accept; they are in its dead letters."""
     rule_changes: int
     bad_changes: int
     rule_version: int | None
@@ -32,11 +34,11 @@ class Summary(NamedTuple):
 
     def __str__(self) -> str:
         rate = self.rows / self.seconds if self.seconds else 0.0
-        said = f"{self.rows:,} rows ({rate:,.0f}/s), {self.events:,} events, rule version {self.rule_version or '-'}"
-        for name in ("dead_letters", "late", "posted", "undelivered", "rule_changes", "bad_changes"):
-            if count := getattr(self, name):
-                said += f", {count:,} {name.replace('_', ' ')}"
-        return said
+        rows, events = count(self.rows, "row"), count(self.events, "event")
+        nouns = {"dead_letters": "dead letter", "rule_changes": "rule change", "bad_changes": "bad change"}
+        more = [count(getattr(self, field), noun) for field, noun in nouns.items() if getattr(self, field)]
+        more += [f"{getattr(self, name):,} {name}" for name in ("late", "posted", "undelivered") if getattr(self, name)]
+        return ", ".join([f"{rows} ({rate:,.0f}/s)", events, f"rule version {self.rule_version or '-'}", *more])
 
 
 class Progress:
@@ -45,71 +47,60 @@ class Progress:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._last = -1
-        self._batches = self._rows = self._events = self._faults = self._late = 0
-        self._posted = Posted(0, 0, 0)
-        self._applied = Applied(0, 0, 0)
-        self._version: int | None = None
+        self._counts: Counter[str] = Counter()
+        """By the fields of `Summary`."""
+        self.version: int | None = None
+        """The rule version in force; None before the first micro-batch."""
         self._shown = ""
 
-    def posted(self, posted: Posted) -> None:
-        """Hear what a webhook did."""
-        self._posted = Posted(*(a + b for a, b in zip(self._posted, posted, strict=True)))
+    def count_posted(self, posted: Posted) -> None:
+        """Add what a webhook did."""
+        self._counts.update(posted=posted.posted, undelivered=posted.dead)
 
-    def applied(self, applied: Applied) -> None:
-        """Hear what became of changes of rules."""
-        self._applied = Applied(*(a + b for a, b in zip(self._applied, applied, strict=True)))
+    def count_applied(self, applied: Applied) -> None:
+        """Add the outcome of changes of rules."""
+        self._counts.update(rule_changes=applied.changed, bad_changes=applied.dead)
 
-    @property
-    def version(self) -> int | None:
-        """The rule version in force; None before the first micro-batch."""
-        return self._version
-
-    def take(self, query: Any) -> list[Any]:
-        """Take the reports that are new, and give them."""
-        taken = []
+    def read(self, query: Any) -> list[Any]:
+        """Add the reports of a query that are new, and return them."""
+        new = []
         for report in query.recentProgress:
             if report["batchId"] <= self._last or not report["numInputRows"]:
                 continue
             self._last = report["batchId"]
-            self._batches += 1
-            self._rows += sum(source["numInputRows"] for source in report["sources"] if _is_data(source))
+            rows = sum(source["numInputRows"] for source in report["sources"] if _is_data(source))
+            self._counts.update(batches=1, rows=rows)
             for name, figures in (report["observedMetrics"] or {}).items():
                 self._observe(name, figures.asDict() if hasattr(figures, "asDict") else figures)
-            taken.append(report)
-        return taken
+            new.append(report)
+        return new
 
     def _observe(self, name: str, figures: Any) -> None:
         if name.startswith(FAULTS):
-            self._faults += figures["faults"]
+            self._counts["dead_letters"] += figures["faults"]
         elif name == OBSERVED:
-            self._events += sum(figures.get(kind) or 0 for kind in _KINDS)
-            self._late += figures.get("late") or 0
-            self._version = figures.get("version") or self._version
+            events = sum(figures.get(kind) or 0 for kind in _KINDS)
+            self._counts.update(events=events, late=figures.get("late") or 0)
+            self.version = figures.get("version") or self.version
 
     def summary(self, seconds: float) -> Summary:
         """All so far."""
-        return Summary(
-            self._batches,
-            self._rows,
-            self._events,
-            self._faults,
-            self._late,
-            self._posted.posted,
-            self._posted.dead,
-            self._applied.changed,
-            self._applied.dead,
-            self._version,
-            seconds,
-        )
+        counts = {name: self._counts[name] for name in Summary._fields}
+        return Summary(**{**counts, "rule_version": self.version, "seconds": seconds})  # type: ignore[arg-type]
 
     def show(self, seconds: float) -> None:
         """Write the line of progress, over the last one on a terminal; nothing where nothing is new."""
-        said = str(self.summary(seconds))
-        if self._batches == 0 or said.partition(")")[2] == self._shown:
+        line = str(self.summary(seconds))
+        if not self._counts["batches"] or line.partition(")")[2] == self._shown:
             return
-        self._shown = said.partition(")")[2]
-        self._out.write(f"\r\x1b[K{said}" if self._out.isatty() else f"{said}\n")
+        self._shown = line.partition(")")[2]
+        self._out.write(f"\r\x1b[K{line}" if self._out.isatty() else f"{line}\n")
         self._out.flush()
+
+
+def log(out: TextIO, message: str) -> None:
+    """Write a message below the line of progress."""
+    out.write(f"\n{printable_lines(message)}\n")
 
 
 def _is_data(source: Any) -> bool:

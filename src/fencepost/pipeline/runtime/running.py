@@ -1,4 +1,4 @@
-"""Runs a pipeline until it is stopped, or has taken what is there."""
+"""Runs a pipeline until it is stopped, or has read the rows that are there."""
 
 import re
 import signal
@@ -19,7 +19,7 @@ from fencepost.pipeline.runtime import identity
 from fencepost.pipeline.runtime.book import FollowedBook, open_book, rule_columns
 from fencepost.pipeline.runtime.changes import ChangeFollower
 from fencepost.pipeline.runtime.operators import operate, required_columns
-from fencepost.pipeline.runtime.progress import Progress, Summary
+from fencepost.pipeline.runtime.progress import Progress, Summary, log
 from fencepost.pipeline.runtime.session import make_session, tuned
 from fencepost.pipeline.runtime.sinks import dead_letter_writer, sink_writer
 from fencepost.pipeline.runtime.sources import SourceFrames, kafka_reader, source_frames
@@ -65,7 +65,7 @@ class _Run:
             rows = {name: source.rows for name, source in frames.items()}
             answers = operate(file, rows, self._rules())
             self._ticker = make_ticker(file, rows, self._rules(), out)
-            self._queries = {"the pipeline": self._start(sink_writer(answers, file, self.progress.posted))}
+            self._queries = {"the pipeline": self._start(sink_writer(answers, file, self.progress.count_posted))}
             ends.callback(self._stop)
             for name, source in frames.items():
                 if (writer := dead_letter_writer(source.dead, file, name)) is not None:
@@ -83,7 +83,7 @@ class _Run:
             self._refuse_failure()
             stop.wait(_LOOK)
             if self._ticker is None:
-                self.progress.take(main)
+                self.progress.read(main)
             else:
                 self._ticker.tick(main, self.progress)
             if time.monotonic() - shown >= _SHOW:
@@ -91,7 +91,7 @@ class _Run:
                 self.progress.show(shown - self._begun)
                 self._follow_book()
         self._refuse_failure()
-        self.progress.take(main)
+        self.progress.read(main)
         return self.progress.summary(time.monotonic() - self._begun)
 
     def _source(self, name: str) -> SourceFrames:
@@ -105,8 +105,7 @@ class _Run:
         if not rules["book"]:
             return None
         book = ends.enter_context(open_book(rules["book"], self._file))
-        fields = next(iter(frames.values())).rows.schema.fields
-        types = {field.name: field.dataType.simpleString() for field in fields}
+        types = dict(next(iter(frames.values())).rows.dtypes)
         shards = self._file.section("operator").get("shards")
         return FollowedBook(book, self._rules(), rule_columns(types, self._file), shards)
 
@@ -121,7 +120,9 @@ class _Run:
         messages = kafka_reader(self._spark, changes["servers"], changes["topic"], options)
         state = identity.own_place(self._file, "changes")
         dead = self._file.resolved(changes["dead_letters"]) if changes["dead_letters"] else None
-        follower = ChangeFollower(followed.book, self._follow_book, state, followed.schema, dead, self.progress.applied)
+        follower = ChangeFollower(
+            followed.book, self._follow_book, state, followed.schema, dead, self.progress.count_applied
+        )
         writer = messages.writeStream.foreachBatch(follower.take)
         return writer.option("checkpointLocation", str(state / "checkpoint"))
 
@@ -134,8 +135,8 @@ class _Run:
         return writer.start()
 
     def _follow_book(self) -> None:
-        if self._book is not None and (said := self._book.follow()):
-            self._out.write(f"\n{said}\n")
+        if self._book is not None and (message := self._book.follow()):
+            log(self._out, message)
 
     def _refuse_failure(self) -> None:
         for name, query in self._queries.items():
@@ -148,7 +149,7 @@ class _Run:
 
 
 def _refusal(name: str, error: Exception) -> FencepostError:
-    """A failed query in one sentence; what an operator refused is told in its own words."""
+    """A failed query in one sentence, or in the words of the operator that refused something."""
     text = str(error)
     ours = re.search(r"FencepostError: (.+?); (?:expected )?(.+?)\. ([^\n]+)", text)
     if ours:

@@ -29,6 +29,8 @@ def make_session(file: PipelineFile) -> Any:
 
 def start_session(name: str, master: str, given: Mapping[str, str]) -> Any:
     """A session whose workers find this fencepost, and which says nothing but errors."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -48,12 +50,31 @@ def start_session(name: str, master: str, given: Mapping[str, str]) -> Any:
         # Two hundred parts, Spark's choice, would cost more per micro-batch than all the rest.
         settings |= {"spark.sql.shuffle.partitions": str(os.cpu_count() or 1), **_LOCAL}
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.master(master).appName(name)
-    for key, value in {**settings, **given}.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    conf = SparkConf().setMaster(master).setAppName(name).setAll([*{**settings, **given}.items()])
+    try:
+        SparkSession.active()
+    except PySparkRuntimeError:  # there is none
+        SparkContext(conf=conf, gateway=_launch_jvm(conf))
+        conf = SparkConf(loadDefaults=False)  # the context has it all
+    spark = SparkSession.builder.config(conf=conf).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+_launched: list[Any] = []
+"""The gateway to the JVM of this process, which outlives its sessions."""
+
+
+def _launch_jvm(conf: Any) -> Any:
+    """Start the JVM in a session of its own: a signal to the process group of the pipeline must not end it first.
+
+    It ends with this process, since it reads a pipe from it.
+    """
+    from pyspark.java_gateway import launch_gateway
+
+    if not _launched:
+        _launched.append(launch_gateway(conf, {"start_new_session": True}))
+    return _launched[0]
 
 
 @contextlib.contextmanager
@@ -71,7 +92,7 @@ def stderr_to(log: Path) -> Iterator[None]:
 
 
 def tuned(spark: Any) -> Any:
-    """A session with the settings that matter; what was set is told on standard error."""
+    """Set the settings of a session that matter, and print them on standard error."""
     with contextlib.redirect_stdout(sys.stderr):
         tune(spark)
     return spark

@@ -13,7 +13,7 @@ from fencepost.pipeline.runtime.webhook import Hook, Posted, post_frame
 from fencepost.spark.plan.columns import quoted
 
 
-def sink_writer(answers: Any, file: PipelineFile, told: Callable[[Posted], None]) -> Any:
+def sink_writer(answers: Any, file: PipelineFile, report: Callable[[Posted], None]) -> Any:
     """A stream writer that only needs a trigger and to be started."""
     sink = file.section("sink")
     format_ = sink["format"]
@@ -22,7 +22,7 @@ def sink_writer(answers: Any, file: PipelineFile, told: Callable[[Posted], None]
         writer = writer.option("kafka.bootstrap.servers", sink["servers"]).option("topic", sink["topic"])
     elif format_ == "webhook":
         hook = _hook(file, sink)
-        writer = answers.writeStream.foreachBatch(lambda frame, batch: told(post_frame(frame, hook, batch)))
+        writer = answers.writeStream.foreachBatch(lambda frame, batch: report(post_frame(frame, hook, batch)))
     elif format_ == "console":
         writer = answers.writeStream.format("console").option("truncate", "false")
     else:
@@ -63,9 +63,9 @@ def _messages(answers: Any, sink: dict[str, Any]) -> Any:
 def _flat(answers: Any) -> Any:
     """Arrays and the like as JSON, since CSV has no place for them."""
     columns = []
-    for field in answers.schema.fields:
-        nested = field.dataType.simpleString().startswith(("array", "map", "struct"))
-        columns.append(F.to_json(quoted(field.name)).alias(field.name) if nested else quoted(field.name))
+    for name, type_ in answers.dtypes:
+        nested = type_.startswith(("array", "map", "struct"))
+        columns.append(F.to_json(quoted(name)).alias(name) if nested else quoted(name))
     return answers.select(*columns)
 
 

@@ -1,4 +1,4 @@
-"""Streaming frames of what a source section says; rows that cannot be used are told apart in the JVM."""
+"""Streaming frames of a source section; the JVM separates rows that cannot be used."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -45,21 +45,21 @@ def source_frames(
     source = file.sections[name]
     read = _READERS[source["format"]](spark, file, source, schema)
     derived = {column: F.expr(text) for column, text in (source.get("columns") or {}).items()}
-    told = read.withColumns(derived) if derived else read
+    rows = read.withColumns(derived) if derived else read
     fault = quoted(_FAULT)
     for column in required:
         fault = F.coalesce(fault, F.when(quoted(column).isNull(), F.lit(f"no {column}")))
-    told = told.withColumn(_FAULT, fault)
-    newest = [] if time is None else [_newest(told, time).alias(NEWEST)]
-    usable = told.observe(f"{FAULTS} {name}", F.count(quoted(_FAULT)).alias("faults"), *newest)
-    rows = usable.where(quoted(_FAULT).isNull()).drop(*_OWN)
-    unusable = told.where(quoted(_FAULT).isNotNull())
-    return SourceFrames(rows, unusable.select(*_dead_columns()))
+    rows = rows.withColumn(_FAULT, fault)
+    newest = [] if time is None else [_newest(rows, time).alias(NEWEST)]
+    observed = rows.observe(f"{FAULTS} {name}", F.count(quoted(_FAULT)).alias("faults"), *newest)
+    usable = observed.where(quoted(_FAULT).isNull()).drop(*_OWN)
+    unusable = rows.where(quoted(_FAULT).isNotNull())
+    return SourceFrames(usable, unusable.select(*_dead_columns()))
 
 
-def _newest(told: Any, time: str) -> Any:
+def _newest(rows: Any, time: str) -> Any:
     """The newest event time in microseconds since 1970; null where times are no instants."""
-    type_ = told.select(quoted(time)).schema.fields[0].dataType.simpleString()
+    ((_, type_),) = rows.select(quoted(time)).dtypes
     newest = F.max(F.when(quoted(_FAULT).isNull(), quoted(time)))
     match type_:
         case "timestamp":
@@ -181,7 +181,7 @@ def _rate(spark: Any, file: PipelineFile, source: Mapping[str, Any], schema: Map
 
 
 def _from_columns(rows: Any, schema: Mapping[str, str], fault: Any) -> Any:
-    """Rows of files that have columns of their own; what cannot be used is told as JSON."""
+    """Rows of files that have columns of their own; a dead letter shows them as JSON."""
     raw = F.to_json(F.struct(*map(quoted, schema)))
     if _CORRUPT in rows.columns:
         raw = F.coalesce(quoted(_CORRUPT), raw)

@@ -11,7 +11,7 @@ from fencepost.pipeline.file.document import PipelineFile
 from fencepost.pipeline.file.durations import parse_duration
 from fencepost.pipeline.file.ticks import DEFAULT_TICK, Ticks, check_ticking, is_instant
 from fencepost.pipeline.runtime.identity import own_place
-from fencepost.pipeline.runtime.progress import Progress
+from fencepost.pipeline.runtime.progress import Progress, log
 from fencepost.pipeline.runtime.sources import FAULTS
 from fencepost.published import VersionDirectory
 from fencepost.published.markers import Markers
@@ -21,12 +21,12 @@ from fencepost.spark.work.caches import Published, snapshot_at
 
 
 def make_ticker(file: PipelineFile, frames: Mapping[str, Any], rules: str, out: TextIO) -> "Ticker | None":
-    """What ticks in a pipeline; None where nothing does."""
+    """The ticker of a pipeline; None where nothing can end by time."""
     operator, trigger = file.section("operator"), file.section("trigger")
     if operator["kind"] == "match" or operator["tick"] is False or trigger["once"]:
         return None
     column = operator["time"]
-    types = [frame.select(quoted(column)).schema.fields[0].dataType.simpleString() for frame in frames.values()]
+    types = [type_ for frame in frames.values() for _, type_ in frame.select(quoted(column)).dtypes]
     for type_ in types:
         if operator["tick"]:
             check_ticking(column, type_)
@@ -45,7 +45,7 @@ def make_ticker(file: PipelineFile, frames: Mapping[str, Any], rules: str, out: 
 
 
 class Ticker:
-    """Ticks as long as it is called; a marker that cannot be written is told, once for each cause.
+    """Ticks as long as it is called; a marker that cannot be written is logged, once for each cause.
 
     With a directory of `rules` it only ticks while one of them expires.
     """
@@ -53,19 +53,19 @@ class Ticker:
     def __init__(self, ticks: Ticks, rules: VersionDirectory | None, out: TextIO) -> None:
         self._ticks, self._rules, self._out = ticks, rules, out
         self._expiring: tuple[int, bool] | None = None
-        self._said = ""
+        self._logged = ""
 
     def tick(self, query: Any, progress: Progress) -> None:
-        """Take the progress of a pipeline's query, and tell it the time where it is time to."""
+        """Read the progress of a pipeline's query, and announce the time to it where it is due."""
         now, idle = _now(), _is_idle(query)
-        for report in progress.take(query):  # after the look at the query: what it did before that is reported
-            self._ticks.hear(report)
+        for report in progress.read(query):  # after the look at the query: what it did before that is reported
+            self._ticks.see(report)
         try:
             self._ticks.tick(now, idle=idle, wanted=lambda: self._has_expiring(progress.version))
         except (FencepostError, OSError) as error:
-            if str(error) != self._said:
-                self._said = str(error)
-                self._out.write(f"\nsilent objects and expired rules wait, since no time could be told: {error}\n")
+            if str(error) != self._logged:
+                self._logged = str(error)
+                log(self._out, f"silent objects and expired rules wait, since no time could be announced: {error}")
 
     def _has_expiring(self, version: int | None) -> bool:
         if self._rules is None:

@@ -8,8 +8,9 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 
+from fencepost._text import printable
 from fencepost.pipeline.runtime.dead_letters import write_letters
 from fencepost.spark.plan.columns import quoted
 
@@ -40,7 +42,7 @@ class Hook(NamedTuple):
 
 
 class Posted(NamedTuple):
-    """What became of the events of a micro-batch."""
+    """The outcome of the events of a micro-batch."""
 
     posted: int
     retries: int
@@ -50,10 +52,10 @@ class Posted(NamedTuple):
 class Answer(NamedTuple):
     """How an attempt ended."""
 
-    taken: bool
+    accepted: bool
     may_pass: bool
     """Whether another attempt may succeed."""
-    said: str
+    text: str
 
 
 def post_frame(frame: Any, hook: Hook, batch: int) -> Posted:
@@ -67,45 +69,73 @@ def post_frame(frame: Any, hook: Hook, batch: int) -> Posted:
 
 
 def _post_partition(batches: Iterator[Any], hook: Hook, batch: int) -> Iterator[Any]:
-    """What a task does: posts its rows one after the other, and writes those that were not taken."""
+    """The work of a task: posts its rows one after the other, and writes those that were refused."""
+    context = TaskContext.get()
+    file = f"{batch:08}-{context.partitionId() if context else 0:05}.json"
+    rows = (row for each in batches for row in zip(each["body"].to_pylist(), each["key"].to_pylist(), strict=True))
+    counts = post_rows(rows, hook, file)
+    yield pa.RecordBatch.from_pydict({name: [count] for name, count in counts._asdict().items()})
+
+
+def post_rows(rows: Iterable[tuple[str, str | None]], hook: Hook, file: str) -> Posted:
+    """Post events, each a JSON object and its key; those that are not accepted go to a file of dead letters."""
     posted = retries = 0
     dead: list[dict[str, Any]] = []
     down = False
-    for rows in batches:
-        for body, key in zip(rows["body"].to_pylist(), rows["key"].to_pylist(), strict=True):
-            key = key or hashlib.blake2b(body.encode(), digest_size=16).hexdigest()
-            # While the other end is down each event has one attempt, or a batch would take hours to fail.
-            answer, tried = _deliver(partial(_attempt, hook, body, key), 0 if down else hook.retries, hook.backoff)
-            retries += tried - 1
-            posted += answer.taken
-            down = not answer.taken and answer.may_pass
-            if not answer.taken:
-                dead.append({"key": key, "attempts": tried, "said": answer.said, "event": json.loads(body)})
+    for body, given in rows:
+        key = given or hashlib.blake2b(body.encode(), digest_size=16).hexdigest()
+        # While the other end is down each event has one attempt, or a batch would take hours to fail.
+        answer, attempts = _deliver(partial(_attempt, hook, body, key), 0 if down else hook.retries, hook.backoff)
+        retries += attempts - 1
+        posted += answer.accepted
+        down = not answer.accepted and answer.may_pass
+        if not answer.accepted:
+            dead.append({"key": key, "attempts": attempts, "said": answer.text, "event": json.loads(body)})
     if dead:
-        context = TaskContext.get()
-        part = context.partitionId() if context else 0
-        write_letters(Path(hook.dead_letters), f"{batch:08}-{part:05}.json", dead)
-    yield pa.RecordBatch.from_pydict({"posted": [posted], "retries": [retries], "dead": [len(dead)]})
+        write_letters(Path(hook.dead_letters), file, dead)
+    return Posted(posted, retries, len(dead))
 
 
 def _deliver(attempt: Callable[[], Answer], retries: int, pause: float) -> tuple[Answer, int]:
-    """The last answer, and how many attempts it took."""
-    for tried in range(1, retries + 2):
+    """The last answer, and how many attempts there were."""
+    for attempts in range(1, retries + 2):
         answer = attempt()
-        if answer.taken or not answer.may_pass or tried > retries:
-            return answer, tried
-        time.sleep(pause * 2 ** (tried - 1))
+        if answer.accepted or not answer.may_pass or attempts > retries:
+            return answer, attempts
+        time.sleep(pause * 2 ** (attempts - 1))
     raise AssertionError("the last attempt returns")
+
+
+def _make_opener() -> urllib.request.OpenerDirector:
+    """Speaks HTTP and HTTPS and nothing else.
+
+    It follows no redirect: that would send the event as a GET without its body, and its headers to another host.
+    """
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.UnknownHandler(),
+    ):
+        opener.add_handler(handler)
+    return opener
 
 
 def _attempt(hook: Hook, body: str, key: str) -> Answer:
     headers = {"Content-Type": "application/json", "Idempotency-Key": key, **hook.headers}
-    request = urllib.request.Request(hook.url, body.encode(), headers, method="POST")  # noqa: S310 (http, checked)
+    request = urllib.request.Request(hook.url, body.encode(), headers, method="POST")  # noqa: S310 (see _make_opener)
     try:
-        with urllib.request.urlopen(request, timeout=hook.wait) as response:  # noqa: S310
+        with _make_opener().open(request, timeout=hook.wait) as response:
             return Answer(True, False, str(response.status))
     except urllib.error.HTTPError as error:
         with error:
-            return Answer(False, error.code >= 500 or error.code in _TRY_AGAIN, f"{error.code} {error.reason}")
+            may_pass = error.code >= 500 or error.code in _TRY_AGAIN
+            redirected = " (redirects are not followed)" if 300 <= error.code < 400 else ""
+            return Answer(False, may_pass, printable(f"{error.code} {error.reason}{redirected}"))
+    except HTTPException as error:
+        return Answer(False, True, printable(f"no HTTP answer: {error!r}"))
     except OSError as error:
-        return Answer(False, True, str(error))
+        return Answer(False, True, printable(str(error)))

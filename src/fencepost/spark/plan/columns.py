@@ -1,6 +1,6 @@
 """Which columns of a frame the rules need: found and checked before a query starts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -39,19 +39,27 @@ def arrow_type(field: Any) -> Any:
     return TYPES[type_].arrow
 
 
+def arrow_schema(fields: Iterable[Any]) -> Any:
+    """The Arrow schema in which Spark sends columns to Python."""
+    return pa.schema([(field.name, arrow_type(field)) for field in fields])
+
+
 def needed_columns(snapshot: Snapshot) -> dict[str, str]:
     """The columns that some box needs, with the attribute's type or "key"; those of bands alone are left out."""
     return {name: str(snapshot.types[name]) for name in snapshot.attributes} | dict.fromkeys(snapshot.keys, KEY)
 
 
-def bound_columns(frame_schema: Any, needed: Mapping[str, str], snapshot: Snapshot) -> list[Column]:
-    """The frame's own columns for those that are needed; refuses a missing one and an inexact conversion."""
-    fields = {field.name: field.dataType.simpleString() for field in frame_schema.fields}
+def bind_columns(types: Sequence[tuple[str, str]], needed: Mapping[str, str], snapshot: Snapshot) -> list[Column]:
+    """The frame's own columns for those that are needed; refuses a missing one and an inexact conversion.
+
+    `types` are the names and types of the frame's columns, as `DataFrame.dtypes` has them.
+    """
+    fields = dict(types)
     names = Table(dict.fromkeys(fields, ()))
     bound = []
     for name, kind in needed.items():
         own = own_name(names, name, partial(_need, snapshot, name))
-        if [field.name for field in frame_schema.fields].count(own) > 1:
+        if [name for name, _ in types].count(own) > 1:
             raise FencepostError(
                 f"a frame with two columns named {own}", "one, since rules need it", "Rename one of the two."
             )

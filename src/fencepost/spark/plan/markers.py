@@ -1,4 +1,4 @@
-"""What the plans of operators with state share: the stream of versions and clock markers."""
+"""The stream of versions and clock markers."""
 
 from typing import Any
 
@@ -12,24 +12,24 @@ from fencepost.spark.work.packing import CLOCK, VERSION
 
 
 def version_markers(spark: Any, source: Any, buckets: int) -> Any:
-    """The stream of versions and clock markers, each told to every bucket."""
+    """The stream of versions and clock markers, each for every bucket."""
     versions = VersionDirectory(source.directory)
     versions.mark()
     if is_url(source.directory):
-        return _everywhere(remote_markers(spark, source.directory), buckets)
-    return _everywhere(_marker_files(spark, versions.markers), buckets)
+        return _repeat(remote_markers(spark, source.directory), buckets)
+    return _repeat(_marker_files(spark, versions.markers), buckets)
 
 
 def clock_markers(spark: Any, clock: str, buckets: int) -> Any:
-    """The stream of clock markers in a directory of their own, each told to every bucket."""
+    """The stream of clock markers in a directory of their own, each for every bucket."""
     markers = Markers(place_of(clock).absolute())
     make_directory(markers.path)
-    return _everywhere(_marker_files(spark, markers), buckets)
+    return _repeat(_marker_files(spark, markers), buckets)
 
 
-def _everywhere(told: Any, buckets: int) -> Any:
+def _repeat(markers: Any, buckets: int) -> Any:
     everywhere = F.explode(F.sequence(F.lit(0), F.lit(buckets - 1))).alias("bucket")
-    return told.select(everywhere, "kind", "number", F.lit(None).cast("binary").alias("payload"))
+    return markers.select(everywhere, "kind", "number", F.lit(None).cast("binary").alias("payload"))
 
 
 def _marker_files(spark: Any, markers: Markers) -> Any:

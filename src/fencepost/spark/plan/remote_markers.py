@@ -1,7 +1,7 @@
 """The markers of a directory at a URL as a stream, by a Python data source: no connector of the JVM's is needed.
 
-An offset has the newest version and the latest time that were told. What a micro-batch is told follows from its two
-offsets alone, so a repeated one is told the same, whatever has come since.
+An offset has the newest version and the latest time. The markers of a micro-batch follow from its two offsets alone, so
+a repeated one gets the same, whatever has come since.
 """
 
 import math
@@ -58,11 +58,11 @@ class MarkerReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._until = 0.0
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """Nothing was told."""
+        """Before the first marker."""
         return {"version": 0}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Tell what is there now, and nothing that comes later."""
+        """Stop at the markers that are there now."""
         self._last, self._until = self._newest(), math.inf
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: ARG002, N802
@@ -76,7 +76,7 @@ class MarkerReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return {"version": version} if clock is None else {"version": version, "clock": clock}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """What lies between two offsets: the newest of each kind stands for all."""
+        """The markers between two offsets: the newest of each kind stands for all."""
         markers = [
             (kind, end[name])
             for kind, name in ((VERSION, "version"), (CLOCK, "clock"))

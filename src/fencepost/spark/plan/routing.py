@@ -1,4 +1,4 @@
-"""The part that a row goes to, as an expression of Spark SQL: the number that `fencepost.snapshot.routing` gives."""
+"""The shard that a row goes to, as an expression of Spark SQL: the number that `fencepost.published.routing` gives."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil
@@ -10,45 +10,45 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 from fencepost.ordinals import AttributeType
 from fencepost.published import ShardPlan
 
-PART = "fencepost part"
+SHARD = "fencepost shard"
 _PLACE = "fencepost place"
 
 
-def to_parts(frame: Any, parts: int, spread: Any) -> Any:
-    """The frame with the rows of each part in partitions of their own.
+def group_by_shard(frame: Any, shards: int, spread: Any) -> Any:
+    """The frame with the rows of each shard in partitions of their own.
 
-    There are as many partitions as the session's shuffles have, or the next multiple of the parts, so that a part
+    There are as many partitions as the session's shuffles have, or the next multiple of the shards, so that a shard
     with most of the rows is the work of several tasks.
 
-    The rows of a part are spread by `spread`, a column of whole numbers.
+    The rows of a shard are spread by `spread`, a column of whole numbers.
     """
-    each = ceil(int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions")) / parts)
-    place = F.col(f"`{PART}`") + parts * F.pmod(spread, F.lit(each)).cast("int")
+    each = ceil(int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions")) / shards)
+    place = F.col(f"`{SHARD}`") + shards * F.pmod(spread, F.lit(each)).cast("int")
     # As a column, because a shuffle takes only rows that the JVM has made itself, not those of a Python operator.
-    return frame.withColumn(_PLACE, place).repartitionById(each * parts, F.col(f"`{_PLACE}`")).drop(_PLACE)
+    return frame.withColumn(_PLACE, place).repartitionById(each * shards, F.col(f"`{_PLACE}`")).drop(_PLACE)
 
 
-def part_column(plan: ShardPlan, columns: Mapping[str, Any], types: Mapping[str, str]) -> Any:
-    """The part of each row."""
+def shard_column(plan: ShardPlan, columns: Mapping[str, Any], types: Mapping[str, str]) -> Any:
+    """The shard of each row."""
     value, kind = None, None
     if plan.attribute is not None:
         kind = AttributeType.parse(types[plan.attribute])
         value = _number(columns[plan.attribute].cast(str(kind)), kind)
 
-    def cell(cuts: Sequence[int], parts: Sequence[int]) -> Any:
-        """The part of a row of one lane: halves are told apart until one cell is left."""
+    def cell(cuts: Sequence[int], shards: Sequence[int]) -> Any:
+        """The shard of a row of one lane: halves are compared until one cell is left."""
         if not cuts:
-            return F.lit(parts[0])
+            return F.lit(shards[0])
         assert kind is not None, "lanes are cut by an attribute"
         middle = len(cuts) // 2
-        below, above = cell(cuts[:middle], parts[: middle + 1]), cell(cuts[middle + 1 :], parts[middle + 1 :])
+        below, above = cell(cuts[:middle], shards[: middle + 1]), cell(cuts[middle + 1 :], shards[middle + 1 :])
         return F.when(value >= _literal(cuts[middle], kind), above).otherwise(below)
 
-    def lane(cuts: Sequence[int], parts: Sequence[int]) -> Any:
+    def lane(cuts: Sequence[int], shards: Sequence[int]) -> Any:
         """The same, also for rows without a value."""
         if kind is None or kind.kind != "double":  # a null is above no cut, NaN above all
-            return cell(cuts, parts)
-        return F.when(F.isnan(value), F.lit(parts[0])).otherwise(cell(cuts, parts))
+            return cell(cuts, shards)
+        return F.when(F.isnan(value), F.lit(shards[0])).otherwise(cell(cuts, shards))
 
     if plan.key is None:
         (only,) = plan.lanes

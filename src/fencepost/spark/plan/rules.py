@@ -16,11 +16,11 @@ from fencepost.published import Head, ShardPlan, VersionDirectory, check_shards,
 from fencepost.rules import Rules
 from fencepost.snapshot import Snapshot
 from fencepost.spark.plan.columns import needed_columns
-from fencepost.spark.work.caches import SHIPPED_PARTS, Published, Shards, Shipped, Source, snapshot_at
+from fencepost.spark.work.caches import SHIPPED_FILES, Published, Shards, Shipped, Source, snapshot_at
 from fencepost.spark.work.claims import Claims
 
 _saved: "WeakKeyDictionary[Snapshot, Shipped]" = WeakKeyDictionary()
-_parted: "WeakKeyDictionary[Snapshot, dict[int, tuple[Shipped, Shards]]]" = WeakKeyDictionary()
+_in_shards: "WeakKeyDictionary[Snapshot, dict[int, tuple[Shipped, Shards]]]" = WeakKeyDictionary()
 _shipped: "WeakKeyDictionary[Any, set[str]]" = WeakKeyDictionary()
 
 
@@ -33,7 +33,7 @@ class Plan(NamedTuple):
     needed: dict[str, str]
     """The columns that any version may need, with their types."""
     shards: Shards | None = None
-    """The rules in parts, where they are asked for in parts; executors then load nothing else."""
+    """The rules in shards, where they are asked for; executors then load nothing else."""
 
 
 def plan_rules(spark: Any, rules: Any, schema: Any = None, shards: int | None = None) -> Plan:
@@ -43,10 +43,10 @@ def plan_rules(spark: Any, rules: Any, schema: Any = None, shards: int | None = 
     if isinstance(rules, Rules):
         rules = rules.compile(schema)
     if isinstance(rules, Snapshot):
-        source, parts = (_ship(spark, rules), None) if shards is None else _ship_parts(spark, rules, shards)
-        return Plan(source, rules, needed_columns(rules), parts)
+        source, made = (_ship(spark, rules), None) if shards is None else _ship_shards(spark, rules, shards)
+        return Plan(source, rules, needed_columns(rules), made)
     if isinstance(rules, (str, os.PathLike)):
-        return _published(os.fspath(rules), shards)
+        return _plan_published(os.fspath(rules), shards)
     raise FencepostError(
         f"{type(rules).__name__} as rules",
         "Rules, a Snapshot, or the directory that rules are published to",
@@ -54,22 +54,22 @@ def plan_rules(spark: Any, rules: Any, schema: Any = None, shards: int | None = 
     )
 
 
-def _published(directory: str, shards: int | None) -> Plan:
+def _plan_published(directory: str, shards: int | None) -> Plan:
     versions = VersionDirectory(place_of(directory).absolute())
     latest = versions.latest()
     if latest is None:
         versions.load()  # refuses, and says what is there
     assert latest is not None, "an empty directory was refused"
-    parts = None if shards is None else _published_parts(versions, shards)
+    found = None if shards is None else _published_shards(versions, shards)
     source = Published(str(versions.path))
     snapshot = snapshot_at(source, latest)
     Claims(versions).sweep()
-    return Plan(source, snapshot, versions.schema() or needed_columns(snapshot), parts)
+    return Plan(source, snapshot, versions.schema() or needed_columns(snapshot), found)
 
 
-def _published_parts(versions: VersionDirectory, shards: int) -> Shards:
+def _published_shards(versions: VersionDirectory, shards: int) -> Shards:
     plan = versions.shards_for(shards)
-    return Shards(plan, tuple(Published(str(versions.path), part) for part in range(shards)))
+    return Shards(plan, tuple(Published(str(versions.path), shard) for shard in range(shards)))
 
 
 def _ship(spark: Any, snapshot: Snapshot) -> Shipped:
@@ -79,40 +79,40 @@ def _ship(spark: Any, snapshot: Snapshot) -> Shipped:
     return _send(spark, shipped)
 
 
-def _ship_parts(spark: Any, snapshot: Snapshot, count: int) -> tuple[Shipped, Shards]:
-    """Hand a snapshot to Spark in parts; the source is their head."""
-    found = _parted.setdefault(snapshot, {})
+def _ship_shards(spark: Any, snapshot: Snapshot, count: int) -> tuple[Shipped, Shards]:
+    """Hand a snapshot to Spark in shards; the source is their head."""
+    found = _in_shards.setdefault(snapshot, {})
     if count not in found:
-        found[count] = _save_parts(snapshot, plan_shards(snapshot, count))
+        found[count] = _save_shards(snapshot, plan_shards(snapshot, count))
     source, shards = found[count]
-    for each in (source, *shards.parts):
+    for each in (source, *shards.sources):
         assert isinstance(each, Shipped), "all were saved here"
         _send(spark, each)
     return source, shards
 
 
-def _save_parts(snapshot: Snapshot, plan: ShardPlan) -> tuple[Shipped, Shards]:
-    parts = tuple(_save(part.save) for part in cut_into_shards(snapshot, plan))
-    head = _save(lambda path: Head.of(snapshot).save(path, [part.digest for part in parts]))
-    return head, Shards(plan, parts)
+def _save_shards(snapshot: Snapshot, plan: ShardPlan) -> tuple[Shipped, Shards]:
+    sources = tuple(_save(shard.save) for shard in cut_into_shards(snapshot, plan))
+    head = _save(lambda path: Head.of(snapshot).save(path, [source.digest for source in sources]))
+    return head, Shards(plan, sources)
 
 
 def _send(spark: Any, shipped: Shipped) -> Shipped:
     known = _shipped.setdefault(spark, set())
     if shipped.digest not in known:
-        spark.addArtifacts(*(str(_scratch() / shipped.file(part)) for part in SHIPPED_PARTS), file=True)
+        spark.addArtifacts(*(str(_scratch() / shipped.file(name)) for name in SHIPPED_FILES), file=True)
         known.add(shipped.digest)
     return shipped
 
 
 def _save(write: Callable[[Path], object]) -> Shipped:
-    """What a snapshot writes to a directory, as files that can be shipped."""
+    """Save a snapshot, or the head of one, as files that can be shipped."""
     with tempfile.TemporaryDirectory(dir=_scratch()) as draft:
         saved = Path(draft) / "snapshot"
         write(saved)
         shipped = Shipped(json.loads((saved / "header.json").read_text())["digest"])
-        for part in SHIPPED_PARTS:
-            (saved / part).replace(_scratch() / shipped.file(part))
+        for name in SHIPPED_FILES:
+            (saved / name).replace(_scratch() / shipped.file(name))
     return shipped
 
 

@@ -1,6 +1,6 @@
 """Which columns of a frame go to Python, under which names; and the frame of events that comes back."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,7 +10,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 from fencepost.events import event_schema
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import Snapshot, Table
-from fencepost.spark.plan.columns import KEY, bound_columns, own_name, quoted
+from fencepost.spark.plan.columns import KEY, bind_columns, own_name, quoted
+from fencepost.spark.work.task import DELETED, OBJECT, TIME, Side
+
+_SEQUENCE = "fencepost sequence"
 
 
 class Sent(NamedTuple):
@@ -31,13 +34,34 @@ class Sent(NamedTuple):
         own = columns[dict(self.twice).get(name, name)]
         return next(field for field in frame.schema.fields if field.name == own)
 
+    def side(self, frame: Any, needed: Mapping[str, str], own: Iterable[str] = ()) -> Side:
+        """What a task must know of these columns, which rules `needed`, or compare with columns of the other side."""
+        keys = tuple(sorted(name for name, kind in needed.items() if kind == KEY))
+        sent = frozenset((*needed, *own))
+        object_type = self.field(frame, OBJECT).dataType.simpleString()
+        return Side(self.twice, tuple(sorted(attributes_of(needed))), keys, sent, object_type)
+
+
+def name_roles(
+    object: str, time: str, sequence: str | Sequence[str] | None, deleted: str | None = None
+) -> list[tuple[str, str]]:
+    """What columns are for, with the names that a caller gave them."""
+    order = (sequence,) if isinstance(sequence, str) else tuple(sequence or ())
+    roles = [(OBJECT, object), (TIME, time), *((f"{_SEQUENCE} {n}", column) for n, column in enumerate(order))]
+    return roles if deleted is None else [*roles, (DELETED, deleted)]
+
+
+def sequence_roles(roles: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Those of the roles that order rows of equal time."""
+    return tuple(role for role, _ in roles if role.startswith(_SEQUENCE))
+
 
 def sent_columns(
     frame: Any, roles: Iterable[tuple[str, str]], needed: Mapping[str, str], snapshot: Snapshot, own: Iterable[str] = ()
 ) -> Sent:
     """The columns that an operator needs, none of them twice; refuses missing ones and inexact conversions.
 
-    `roles` say what columns are for, with the names a caller gave; `own` columns of rules may have any type.
+    `roles` are those of `name_roles`; `own` columns of rules may have any type.
     """
     names = Table(dict.fromkeys(frame.columns, ()))
     columns: dict[str, str] = {}
@@ -53,7 +77,7 @@ def sent_columns(
     for role, wanted in roles:
         reason = partial("which was named as {}".format, role.removeprefix("fencepost "))
         send(role, own_name(names, wanted, reason))
-    for column in bound_columns(frame.schema, needed, snapshot):
+    for column in bind_columns(frame.dtypes, needed, snapshot):
         send(column.name, column.own)
     for name in own:
         send(name, own_name(names, name, lambda: "which rules compare"))

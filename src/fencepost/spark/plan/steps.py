@@ -1,15 +1,73 @@
-"""The plan of an operator with state: packed rows and markers, by bucket, through the step of a bucket."""
+"""What the plans of operators with state share: arguments checked, rows packed, buckets stepped, events unpacked."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
+
+from fencepost.errors import FencepostError
+from fencepost.ordinals import AttributeType
+from fencepost.snapshot import NEVER, Snapshot
+from fencepost.spark.metrics import observed_watch
+from fencepost.spark.plan.columns import arrow_schema, arrow_type
 from fencepost.spark.plan.markers import clock_markers, version_markers
+from fencepost.spark.plan.rules import Plan
 from fencepost.spark.session import appends_state
 from fencepost.spark.work.bucket import Kernel, Processor, step, step_in_pandas
-from fencepost.spark.work.packing import STEPPED
+from fencepost.spark.work.caches import Published
+from fencepost.spark.work.packing import PACKED, STEPPED, pack, unpack
 from fencepost.spark.work.store import BLOB
 from fencepost.spark.work.task import Task
+from fencepost.watching.clock import Clock
+
+BUCKET = "fencepost bucket"
+
+
+def task_arguments(
+    frame: Any, plan: Plan, fields: Sequence[Any], late: str | os.PathLike[str] | None
+) -> dict[str, Any]:
+    """The arguments that tasks of every operator have from the plan of its rules and the `fields` of its events."""
+    return {
+        "source": plan.source,
+        "planned": plan.snapshot.version,
+        "follow": frame.isStreaming and isinstance(plan.source, Published),
+        "late": absolute(late),
+        "event_schema": arrow_schema(fields),
+        "shards": plan.shards,
+    }
+
+
+def absolute(path: str | os.PathLike[str] | None) -> str | None:
+    """A path that means the same in every process."""
+    return None if path is None else os.fspath(Path(path).absolute())
+
+
+def check_time(fields: Sequence[Any], snapshot: Snapshot, timeout: timedelta | int | None) -> AttributeType:
+    """The type of times, the same on both sides where there are two; refuses times that cannot end what must end."""
+    clock, in_force = Clock(fields[0].name, timeout), snapshot.in_force
+    first, *others = [clock.type_for(arrow_type(field)) for field in fields]
+    for other in others:
+        if other != first:
+            raise FencepostError(
+                f"left.{fields[0].name} as {first} and right.{fields[1].name} as {other}",
+                "times of one type",
+                "Cast one of the two columns to the type of the other.",
+            )
+    clock.check(first, snapshot.rules.ids[in_force][snapshot.rules.expires[in_force] != NEVER])
+    return first
+
+
+def bucket_column(hashed: Sequence[Any], buckets: int) -> Any:
+    """The bucket of each row, by columns."""
+    return F.pmod(F.xxhash64(*hashed), F.lit(buckets)).cast("int") if hashed else F.lit(0)
+
+
+def pack_rows(rows: Any, hashed: Sequence[Any], buckets: int) -> Any:
+    """Rows packed by bucket."""
+    return rows.withColumn(BUCKET, bucket_column(hashed, buckets)).mapInArrow(pack, PACKED)
 
 
 def step_buckets(
@@ -21,7 +79,7 @@ def step_buckets(
 ) -> Any:
     """What buckets give back for the packed rows of a stream: events and meters, or moves where rules are in shards.
 
-    `clock` is a directory of clock markers that this stream alone hears.
+    `clock` is a directory of clock markers that this stream alone reads.
     """
     spark = packed.sparkSession
     if task.follow:
@@ -36,3 +94,10 @@ def step_buckets(
         return step_in_pandas(key, frames, state, kernel, task)
 
     return grouped.applyInPandasWithState(fencepost_step, given_back, BLOB, "append", "NoTimeout")
+
+
+def unpack_events(stepped: Any, declared: Any, observe: str | None) -> Any:
+    """The events of buckets, whose meters are observed under a name."""
+    if observe is not None:
+        stepped = observed_watch(stepped, observe)
+    return stepped.where("payload IS NOT NULL").select("payload").mapInArrow(unpack, declared)

@@ -1,10 +1,9 @@
 """What a task of bands must know, and the engine it makes of that."""
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import timedelta
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -17,54 +16,22 @@ from fencepost.pairing.engine import Pairwise
 from fencepost.pairing.rules import SIDES, band_rules
 from fencepost.pairing.sides import Pairing
 from fencepost.snapshot import Snapshot
-from fencepost.spark.work.caches import Shards, Source, snapshot_at
+from fencepost.spark.work.caches import snapshot_at
 from fencepost.spark.work.packing import MOST_ROWS
-from fencepost.spark.work.task import OBJECT, TIME, keep_late_rows, name_twice, rules_in_force
+from fencepost.spark.work.task import OBJECT, TIME, Task, rules_in_force
 from fencepost.watching.clock import Clock
 from fencepost.watching.rules_in_force import RulesInForce
 
 _HELD = 2
 
 
-class SideTask(NamedTuple):
-    """What a task must know of one side."""
+@dataclass(frozen=True, kw_only=True)
+class BandTask(Task):
+    """See `Task`; there are two sides."""
 
-    twice: tuple[tuple[str, str], ...]
-    """Columns that are the same as one that arrives under another name."""
-    attributes: tuple[str, ...]
-    """The columns that bands may subtract."""
-    keys: tuple[str, ...]
-    """The columns that they may compare with strings."""
-    sent: frozenset[str]
-    """All columns of rules that arrive."""
-    object_type: str = ""
-    """Of what names a row, as Spark calls it."""
+    operator = "bands"
 
-
-class BandTask(NamedTuple):
-    """See `fencepost.spark.work.task.Task`."""
-
-    source: Source
-    planned: int
-    follow: bool
-    given: tuple[SideTask, SideTask]
-    attributes: tuple[tuple[str, str], ...]
-    """Every attribute of events with its type."""
-    sequence: tuple[str, ...]
     pairing: Pairing
-    time_type: str
-    buckets: int
-    first: str
-    timeout: timedelta | int | None
-    late: str | None
-    event_schema: Any
-    """The Arrow schema of events, as Spark has it."""
-
-    operator: str = "bands"
-    format: int = 2
-    sides: int = 2
-    shards: Shards | None = None
-    seed: str | None = None
 
     def kept_settings(self) -> Mapping[str, Any]:
         """The columns that rows are spread by."""
@@ -74,17 +41,13 @@ class BandTask(NamedTuple):
         """The types of columns, and which of them each side has."""
         sides = [
             {"object": side.object_type, "attributes": list(side.attributes), "keys": list(side.keys)}
-            for side in self.given
+            for side in self.sides
         ]
-        return {"key": list(self.pairing.key), "attributes": dict(self.attributes), "sides": sides}
+        return {**self.kept_settings(), "attributes": dict(self.attributes), "sides": sides}
 
-    def usable(self) -> Callable[[int], object] | None:
+    def version_check(self) -> Callable[[int], object] | None:
         """The columns that a version needs must arrive."""
         return lambda version: refuse_columns(snapshot_at(self.source, version), self)
-
-    def name_columns(self, side: int, rows: Any) -> Any:
-        """Rows under the names that rules have for their columns."""
-        return name_twice(rows, self.given[side].twice)
 
     def rules_at(self, version: int) -> RulesInForce:
         """The rules of one version."""
@@ -97,7 +60,7 @@ class BandTask(NamedTuple):
         """
         engine = _templates.get((self, version), lambda: self._index_rules(version)).copy()
         if self.late is not None:
-            engine.sides.late = partial(_keep_late, task=self, bucket=bucket)
+            engine.sides.late = partial(_write_late, task=self, bucket=bucket)
         return engine
 
     def _index_rules(self, version: int) -> Pairwise:
@@ -105,7 +68,7 @@ class BandTask(NamedTuple):
         clock.start(AttributeType.parse(self.time_type), rules.ids[rules.expiring])
         engine = Pairwise((OBJECT, self.sequence), clock, self.pairing, silent=self.first == "silent", journal=True)
         types = {name: AttributeType.parse(kind) for name, kind in self.attributes}
-        engine.track(types, [(side.attributes, (*side.keys, *self.pairing.key)) for side in self.given])
+        engine.track(types, [(side.attributes, (*side.keys, *self.pairing.key)) for side in self.sides])
         engine.start(rules)
         return engine
 
@@ -113,8 +76,8 @@ class BandTask(NamedTuple):
 _templates: "RecentlyUsed[tuple[BandTask, int], Pairwise]" = RecentlyUsed(_HELD)
 
 
-def _keep_late(side: str, rows: Any, task: BandTask, bucket: int) -> None:
-    keep_late_rows(rows, task.given[SIDES.index(side)].twice, Path(str(task.late), side), bucket)
+def _write_late(side: str, rows: Any, task: BandTask, bucket: int) -> None:
+    task.write_late(rows, bucket, SIDES.index(side), side)
 
 
 # -- which columns -----------------------------------------------------------------------------------------
@@ -135,7 +98,7 @@ def needed_by_bands(snapshot: Snapshot) -> list[tuple[dict[str, str], set[str], 
 
 def refuse_columns(snapshot: Snapshot, task: BandTask) -> None:
     """Refuse a version whose bands need columns that do not arrive."""
-    for name, side, (subtracted, texts, same) in zip(SIDES, task.given, needed_by_bands(snapshot), strict=True):
+    for name, side, (subtracted, texts, same) in zip(SIDES, task.sides, needed_by_bands(snapshot), strict=True):
         absent = sorted({*subtracted, *texts, *same} - side.sent)
         if absent:
             raise FencepostError(
@@ -148,8 +111,8 @@ def refuse_columns(snapshot: Snapshot, task: BandTask) -> None:
 # -- batch frames ------------------------------------------------------------------------------------------
 
 
-def parts_by_time(tables: list[Any]) -> Iterator[list[Any]]:
-    """Rows of both sides by time, no time in two parts."""
+def cut_by_time(tables: list[Any]) -> Iterator[list[Any]]:
+    """Rows of both sides in the order of time, some at a time; rows of one time come together."""
     kind: AttributeType | None = None
     ordered: list[Any] = []
     times: list[Int64s] = []
@@ -168,11 +131,11 @@ def parts_by_time(tables: list[Any]) -> Iterator[list[Any]]:
     cuts = np.unique(every[MOST_ROWS // 4 :: MOST_ROWS // 4])
     places = [[0, *np.searchsorted(own, cuts, "right").tolist(), len(own)] for own in times]
     for number in range(len(cuts) + 1):
-        part = [
+        rows = [
             table.slice(at[number], at[number + 1] - at[number])
             if table is not None and at[number + 1] > at[number]
             else None
             for table, at in zip(ordered, places, strict=True)
         ]
-        if any(each is not None for each in part):
-            yield part
+        if any(each is not None for each in rows):
+            yield rows

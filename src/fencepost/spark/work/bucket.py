@@ -16,7 +16,7 @@ from fencepost.emitting.emitter import Emitter
 from fencepost.emitting.engine import Step
 from fencepost.indexes.arrays import Int64s
 from fencepost.snapshot import DETECTS, Table
-from fencepost.spark.work.band_task import BandTask, parts_by_time
+from fencepost.spark.work.band_task import BandTask, cut_by_time
 from fencepost.spark.work.caches import begin_task, head_at
 from fencepost.spark.work.packing import (
     CLOCK,
@@ -51,12 +51,12 @@ class Processor(StatefulProcessor):  # type: ignore[misc]
         self._kernel, self._task = kernel, task
 
     def init(self, handle: Any) -> None:
-        """Name the parts of the state."""
+        """Open the variables of the state."""
         begin_task()
         self._store = LoggedStore(handle)
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: ARG002, N802, N803
-        """Take the packed rows of one bucket."""
+        """Step one bucket with its packed rows."""
         packed = ((row["kind"], row["number"], row["payload"]) for row in rows)
         yield from (Row(**row) for row in self._kernel(int(key[0]), packed, self._store, self._task))
 
@@ -78,10 +78,10 @@ def step_in_pandas(
 def step(bucket: int, packed: Packed, store: BucketStore, task: Task) -> list[dict[str, Any]]:
     """Markers first, then the rows; the events of both, packed, with their meter."""
     begin = time.perf_counter_ns()
-    rows, markers = _unpacked(packed, task)
+    rows, markers = _unpack(packed, task)
     before = open_bucket(store, task, bucket)
     held, newest = None if before is None else before.version, max(markers[VERSION], default=None)
-    claim = version_in_force(task, held, newest, task.operator, task.usable())
+    claim = version_in_force(task, held, newest)
     engine: Any = task.make_engine(claim.version, bucket) if before is None else before.engine
     counted = engine.counts
     sender: Any = EventSender(task) if task.shards is None else MoveSender(task, bucket)
@@ -100,21 +100,22 @@ def step(bucket: int, packed: Packed, store: BucketStore, task: Task) -> list[di
     return sent
 
 
-def _unpacked(packed: Packed, task: Task) -> tuple[list[Table | None], dict[int, list[int]]]:
-    """The rows of each side under the names that rules have for their columns, and the numbers of markers."""
+def _unpack(packed: Packed, task: Task) -> tuple[list[Table | None], dict[int, list[int]]]:
+    """The rows of each side, and the numbers of markers by their kind."""
     markers: dict[int, list[int]] = {VERSION: [], CLOCK: []}
-    tables: list[list[Any]] = [[] for _ in range(task.sides)]
+    tables: list[list[Any]] = [[] for _ in task.sides]
     for kind, number, payload in packed:
         side = side_of(int(kind))
         if side is None:
             markers[int(kind)].append(int(number))
         else:
             tables[side].append(packed_table(payload))
-    return [_rows_of(parts, side, task) for side, parts in enumerate(tables)], markers
+    return _name_rows([pa.concat_tables(each) if each else None for each in tables], task), markers
 
 
-def _rows_of(parts: list[Any], side: int, task: Task) -> Table | None:
-    return Table(task.name_columns(side, pa.concat_tables(parts))) if parts else None
+def _name_rows(tables: list[Any], task: Task) -> list[Table | None]:
+    """The rows of each side under the names that rules have for their columns; None for a side without any."""
+    return [None if rows is None else Table(task.name_columns(side, rows)) for side, rows in enumerate(tables)]
 
 
 class EventSender:
@@ -199,18 +200,18 @@ def move_sorted(batches: Iterable[Any], task: WatchTask) -> Iterator[Any]:
 def join_bucket(frame: Any, task: BandTask) -> Any:
     """For applyInPandas on the packed rows of one bucket of a batch frame: the events of its pairs, packed.
 
-    Rows are taken in the order of time, a part at a time, so that only the rows themselves need room at once.
+    Rows are taken in the order of time, some at a time, so that only the rows themselves need room at once.
     """
     import pandas as pd
 
     begin_task()
     packed = zip(frame["kind"], frame["number"], frame["payload"], strict=True)
-    tables: list[list[Any]] = [[] for _ in range(task.sides)]
+    tables: list[list[Any]] = [[] for _ in task.sides]
     for kind, _, payload in packed:
         tables[side_of(int(kind)) or 0].append(packed_table(payload))
     engine, sender, payloads = task.make_engine(task.planned, 0), EventSender(task), []
-    for part in parts_by_time([pa.concat_tables(each) if each else None for each in tables]):
-        sender.update(engine, [_rows_of([] if each is None else [each], side, task) for side, each in enumerate(part)])
+    for rows in cut_by_time([pa.concat_tables(each) if each else None for each in tables]):
+        sender.update(engine, _name_rows(rows, task))
         payloads += [payload for events in sender.tables() for payload in packed_pieces(events)]
     return pd.DataFrame({"payload": payloads}, dtype=object)
 

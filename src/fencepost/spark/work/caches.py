@@ -7,24 +7,23 @@ has compiled or loaded its kernels has them for every later version.
 import gc
 import os
 import tempfile
-import threading
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from pyspark import SparkFiles, TaskContext
 
+from fencepost._files.recent import RecentlyUsed
 from fencepost.errors import FencepostError
 from fencepost.published import Head, ShardPlan, VersionDirectory
 from fencepost.snapshot import Snapshot
 from fencepost.spark.work.claims import Claim, Claims, current_micro_batch
 
-SHIPPED_PARTS = ("header.json", "arrays.bin")
+SHIPPED_FILES = ("header.json", "arrays.bin")
 _HELD = 4
 """Snapshots that a process keeps: the one in force, its predecessor, and those of another operator."""
 
@@ -33,7 +32,7 @@ _tasks_begun = 0
 
 
 def begin_task() -> None:
-    """Is called where a task begins, and does something in a Python worker of Spark only.
+    """Prepare a Python worker of Spark for a task; does nothing in other processes.
 
     Spark collects garbage after every task, and so visits all that the process has, most of it modules. From the second
     task on, when all of them are loaded, they are left out of that.
@@ -52,9 +51,9 @@ class Shipped:
 
     digest: str
 
-    def file(self, part: str) -> str:
-        """The name under which Spark distributes one part."""
-        return f"fencepost-{self.digest}.{part}"
+    def file(self, name: str) -> str:
+        """The name under which Spark distributes one of the `SHIPPED_FILES`."""
+        return f"fencepost-{self.digest}.{name}"
 
     def load(self, version: int) -> Snapshot:  # noqa: ARG002 (there is only one)
         """Map the files that this executor has received."""
@@ -62,7 +61,7 @@ class Shipped:
             return Snapshot.load(folder)
 
     def head(self, version: int) -> Head:  # noqa: ARG002
-        """What the files say, where they are the head of rules in parts."""
+        """The head of rules in shards, where the files are one."""
         with self._received() as folder:
             return Head.load(folder)
 
@@ -70,8 +69,8 @@ class Shipped:
     def _received(self) -> Iterator[Path]:
         """A directory with the files that this executor has received."""
         with tempfile.TemporaryDirectory(prefix="fencepost-") as together:
-            for part in SHIPPED_PARTS:
-                os.symlink(os.path.abspath(SparkFiles.get(self.file(part))), Path(together, part))
+            for name in SHIPPED_FILES:
+                os.symlink(os.path.abspath(SparkFiles.get(self.file(name))), Path(together, name))
             yield Path(together)
 
 
@@ -81,8 +80,8 @@ class Published:
 
     directory: str
     """Its absolute path, or its URL."""
-    part: int | None = None
-    """Which part of every version; None for the whole."""
+    shard: int | None = None
+    """Which shard of every version; None for the whole."""
 
     @property
     def versions(self) -> VersionDirectory:
@@ -91,10 +90,10 @@ class Published:
 
     def load(self, version: int) -> Snapshot:
         """Map one version."""
-        return self.versions.load(version) if self.part is None else self.versions.load_shard(version, self.part)
+        return self.versions.load(version) if self.shard is None else self.versions.load_shard(version, self.shard)
 
     def head(self, version: int) -> Head:
-        """What is to be known of a version with parts, without its rules."""
+        """The head of a version in shards: all that is to be known without its rules."""
         return self.versions.head(version)
 
 
@@ -102,67 +101,45 @@ Source = Shipped | Published
 
 
 class Shards(NamedTuple):
-    """Rules in parts."""
+    """Rules in shards."""
 
     plan: ShardPlan
-    parts: tuple[Source, ...]
-    """Each part as a source of its own."""
+    sources: tuple[Source, ...]
+    """Each shard as a source of its own."""
 
 
-_held: "OrderedDict[tuple[Source, int], Snapshot]" = OrderedDict()
-_lock = threading.Lock()
+_snapshots: "RecentlyUsed[tuple[Source, int], Snapshot]" = RecentlyUsed(_HELD)
+_heads: "RecentlyUsed[tuple[Source, int], Head]" = RecentlyUsed(_HELD)
 
 
 def snapshot_at(source: Source, version: int) -> Snapshot:
     """One version of a source, verified and mapped once per process; the least recently used ones are let go."""
-    return _kept(_held, source, version, source.load)
+    return _snapshots.get((source, version), lambda: source.load(version))
 
 
 def held_sources() -> list[tuple[Source, int]]:
-    """The sources, or parts of them, that this process has mapped, with their versions."""
-    with _lock:
-        return list(_held)
-
-
-_heads: "OrderedDict[tuple[Source, int], Head]" = OrderedDict()
+    """The sources, or shards of them, that this process has mapped, with their versions."""
+    return _snapshots.keys()
 
 
 def head_at(source: Source, version: int) -> Head:
-    """What one version of rules in parts is, without the rules; kept like snapshots."""
-    return _kept(_heads, source, version, source.head)
-
-
-_T = TypeVar("_T")
-
-
-def _kept(held: "OrderedDict[tuple[Source, int], _T]", source: Source, version: int, load: Callable[[int], _T]) -> _T:
-    """What was loaded before, or is now."""
-    with _lock:
-        if (source, version) not in held:
-            held[source, version] = load(version)
-        held.move_to_end((source, version))
-        while len(held) > _HELD:
-            held.popitem(last=False)
-        return held[source, version]
+    """The head of one version of rules in shards; kept like snapshots."""
+    return _heads.get((source, version), lambda: source.head(version))
 
 
 def version_of_task(source: Source, planned: int, follow: bool, shards: Shards | None = None) -> Claim:
     """The version for the running task, the same in every task and every retry of its micro-batch.
 
-    Args:
-        source: where the rules are.
-        planned: the version that was the newest when the query was planned.
-        follow: whether each micro-batch of a stream takes the newest version.
-        shards: their parts, where the task has only one of them.
+    It is the `planned` one, unless each micro-batch of a stream is to `follow` the newest.
     """
     batch = current_micro_batch() if follow else None
     if batch is None or not isinstance(source, Published):
         return Claim(planned, 0)
-    return Claims(source.versions).claim(batch, lambda: newest_usable(source, check=usable_parts(source, shards)))
+    return Claims(source.versions).claim(batch, lambda: newest_usable(source, check=shard_check(source, shards)))
 
 
-def usable_parts(source: Source, shards: Shards | None) -> Callable[[int], object] | None:
-    """Refuses a version of which some part does not load; None where rules are not in parts."""
+def shard_check(source: Source, shards: Shards | None) -> Callable[[int], object] | None:
+    """A function that refuses a version of which some shard does not load; None where rules are not in shards."""
     if shards is None or not isinstance(source, Published):
         return None
     return partial(source.versions.verify_shards, plan=shards.plan)
@@ -174,13 +151,9 @@ def newest_usable(
     held: int | None = None,
     check: Callable[[int], object] | None = None,
 ) -> Claim:
-    """The newest version that loads; each newer one that does not is warned of.
+    """The newest version, up to `most`, that loads; each newer one that does not is warned of.
 
-    Args:
-        source: the directory.
-        most: the newest version to look at.
-        held: the version in force, which stays if no newer one loads.
-        check: raises where the caller cannot use a version; without it, every version that loads will do.
+    The version `held` stays in force if no newer one loads. `check` raises where the caller cannot use a version.
     """
     rejected = 0
     for version in source.versions.newest_first():

@@ -54,13 +54,7 @@ _leased: dict[tuple[str, str], tuple[int, float]] = {}
 
 
 def keep_lease(versions: VersionDirectory, version: int, holder: str) -> None:
-    """Keep a version from being collected, as long as it is asked for every now and then.
-
-    Args:
-        versions: its directory.
-        version: the one in force.
-        holder: who needs it.
-    """
+    """Keep a version from being collected for `holder`, as long as it is asked for every now and then."""
     place, now = (str(versions.path), holder), time.monotonic()
     leased, renewed = _leased.get(place, (None, 0.0))
     if leased != version or now - renewed > _RENEWED_EVERY.total_seconds():
@@ -69,24 +63,16 @@ def keep_lease(versions: VersionDirectory, version: int, holder: str) -> None:
 
 
 class Claims:
-    """The claims beside the versions of one directory.
-
-    Args:
-        versions: a directory that all executors can read and write.
-    """
+    """The claims beside the versions of one directory, which all executors can read and write."""
 
     def __init__(self, versions: VersionDirectory) -> None:
         self._versions = versions
         self._path = versions.path / "claims"
 
     def claim(self, batch: MicroBatch, newest_usable: Callable[[], Claim]) -> Claim:
-        """The version of a micro-batch: what its first task claimed, or what this one now claims.
+        """The version that the first task of a micro-batch claimed, or that this task claims now.
 
         The lease that keeps the version from being collected is renewed either way.
-
-        Args:
-            batch: the running micro-batch.
-            newest_usable: finds the version to claim.
         """
         try:
             claim = self._read(self._file(batch)) or self._claim(batch, newest_usable())

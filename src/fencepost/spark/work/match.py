@@ -1,4 +1,4 @@
-"""The part of match that runs in Python workers: Arrow batches in, lists of rule ids out."""
+"""match in Python workers: Arrow batches in, lists of rule ids out."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,25 +30,22 @@ class MatchTask(NamedTuple):
     names: tuple[str, ...]
     """The columns of the snapshot that are passed, in order."""
     metered: bool
-    """Whether the first row of each batch tells what the batch cost."""
+    """Whether the first row of each batch has the meter of the batch."""
     shards: Shards | None = None
-    """The rules in parts: then a further column has the part that the rows of the task go to."""
+    """The rules in shards: then a further column has the shard that the rows of the task go to."""
 
 
 def match_batches(batches: Iterable[Any], task: MatchTask, positions: Sequence[int]) -> Iterator[Any]:
     """For mapInArrow: every batch as it came, with the rule ids (and the meter) as further columns.
 
-    Args:
-        batches: Arrow record batches.
-        task: the rules and their columns.
-        positions: where the columns of `task.names` are in a batch; the last one is the part, which does not come back.
+    `positions` says where the columns of `task.names` are in a batch. The shard, its last column, is left out.
     """
     answer = _Answerer(task)
 
     def find(batch: Any) -> Any:
-        part = None if task.shards is None else batch.column(batch.num_columns - 1)
-        found = answer(batch.num_rows, [batch.column(position) for position in positions], part)
-        own = batch.num_columns - (part is not None)
+        shard = None if task.shards is None else batch.column(batch.num_columns - 1)
+        found = answer(batch.num_rows, [batch.column(position) for position in positions], shard)
+        own = batch.num_columns - (shard is not None)
         names = [*batch.schema.names[:own], "rule_ids", METER][: own + len(found)]
         return pa.RecordBatch.from_arrays([*batch.columns[:own], *found], names=names)
 
@@ -65,31 +62,28 @@ def _slice(find: Callable[[Any], Any], batch: Any, begin: int, end: int) -> Any:
 def match_arrays(batches: Iterable[Any], task: MatchTask) -> Iterator[Any]:
     """For an Arrow UDF: the lists of rule ids, or structs of them and the meter.
 
-    Args:
-        batches: an array, or a tuple of arrays, per batch: the columns of `task.names`, or any one if there are none;
-            behind them the part.
-        task: the rules and their columns.
+    A batch is an array or a tuple of them: the columns of `task.names`, or any one if there are none, then the shard.
     """
     answer = _Answerer(task)
     for batch in batches:
         columns = batch if isinstance(batch, tuple) else (batch,)
-        part = None if task.shards is None else columns[-1]
-        found = answer(len(columns[0]), columns[: len(task.names)], part)
+        shard = None if task.shards is None else columns[-1]
+        found = answer(len(columns[0]), columns[: len(task.names)], shard)
         yield pa.StructArray.from_arrays(found, names=["rule_ids", METER]) if task.metered else found[0]
 
 
 class _Answerer:
-    """Asks the snapshot, or the part of it, that is in force for one task."""
+    """Asks the snapshot, or the shard of it, that is in force for one task."""
 
     def __init__(self, task: MatchTask) -> None:
         begin_task()
         self._task = task
         self._claim = version_of_task(task.source, task.planned, task.follow, task.shards)
 
-    def __call__(self, rows: int, columns: Sequence[Any], part: Any = None) -> list[Any]:
+    def __call__(self, rows: int, columns: Sequence[Any], shard: Any = None) -> list[Any]:
         begin = time.perf_counter_ns()
-        snapshot = self._rules(part)
-        batch = self._encoded(rows, columns, snapshot)
+        snapshot = self._rules(shard)
+        batch = self._encode(rows, columns, snapshot)
         found = snapshot.match_ids(batch)
         total = int(found.offsets[-1])
         if total > _LONGEST:
@@ -103,16 +97,16 @@ class _Answerer:
             return [lists]
         return [lists, self._meter(rows, dict(zip(self._task.names, columns, strict=True)), snapshot, begin)]
 
-    def _rules(self, part: Any) -> Snapshot:
-        """The rules for a batch, all of whose rows go to one part."""
+    def _rules(self, shard: Any) -> Snapshot:
+        """The rules for a batch, all of whose rows go to one shard."""
         task, version = self._task, self._claim.version
         if task.shards is None:
             return snapshot_at(task.source, version)
-        numbers = pc.unique(part).to_pylist() or [0]
-        assert len(numbers) == 1, "a task has the rows of one part"
-        return snapshot_at(task.shards.parts[numbers[0]], version)
+        numbers = pc.unique(shard).to_pylist() or [0]
+        assert len(numbers) == 1, "a task has the rows of one shard"
+        return snapshot_at(task.shards.sources[numbers[0]], version)
 
-    def _encoded(self, rows: int, columns: Sequence[Any], snapshot: Snapshot) -> Batch:
+    def _encode(self, rows: int, columns: Sequence[Any], snapshot: Snapshot) -> Batch:
         if not columns:
             return Batch(rows, {}, {}, {})
         return snapshot.encode(pa.RecordBatch.from_arrays(list(columns), names=list(self._task.names)))
@@ -122,7 +116,7 @@ class _Answerer:
             return pa.nulls(0, _METER_ARROW)
         task, version = self._task, snapshot.version
         rules, used = len(snapshot), (*snapshot.types, *snapshot.keys)
-        if task.shards is not None:  # what is told is told of the whole
+        if task.shards is not None:  # the meter is about all shards
             rules, _, used, _ = head_at(task.source, version)
         unobserved = _unobserved(rows, [columns[name] for name in used if name in columns])
         figures = (unobserved, time.perf_counter_ns() - begin, version, rules, self._claim.rejected)

@@ -10,14 +10,14 @@ from fencepost.snapshot import DETECTS
 from fencepost.spark.work.caches import begin_task
 
 ROWS, VERSION, CLOCK, OTHER_ROWS = range(4)
-"""What a packed row holds: rows of a bucket, the number of a version, a time that has come, or rows of another side."""
+"""The kinds of packed rows: rows of a bucket, the number of a version, a time that has come, rows of the other side."""
 ROW_KINDS = (ROWS, OTHER_ROWS)
 """By side."""
 PACKED = "bucket int, kind int, number bigint, payload binary"
 METERS = ("rows", "late", "null_rows", *DETECTS, "nanoseconds", "version", "rules", "rejected")
-"""What a step of a bucket tells about itself."""
+"""The figures of one step of a bucket."""
 STEPPED = ", ".join(["payload binary", *(f"{name} bigint" for name in METERS)])
-"""What it gives: its packed events, and its meter."""
+"""The columns that a step gives back: its packed events, and its meter."""
 MOST_ROWS = 1_000_000
 EVENTS_AT_ONCE = 65_536
 _MANY_EVENTS = 2048
@@ -81,12 +81,7 @@ def packed_pieces(table: Any) -> list[bytes]:
 
 
 def stepped_rows(events: list[Any], meter: Mapping[str, int]) -> list[dict[str, Any]]:
-    """What a bucket tells, as rows of `STEPPED`: its meter is on the first.
-
-    Args:
-        events: tables with events.
-        meter: by the names of `METERS`.
-    """
+    """The events of a bucket as rows of `STEPPED`; the first has the meter, by the names of `METERS`."""
     payloads = packed_pieces(pa.concat_tables(events)) if events else []
     none = dict.fromkeys(METERS, 0)
     return [{"payload": payload, **(none if at else meter)} for at, payload in enumerate(payloads or [None])]

@@ -1,8 +1,8 @@
-"""watch with rules in parts: buckets tell moves to the parts that they concern, and parts tell the events.
+"""watch with rules in shards: buckets send moves to the shards that they concern, and shards report the events.
 
-A bucket has the objects and no rules. What happens to objects goes, packed, to every part that may have a rule about
-it: their moves; all of them where the rules change; those for which time may end something. A part has rules and no
-objects. It finds the events as a monitor does, and tells those that no part before it tells.
+A bucket has the objects and no rules. It packs what happens to objects for every shard that may have a rule about it:
+their moves; all objects where the rules change; those for which time may end something. A shard has rules and no
+objects. It finds the events as a monitor does, and reports those that no shard before it reports.
 """
 
 import json
@@ -19,7 +19,7 @@ from fencepost.emitting.emitter import Emitter
 from fencepost.indexes.arrays import Bools, Int64s, UInt64s
 from fencepost.published import ShardPlan, routing, rule_masks
 from fencepost.snapshot import DETECTS, Snapshot
-from fencepost.spark.plan.routing import PART
+from fencepost.spark.plan.routing import SHARD
 from fencepost.spark.work.caches import Published, begin_task, head_at
 from fencepost.spark.work.packing import METERS, MOST_ROWS, packed_pieces, packed_table, stepped_rows
 from fencepost.spark.work.watch_task import WatchTask
@@ -33,12 +33,12 @@ _MOVES, _RULES, _CLOCK = "moves", "rules", "clock"
 """What happened: objects moved, the rules changed, a time has come."""
 
 MOVED = ", ".join(
-    [f"`{PART}` int", "bucket int", "what string", "payload binary", *(f"{name} bigint" for name in METERS)]
+    [f"`{SHARD}` int", "bucket int", "what string", "payload binary", *(f"{name} bigint" for name in METERS)]
 )
-"""What buckets give: packed objects with what happened to them, and in a row without any the meter."""
+"""The columns that buckets give back: packed objects with what happened to them; a row without any has the meter."""
 _MOVED_ARROW = pa.schema(
     [
-        *((PART, pa.int32()), ("bucket", pa.int32()), ("what", pa.string()), ("payload", pa.binary())),
+        *((SHARD, pa.int32()), ("bucket", pa.int32()), ("what", pa.string()), ("payload", pa.binary())),
         *((name, pa.int64()) for name in METERS),
     ]
 )
@@ -82,8 +82,8 @@ class MoveSender:
 
     def update(self, watch: Watch, rows: Sequence[Any]) -> None:
         """Let objects move."""
-        taken = watch.take(rows[0])
-        moved, route = taken.steps, routing(self._plan)
+        moves = watch.take(rows[0])
+        moved, route = moves.steps, routing(self._plan)
         cells = _cells(self._plan, moved.positions, watch.state.strings)
         crossing = head_at(self._task.source, watch.version).detected & DETECTS["cross"]
         before = np.where(moved.previous >= 0, cells[moved.previous], -1)
@@ -91,12 +91,12 @@ class MoveSender:
         for shard in range(self._plan.shards):
             chosen = np.flatnonzero(visits & (np.uint64(1) << np.uint64(shard)))
             if len(chosen):
-                self._pack(shard, _MOVES, watch, trails_of(taken, chosen, visits, watch.state))
-        watch.settle(taken)
+                self._pack(shard, _MOVES, watch, trails_of(moves, chosen, visits, watch.state))
+        watch.settle(moves)
 
     def rows(self, meter: Mapping[str, int]) -> list[dict[str, Any]]:
-        """All that is sent, as rows of `MOVED`."""
-        of_bucket = {PART: self._bucket % self._plan.shards, "bucket": self._bucket, "what": None, "payload": None}
+        """All that the bucket sends, as rows of `MOVED`."""
+        of_bucket = {SHARD: self._bucket % self._plan.shards, "bucket": self._bucket, "what": None, "payload": None}
         return [*self._packed, {**of_bucket, **meter}]
 
     def _send_objects(self, what: str, watch: Watch, slots: Int64s, **more: int) -> None:
@@ -110,7 +110,7 @@ class MoveSender:
 
     def _pack(self, shard: int, what: str, watch: Watch, table: Any, **more: int) -> None:
         happened = {"kind": what, "before": watch.version, "clock": watch.clock.saved(), **more}
-        row = {PART: shard, "bucket": self._bucket, "what": json.dumps(happened, sort_keys=True)}
+        row = {SHARD: shard, "bucket": self._bucket, "what": json.dumps(happened, sort_keys=True)}
         for payload in packed_pieces(table):
             self._packed.append({**row, "payload": payload, **dict.fromkeys(METERS, 0)})
 
@@ -135,12 +135,7 @@ def moved_batch(rows: list[dict[str, Any]]) -> Any:
 
 
 def detect_moves(batches: Iterable[Any], task: WatchTask) -> Iterator[Any]:
-    """For mapInArrow over rows of `MOVED`: the packed events of the parts that they are for, and all meters.
-
-    Args:
-        batches: Arrow record batches.
-        task: the operator's.
-    """
+    """For mapInArrow over rows of `MOVED`: the packed events of the shards that they are for, and all meters."""
     begin_task()
     waiting: dict[tuple[int, str], list[Any]] = {}
     for batch in batches:
@@ -148,14 +143,14 @@ def detect_moves(batches: Iterable[Any], task: WatchTask) -> Iterator[Any]:
             if row["payload"] is None:
                 yield pa.RecordBatch.from_pylist([{name: row[name] for name in _STEPPED_ARROW.names}], _STEPPED_ARROW)
                 continue
-            tables = waiting.setdefault((row[PART], row["what"]), [])
+            tables = waiting.setdefault((row[SHARD], row["what"]), [])
             tables.append(packed_table(row["payload"]))
             if sum(len(table) for table in tables) >= MOST_ROWS // 4:
-                yield _detect(row[PART], row["what"], tables, task)
+                yield _detect(row[SHARD], row["what"], tables, task)
                 tables.clear()
-    for (part, what), tables in waiting.items():
+    for (shard, what), tables in waiting.items():
         if tables:
-            yield _detect(part, what, tables, task)
+            yield _detect(shard, what, tables, task)
 
 
 def _detect(shard: int, what: str, tables: list[Any], task: WatchTask) -> Any:
@@ -198,12 +193,12 @@ def _only_first(
 
 
 def _masks(task: WatchTask, snapshot: Snapshot) -> UInt64s:
-    """The parts that have each rule of a part."""
-    assert task.shards is not None, "the rules are in parts"
+    """The shards that have each rule of a shard, as bits."""
+    assert task.shards is not None, "the rules are in shards"
     return np.concatenate([rule_masks(task.shards.plan, layer) for layer in snapshot.layers])
 
 
 def _elsewhere(task: WatchTask, version: int) -> Callable[[Int64s], Bools]:
-    """Says of rules that a part no longer has whether another one has them now: then they were edited."""
+    """Says of rules that a shard no longer has whether another one has them now: then they were edited."""
     assert isinstance(task.source, Published), "only published rules change"
     return partial(task.source.versions.in_force_among, version)

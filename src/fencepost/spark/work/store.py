@@ -192,7 +192,7 @@ def _seeded(task: Task, bucket: int) -> Opened | None:
 def _restored(head: dict[str, Any], entries: Sequence[bytes], task: Task, bucket: int) -> Opened:
     check_head(head, task)
     engine: Any = task.make_engine(int(head["version"]), bucket)
-    engine.restore([_unpacked(entry, task.sides) for entry in entries])
+    engine.restore([_unpacked(entry, len(task.sides)) for entry in entries])
     engine.clock.restore(head["clock"])
     return Opened(engine, head)
 
@@ -201,8 +201,8 @@ def _packed(tables: Sequence[Any]) -> bytes:
     """Tables as bytes: one as it is, several each behind its length."""
     if len(tables) == 1:
         return packed_bytes(tables[0])
-    parts = [packed_bytes(table) for table in tables]
-    return b"".join(_LENGTH.pack(len(part)) + part for part in parts)
+    payloads = [packed_bytes(table) for table in tables]
+    return b"".join(_LENGTH.pack(len(payload)) + payload for payload in payloads)
 
 
 def _unpacked(payload: bytes, sides: int) -> list[Any]:
@@ -270,19 +270,19 @@ def check_head(head: Mapping[str, Any], task: Task) -> None:
 
 
 def _fixed_rules(task: Task) -> str | None:
-    """What tells one set of fixed rules from another; a directory has versions instead."""
+    """The digest of fixed rules; a directory has versions instead."""
     return None if isinstance(task.source, Published) else task.source.digest
 
 
 # -- reading it --------------------------------------------------------------------------------------------
 
 
-def state_rows(parts: Any, schema: Any) -> Any:
-    """For applyInArrow over the parts of one bucket: a row per object, with its last time and values.
+def state_rows(pieces: Any, schema: Any) -> Any:
+    """For applyInArrow over the pieces of one bucket: a row per object, with its last time and values.
 
-    `parts` is a table of `number` and `part`: the head has number -2, the tables -1, the log counts from 0.
+    `pieces` is a table of `number` and `piece`: the head has number -2, the tables -1, the log counts from 0.
     """
-    by_number = dict(zip(parts["number"].to_pylist(), parts["part"].to_pylist(), strict=True))
+    by_number = dict(zip(pieces["number"].to_pylist(), pieces["piece"].to_pylist(), strict=True))
     head = json.loads(by_number.pop(-2))
     entries = [by_number[number] for number in (-1, *range(head["entries"]))]
     sides = head.get("sides")

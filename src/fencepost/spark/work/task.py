@@ -1,72 +1,107 @@
-"""What every operator with state says about itself to the code that runs a bucket of it."""
+"""What tasks of all operators with state share: their arguments, their rules, and their late rows."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 from fencepost._files.recent import RecentlyUsed
+from fencepost._files.whole import replace_file
 from fencepost.emitting.engine import Engine
+from fencepost.errors import FencepostError
 from fencepost.ordinals import AttributeType
-from fencepost.spark.work.caches import Shards, Source
-from fencepost.spark.work.version import Following, keep_late, last_snapshot
+from fencepost.snapshot import Snapshot
+from fencepost.spark.work.caches import Shards, Source, snapshot_at
+from fencepost.spark.work.claims import current_micro_batch
 from fencepost.watching.rules_in_force import RulesInForce
 
 OBJECT, TIME, DELETED = "fencepost object", "fencepost time", "fencepost deleted"
 _HELD = 4
 
 
-class Task(Following, Protocol):
-    """An operator with state: a small value, without anything that Python would have to pickle by value."""
+class Side(NamedTuple):
+    """What a task must know of one stream of rows."""
 
-    @property
-    def operator(self) -> str:
-        """Its name."""
+    twice: tuple[tuple[str, str], ...]
+    """Columns that are the same as one that arrives under another name."""
+    attributes: tuple[str, ...]
+    """The columns that rules may compare with numbers and times, or subtract."""
+    keys: tuple[str, ...]
+    """The columns that they may compare with strings."""
+    sent: frozenset[str]
+    """All columns of rules that arrive."""
+    object_type: str
+    """The type of the object column, as Spark calls it."""
 
-    @property
-    def format(self) -> int:
-        """Of the state that it writes."""
 
-    @property
-    def sides(self) -> int:
-        """How many streams its engine takes rows of."""
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """The arguments of an operator with state: small, and nothing that Python would have to pickle by value."""
 
-    @property
-    def buckets(self) -> int:
-        """How many parts the objects are in."""
+    operator: ClassVar[str]
+    format: ClassVar[int] = 2
+    """Of the state that it writes."""
 
-    @property
-    def time_type(self) -> str:
-        """Of the time column, as Spark calls it."""
-
-    @property
-    def event_schema(self) -> Any:
-        """The Arrow schema of events, as Spark has it."""
-
-    @property
-    def shards(self) -> Shards | None:
-        """The rules in shards, if they are."""
-
-    @property
-    def seed(self) -> str | None:
-        """A directory of state to start with."""
+    source: Source
+    planned: int
+    """The version that was the newest when the query was planned."""
+    follow: bool
+    """Whether newer versions are taken up."""
+    sides: tuple[Side, ...]
+    """The streams that its engine takes rows of."""
+    attributes: tuple[tuple[str, str], ...]
+    """Every attribute of events with its type."""
+    sequence: tuple[str, ...]
+    time_type: str
+    """The type of the time column, as Spark calls it."""
+    buckets: int
+    first: str
+    timeout: timedelta | int | None
+    late: str | None
+    event_schema: Any
+    """The Arrow schema of events, as Spark has it."""
+    seed: str | None = None
+    """A directory of state to start with."""
+    shards: Shards | None = None
+    """The rules in shards: buckets then have none, and send moves."""
 
     def kept_settings(self) -> Mapping[str, Any]:
         """Arguments that a checkpoint keeps, beside the number of buckets."""
+        return {}
 
     def describe_state(self) -> Mapping[str, Any]:
         """What a reader of the state must know: the types of its columns."""
+        raise NotImplementedError
 
     def make_engine(self, version: int, bucket: int) -> Engine:
         """An engine with the rules of one version, and no objects."""
+        raise NotImplementedError
 
     def rules_at(self, version: int) -> RulesInForce:
         """The rules of one version."""
+        raise NotImplementedError
+
+    def version_check(self) -> Callable[[int], object] | None:
+        """Raises where the operator cannot use a version; None where every version that loads will do."""
+        raise NotImplementedError
 
     def name_columns(self, side: int, rows: Any) -> Any:
         """Rows as they arrived, under the names that rules have for their columns."""
+        for name, same in self.sides[side].twice:
+            rows = rows.append_column(name, rows.column(same))
+        return rows
 
-    def usable(self) -> Callable[[int], object] | None:
-        """Raises where the operator cannot use a version; None where every version that loads will do."""
+    def write_late(self, rows: Any, bucket: int, side: int = 0, folder: str = "") -> None:
+        """Write late rows, under the names that people know, to a file that a repeated micro-batch writes again."""
+        import pyarrow.parquet as pq
+
+        names = {OBJECT: "object", TIME: "time", DELETED: "deleted"}
+        rows = rows.drop_columns([name for name, _ in self.sides[side].twice])
+        batch, target = current_micro_batch(), Path(str(self.late), folder)
+        target.mkdir(parents=True, exist_ok=True)
+        with replace_file(target / f"{0 if batch is None else batch.number:08}-{bucket:05}.parquet") as draft:
+            pq.write_table(rows.rename_columns([names.get(name, name) for name in rows.column_names]), draft)
 
 
 _rules: "RecentlyUsed[tuple[Any, ...], RulesInForce]" = RecentlyUsed(_HELD)
@@ -77,23 +112,20 @@ def rules_in_force(
 ) -> RulesInForce:
     """The rules of one version, as engines have them; the last few stay with the process, for all its buckets."""
     place = (source, version, tuple(attributes), tuple(keys))
-    return _rules.get(place, lambda: new_rules(last_snapshot(source, version), attributes, keys))
+    return _rules.get(place, lambda: new_rules(_load(source, version), attributes, keys))
 
 
-def new_rules(snapshot: Any, attributes: Sequence[tuple[str, str]], keys: Sequence[str]) -> RulesInForce:
+def new_rules(snapshot: Snapshot, attributes: Sequence[tuple[str, str]], keys: Sequence[str]) -> RulesInForce:
     """The rules of a snapshot, with every column that later versions may use."""
     return RulesInForce(snapshot, None, {name: AttributeType.parse(kind) for name, kind in attributes}, keys)
 
 
-def keep_late_rows(rows: Any, twice: Sequence[tuple[str, str]], folder: Path, bucket: int) -> None:
-    """Write late rows under the names that their columns have for people."""
-    names = {OBJECT: "object", TIME: "time", DELETED: "deleted"}
-    rows = rows.drop_columns([name for name, _ in twice])
-    keep_late(rows.rename_columns([names.get(name, name) for name in rows.column_names]), folder, bucket)
-
-
-def name_twice(rows: Any, twice: Sequence[tuple[str, str]]) -> Any:
-    """Rows with the columns that are the same as one that arrived under another name."""
-    for name, same in twice:
-        rows = rows.append_column(name, rows.column(same))
-    return rows
+def _load(source: Source, version: int) -> Snapshot:
+    try:
+        return snapshot_at(source, version)
+    except FencepostError as error:
+        raise FencepostError(
+            f"objects whose last rules were version {version}, which cannot be loaded ({error.got})",
+            "that version, to find the rules that objects leave",
+            "Put the version back from a copy, or start with a new checkpoint.",
+        ) from None
