@@ -50,14 +50,14 @@ class Owners(NamedTuple):
         return f"{self.noun} {self.ids[row]} with " if row < len(self.ids) else f"row {row} with "
 
 
-def checked_ends(bounds: str) -> str:
+def check_ends(bounds: str) -> str:
     """Which ends belong to a range, refused unless that is one of the four ways."""
     if bounds not in ("[)", "[]", "(]", "()"):
         raise FencepostError(f"bounds {bounds!r}", "'[)', '[]', '(]' or '()'", "Use one of those.")
     return bounds
 
 
-def checked_format(found: int, expected: int) -> None:
+def check_format(found: int, expected: int) -> None:
     """Refuse saved arrays of another format than the current one, which alone is read."""
     if found != expected:
         raise FencepostError(
@@ -267,7 +267,7 @@ def _whole_group(key: Any, what: str) -> int:
         raise FencepostError(f"{what} {key!r} ({type(key).__name__})", error.expected, remedy) from None
 
 
-def asked_groups(groups: Column | None, rows: int, what: str, held: str) -> Int64s:
+def require_groups(groups: Column | None, rows: int, what: str, held: str) -> Int64s:
     """The group key of each value or point that is asked, refused unless every one of them has a group."""
     if groups is None:
         raise FencepostError(

@@ -11,7 +11,7 @@ import numpy as np
 
 from fencepost.compiled import kernel
 from fencepost.errors import FencepostError
-from fencepost.indexes.arguments import Owners, bound_column, checked_ends, convert_items, kernel_ready, value_column
+from fencepost.indexes.arguments import Owners, bound_column, check_ends, convert_items, kernel_ready, value_column
 from fencepost.indexes.arrays import Bools, Float64s, Int64s
 
 ValueType = Literal["int64", "float64"]
@@ -46,7 +46,7 @@ def _unbounded(bound: Any) -> bool:
 
 def ranges(los: Any, his: Any, bounds: str, values: ValueType, owners: Owners | None = None) -> Ranges:
     """Ordinal ranges of intervals with these ends; the refusal of a bound names its owner, if those are given."""
-    checked_ends(bounds)
+    check_ends(bounds)
     if values == "float64":
         lows = bound_column(los, -np.inf, "lower bound", owners)
         highs = bound_column(his, np.inf, "upper bound", owners)

@@ -1,14 +1,14 @@
 """The rules on one axis, in groups, live: the engine of `Borders`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from fencepost.indexes.arguments import checked_format, kernel_ready
+from fencepost.indexes.arguments import check_format, kernel_ready
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s
-from fencepost.indexes.borders.lists import ALIGNED, Lists, Part, check_lists, empty_lists, extended, rows_of
+from fencepost.indexes.borders.lists import ALIGNED, Lists, Part, add_part, check_lists, empty_lists, rows_of
 from fencepost.indexes.borders.moves import (
     CHEAPER,
     CROSS,
@@ -176,7 +176,7 @@ class AxisRules(SlottedRuns[_Run]):
             if own:
                 joined = join_intervals(own)
                 at = first if not parts else -(-int(parts[-1].meta[2:4].sum()) // ALIGNED) * ALIGNED
-                self.lists, part = extended(self.lists, at, marks, entries, joined, self.is_float)
+                self.lists, part = add_part(self.lists, at, marks, entries, joined, self.is_float)
                 marks = len(self.lists.marks) - 1
                 entries = int(self.lists.marks[-1, 1])
                 parts.append(part)
@@ -258,49 +258,44 @@ class AxisRules(SlottedRuns[_Run]):
         answers = [_Answer(rows, dtype, given[kind], outgrow) for kind in kinds]
         offsets = np.empty((3, min(rows, ROUND) + 1), np.int64)
         translation = Translation(_NO_GROUPS, 0) if slots else self._slots.translation
-        for start in range(0, rows, ROUND):
-            moves = self.locate(asked(start, min(start + ROUND, rows)))
-            count = len(moves.places)
-            row = 0
-            while row < count:
-                self._reserve()
-                until = write_moves(
-                    self.lists,
-                    self._slots.first_windows,
-                    self._gone,
-                    moves,
-                    cross,
-                    strategy,
-                    row,
-                    offsets,
-                    self._stage,
-                )
-                if until == row:
-                    self._reserve(2 * len(self._stage))
-                    continue
-                for kind, answer in zip(kinds, answers, strict=True):
-                    own = offsets[kind, row + 1 : until + 1]
-                    answer.append(start + row, own, self._stage, kind * (len(self._stage) // 3), translation)
-                row = until
+        slot_starts = self._slots.first_windows
+
+        def write(moves: Moves, row: int) -> int:
+            return int(
+                write_moves(self.lists, slot_starts, self._gone, moves, cross, strategy, row, offsets, self._stage)
+            )
+
+        for start, row, until in self._stages(rows, asked, write):
+            for kind, answer in zip(kinds, answers, strict=True):
+                own = offsets[kind, row + 1 : until + 1]
+                answer.append(start + row, own, self._stage, kind * (len(self._stage) // 3), translation)
         return Crossings(answers[ENTER].matches(), answers[EXIT].matches(), answers[CROSS].matches() if cross else None)
 
     def met(self, rows: int, asked: Rounds) -> Matches:
         """The ids of the rules whose range meets that of each move; those that hold at an end where it has none."""
         answer = _Answer(rows, np.int64)
         offsets = np.zeros(min(rows, ROUND) + 1, np.int64)
+
+        def write(moves: Moves, row: int) -> int:
+            return int(write_met(self.lists, self._gone, moves, row, offsets, self._stage))
+
+        for start, row, until in self._stages(rows, asked, write):
+            answer.append(start + row, offsets[row + 1 : until + 1], self._stage, 0, self._slots.translation)
+        return answer.matches()
+
+    def _stages(self, rows: int, asked: Rounds, write: Callable[[Moves, int], int]) -> Iterator[tuple[int, int, int]]:
+        """Let moves be written to the stage, as many at a time as it holds: the round's first row, from, until."""
         for start in range(0, rows, ROUND):
             moves = self.locate(asked(start, min(start + ROUND, rows)))
             row = 0
             while row < len(moves.places):
                 self._reserve()
-                until = write_met(self.lists, self._gone, moves, row, offsets, self._stage)
+                until = write(moves, row)
                 if until == row:
                     self._reserve(2 * len(self._stage))
                     continue
-                own = offsets[row + 1 : until + 1]
-                answer.append(start + row, own, self._stage, 0, self._slots.translation)
+                yield start, row, until
                 row = until
-        return answer.matches()
 
     def _reserve(self, size: int = 3 * _STAGE) -> None:
         if len(self._stage) < size:
@@ -346,7 +341,7 @@ class AxisRules(SlottedRuns[_Run]):
         """The rules that `to_arrays` described; nothing is copied until a change."""
         ready = {name: kernel_ready(array) for name, array in arrays.items()}
         version, is_float, live, origin, next_slot, listed, start, stop, parts = ready["axis"].tolist()
-        checked_format(version, _FORMAT)
+        check_format(version, _FORMAT)
         rules = cls()
         rules.is_float, rules._live = bool(is_float), live
         rules.lists = Lists(*(ready[name] for name in Lists._fields))

@@ -109,6 +109,7 @@ def find_near(
     straight = np.empty(axis_count, np.bool_)
     at = offsets[first]
     for row in range(first, len(after)):
+        # Both ends of the line, and on which axes float64 can follow it.
         moving = False
         for axis in range(before.shape[1]):
             moving |= before[row, axis] != after[row, axis]
@@ -119,6 +120,7 @@ def find_near(
             straight[axis] = here[axis] != there[axis] and max(abs(here[axis]), abs(there[axis])) < farthest
         nodes[0] = 0
         waiting = 1 if moving else 0
+        # Level by level: children whose keys meet the shadow of the line, then those that the line itself may meet.
         for level in range(depth):
             base, found, is_leaf = levels[level], 0, level == depth - 1
             for entry in range(waiting):
@@ -154,6 +156,7 @@ def find_near(
                         is_leaf and not stays_outside(ranges, i64(slots[LANES * node + lane]), before, after, row)
                     ):
                         passed &= ~(u64(1) << u64(lane))
+                # Nodes wait for the next level; boxes are written.
                 if not is_leaf:
                     compress_32(next_nodes, found, numbers, LANES * node, passed, 0)
                     found += bit_count(passed)

@@ -388,6 +388,7 @@ def judge(
     c = i64(0)
     first, no_group, before_groups, after_groups = moves.first, moves.groupless, moves.before_groups, moves.after_groups
     for row in range(sources.shape[1] - 1):
+        # A candidate of several sources is judged once per move.
         tick += 1
         unplaced = len(first) > 0 and first[row]
         groupless = len(no_group) > 0 and no_group[row]
@@ -397,6 +398,7 @@ def judge(
                 if ticks[box] == tick:
                     continue
                 ticks[box] = tick
+                # By its group first, then on every axis.
                 could_be, could_stay = not unplaced, True
                 if grouped[box]:
                     could_be = not unplaced and not groupless and before_groups[row] == groups[box]

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from fencepost.indexes.arguments import Column, Owners, asked_groups, group_column, whole_id
+from fencepost.indexes.arguments import Column, Owners, group_column, require_groups, whole_id
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.borders.axis import AxisRules
 from fencepost.indexes.borders.box_rules import BoxRules
@@ -243,7 +243,7 @@ class Borders(OrdinalIndex, BorderIndex):
     def _asked_groups(self, rows: int, groups: Column | None) -> Int64s:
         if not self._rules.keyed:
             return _NO_GROUPS
-        return asked_groups(groups, rows, "row", "rules")
+        return require_groups(groups, rows, "row", "rules")
 
     # -- objects ----------------------------------------------------------------------------------------
 

@@ -22,14 +22,7 @@ def lines_meet(before: Int64s, after: Int64s, firsts: Int64s, lasts: Int64s, kin
     """Which lines meet their box; one row each, a column of ordinals per axis.
 
     float64 decides what is clear, fractions the rest. An infinite coordinate has no straight line to it: it meets
-    nothing.
-
-    Args:
-        before: where the lines start.
-        after: where they end.
-        firsts: of the boxes; the smallest int64 where they are unbounded.
-        lasts: of the boxes; the largest int64 where they are unbounded.
-        kinds: what the ordinals of each axis stand for.
+    nothing. A box is unbounded where its first is the smallest int64, its last the largest.
     """
     before, after, firsts, lasts = (np.ascontiguousarray(each) for each in (before, after, firsts, lasts))
     verdicts = np.empty(len(after), np.uint8)

@@ -82,16 +82,10 @@ def empty_lists() -> Lists:
     return Lists(keys, words, words, keys, words, np.zeros(0, np.uint32), marks, words, np.zeros(0, np.uint32))
 
 
-def extended(lists: Lists, first: int, marks: int, entries: int, rows: Intervals, is_float: bool) -> tuple[Lists, Part]:
-    """The lists with a part for these rows at position `first`; what was there and behind is overwritten.
+def add_part(lists: Lists, first: int, marks: int, entries: int, rows: Intervals, is_float: bool) -> tuple[Lists, Part]:
+    """The lists with a part for these rows, at least one, at position `first`, a multiple of `ALIGNED`.
 
-    Args:
-        lists: those so far.
-        first: a multiple of `ALIGNED`.
-        marks: how many marks to keep.
-        entries: how many mark entries to keep.
-        rows: the rules, at least one.
-        is_float: whether ordinals are those of float64.
+    What was there and behind is overwritten; so many marks and mark entries are kept.
     """
     ordered = sort_intervals(rows)
     n, keyed = len(rows.slots), len(rows.groups) > 0
@@ -122,7 +116,7 @@ def extended(lists: Lists, first: int, marks: int, entries: int, rows: Intervals
     scales, buckets = _bucket_tables(longer, first, groups_first, ordered.large_groups, is_float)
     table = np.zeros(groups + groups // 6 + 1 if keyed else 0, np.uint32)
     if keyed:
-        enter_groups(ordered.group_keys, table)
+        enter_groups(ordered.group_keys, 0, table)
     meta = np.array([is_float, keyed, first, n, marks, entries])
     return longer, Part(ordered.group_keys, groups_first, table, scales, buckets, meta)
 

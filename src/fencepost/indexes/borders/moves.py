@@ -19,13 +19,16 @@ ENTER, EXIT, CROSS = 0, 1, 2
 CHEAPER, WALK, COMPARE = 0, 1, 2
 _NOWHERE, _GROUP = -1, -2
 _COMPARED = 64
+"""Borders that are compared one after the other; more are halved first."""
 _AHEAD = 16
 _CACHED_RULES = 1 << 17
 """Rules whose lists the cache holds, so that asking for them ahead costs more than it saves."""
 _SMALLEST = -(2**63)
 _EVERYWHERE = 2**32
-_FEW_STARTS = 64
+_ALWAYS_WALKED = 64
+"""Borders that are walked over even if comparing what holds at both ends reads fewer: it has a search to begin with."""
 _LONGEST_PAUSE = 15
+"""Rows after which runs are tried again, where moves keep jumping over something."""
 
 
 class Gone(NamedTuple):
@@ -303,6 +306,7 @@ def write_moves(
     all_plain = parts == 1 and not some_gone and not some_first and not some_regrouped and not some_missing
     pause, next_try = 0, row if all_plain and strategy != COMPARE else rows
     while row < rows:
+        # Rows that jump over nothing, as far as there are some.
         if row >= next_try:
             reached = write_runs(start_slots, end_slots, least_ends, places, row, beyond_cache, offsets, out)
             pause = 0 if reached > row else min(2 * pause + 1, _LONGEST_PAUSE)
@@ -317,6 +321,7 @@ def write_moves(
                 prefetch(least_ends, start // BLOCK_STARTS)
                 prefetch(start_slots, start)
                 prefetch(end_slots, end)
+        # One row, part by part: a move without a way leaves what held before and enters what holds after.
         for part in range(parts):
             s0, e0 = i64(places[row, part, 0]), i64(places[row, part, 1])
             s1, e1 = i64(places[row, part, 2]), i64(places[row, part, 3])
@@ -345,6 +350,7 @@ def write_moves(
                 return row
             if with_cross and crossed + min(starts, ends) + PADDING > 3 * room:
                 return row
+            # What is passed is two runs if nothing was jumped over; else each of the two is walked, or compared.
             none_crossed = starts == 0 or ends == 0 or i64(least_ends[su // BLOCK_STARTS]) >= ev
             if none_crossed and not some_gone and strategy != COMPARE:
                 copy_run(out, at_start, start_slots, su, starts)
@@ -352,7 +358,7 @@ def write_moves(
                 at_start += starts
                 at_end += ends
             else:
-                if strategy == WALK or with_cross or (strategy == CHEAPER and starts <= 2 * (sv - ev) + _FEW_STARTS):
+                if strategy == WALK or with_cross or (strategy == CHEAPER and starts <= 2 * (sv - ev) + _ALWAYS_WALKED):
                     over = 0
                     for start in range(su, sv):
                         if some_gone and is_gone(gone_starts, start):
@@ -368,7 +374,7 @@ def write_moves(
                     none_crossed = over == 0
                 elif sv > ev:
                     at_start = write_held(lists, gone_starts, sv, ev, _EVERYWHERE, su, out, at_start)
-                if strategy != COMPARE and (none_crossed or strategy == WALK or ends <= 2 * (su - eu) + _FEW_STARTS):
+                if strategy != COMPARE and (none_crossed or strategy == WALK or ends <= 2 * (su - eu) + _ALWAYS_WALKED):
                     for end in range(eu, ev):
                         slot = end_slots[end]
                         kept = not (some_gone and is_gone(gone_ends, end))

@@ -6,8 +6,8 @@ import numpy as np
 
 from fencepost.compiled import kernel_piece
 from fencepost.indexes.arrays import Int64s, UInt16s, UInt32s, i64, u64
-from fencepost.indexes.box_index.rows import decided
-from fencepost.indexes.box_index.run_grid import HEADER, RunGrid, cell_of, root_of
+from fencepost.indexes.box_index.rows import decide
+from fencepost.indexes.box_index.run_grid import Cell, RunGrid, cell_of, root_of
 from fencepost.indexes.kernels.lanes import LANES, between_32, compare_32, first_lanes
 from fencepost.indexes.kernels.vectors import bit_count, prefetch
 from fencepost.indexes.slice_list.window_kernels import decoded
@@ -25,28 +25,6 @@ class Blocks(NamedTuple):
     ranges: Int64s
     groups: UInt32s
     """The group number of every slot; empty where groups do not matter."""
-
-
-class Cell(NamedTuple):
-    """Where in its block a cell has what.
-
-    First edges by class: right, left, top, bottom; each `end` is behind its class. Then corners, each with two keys,
-    then others, with four. Slots are in that order, those that cover the cell between right and left.
-    """
-
-    right_end: int
-    left_end: int
-    top_end: int
-    edges: int
-    corners: int
-    others: int
-    covers: int
-    first_corners: tuple[int, int, int]
-    """Behind the corners left and bottom, left and top, right and top; right and bottom are the last."""
-    edge_keys: int
-    corner_keys: int
-    other_keys: int
-    slots: int
 
 
 @kernel_piece
@@ -67,30 +45,6 @@ def fetch_cell(starts: UInt32s, words: UInt32s, cell: int) -> None:
     begin, end = i64(starts[cell]), i64(starts[cell + 1])
     for word in range(begin, min(end, begin + _FETCHED_WORDS), 16):
         prefetch(words, word)
-
-
-@kernel_piece
-def read_cell(blocks: Blocks, start: int) -> Cell:
-    """The header of a block that is not empty."""
-    words, halves, half = blocks.words, blocks.halves, 2 * start
-    edges, corners, others = i64(halves[half + 3]), i64(halves[half + 7]), i64(words[start + 5])
-    edge_keys = half + 2 * HEADER
-    corner_keys = edge_keys + ((edges + 1) & ~1)
-    other_keys = corner_keys + 2 * corners
-    return Cell(
-        i64(halves[half]),
-        i64(halves[half + 1]),
-        i64(halves[half + 2]),
-        edges,
-        corners,
-        others,
-        i64(words[start + 4]),
-        (i64(halves[half + 4]), i64(halves[half + 5]), i64(halves[half + 6])),
-        edge_keys,
-        corner_keys,
-        other_keys,
-        (other_keys >> 1) + 2 * others,
-    )
 
 
 @kernel_piece
@@ -137,7 +91,7 @@ def corners_holding(
     if not blocks.whole:
         undecided = within & (~(below_x | above_x) | ~(below_y | above_y))
         if undecided != 0:
-            within = decided(within, undecided, blocks.ranges, blocks.groups, blocks.words, slots, points, row)
+            within = decide(within, undecided, blocks.ranges, blocks.groups, blocks.words, slots, points, row)
     return within
 
 
@@ -153,5 +107,5 @@ def others_holding(
     if not blocks.whole:
         undecided = within & ~(surely_x & surely_y)
         if undecided != 0:
-            within = decided(within, undecided, blocks.ranges, blocks.groups, blocks.words, slots, points, row)
+            within = decide(within, undecided, blocks.ranges, blocks.groups, blocks.words, slots, points, row)
     return within

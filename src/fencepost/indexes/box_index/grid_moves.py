@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.compiled import allocating_kernel
+from fencepost.compiled import allocating_kernel, kernel_piece
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s, i64
 from fencepost.indexes.box_index.grid_cells import (
     Blocks,
@@ -17,10 +17,9 @@ from fencepost.indexes.box_index.grid_cells import (
     locate,
     others_holding,
     ranks_of,
-    read_cell,
 )
 from fencepost.indexes.box_index.grid_search import FETCHED_AHEAD, LOCATED_AHEAD, RING
-from fencepost.indexes.box_index.run_grid import RunGrid
+from fencepost.indexes.box_index.run_grid import RunGrid, read_cell
 from fencepost.indexes.kernels.lanes import LANES, compress_32
 from fencepost.indexes.kernels.vectors import PADDING, bit_count, copy_run, prefetch
 
@@ -43,18 +42,8 @@ def search_moves_in_cells(
 ) -> Any:
     """Write the slots of what each move within one cell enters and leaves; the row it stopped at for want of room.
 
-    Args:
-        grid: the boxes.
-        ranges: their exact ranges by slot.
-        before: where each move starts.
-        nowhere: which of these are no points.
-        after: where each move ends.
-        absent: which of these are no points.
-        first: the row to begin with.
-        offsets: a row for what is entered and one for what is left.
-        entered: slots.
-        left: slots.
-        apart: set for the rows that are not answered: their ends lie in two cells, or one of them is no point.
+    `nowhere` and `absent` mark starts and ends that are no points; `offsets` has a row for what is entered and one for
+    what is left. `apart` is set for rows that are not answered: their ends lie in two cells, or one is no point.
     """
     starts, words = grid.starts, grid.words
     blocks = Blocks(words, words.view(np.uint16), grid.boxes[2] != 0, ranges, np.empty(0, np.uint32))
@@ -63,6 +52,7 @@ def search_moves_in_cells(
     count = len(apart)
     a, b = offsets[0, first], offsets[1, first]
     for step in range(first, count + LOCATED_AHEAD):
+        # Locate both ends of a later move, and ask for the block of a move in between.
         if step < count:
             ring = step % RING
             here, keys[ring, 0], keys[ring, 1] = locate(grid, before[step, 0], before[step, 1])
@@ -75,6 +65,7 @@ def search_moves_in_cells(
         row = step - LOCATED_AHEAD
         if row < first:
             continue
+        # Answer a move whose block is there, if both ends lie in its cell.
         ring = row % RING
         apart[row] = cells[ring] == _NOWHERE
         offsets[0, row + 1], offsets[1, row + 1] = a, b
@@ -86,7 +77,7 @@ def search_moves_in_cells(
             return row
         if size == 0:
             continue
-        cell = read_cell(blocks, start)
+        cell = read_cell(words, blocks.halves, start)
         old_x, old_y, new_x, new_y = keys[ring, 0], keys[ring, 1], keys[ring, 2], keys[ring, 3]
         old_ranks = ranks_of(blocks, cell, old_x, old_y, before[row, 0], before[row, 1])
         new_ranks = ranks_of(blocks, cell, new_x, new_y, after[row, 0], after[row, 1])
@@ -103,23 +94,28 @@ def search_moves_in_cells(
                 else:
                     copy_run(left, b, words, at, abs(passed))
                     b += abs(passed)
+        # Corners and others are compared at both ends, 32 at a time.
         slots = cell.slots + cell.covers + cell.edges
         for chunk in range(0, cell.corners, LANES):
             was = corners_holding(blocks, cell, chunk, slots + chunk, old_x, old_y, before, row)
             now = corners_holding(blocks, cell, chunk, slots + chunk, new_x, new_y, after, row)
             if was != now:
-                compress_32(entered, a, words, slots + chunk, now & ~was, 0)
-                a += bit_count(now & ~was)
-                compress_32(left, b, words, slots + chunk, was & ~now, 0)
-                b += bit_count(was & ~now)
+                a, b = write_changed(words, slots + chunk, was, now, entered, a, left, b)
         slots += cell.corners
         for chunk in range(0, cell.others, LANES):
             was = others_holding(blocks, cell, chunk, slots + chunk, old_x, old_y, before, row)
             now = others_holding(blocks, cell, chunk, slots + chunk, new_x, new_y, after, row)
             if was != now:
-                compress_32(entered, a, words, slots + chunk, now & ~was, 0)
-                a += bit_count(now & ~was)
-                compress_32(left, b, words, slots + chunk, was & ~now, 0)
-                b += bit_count(was & ~now)
+                a, b = write_changed(words, slots + chunk, was, now, entered, a, left, b)
         offsets[0, row + 1], offsets[1, row + 1] = a, b
     return count
+
+
+@kernel_piece
+def write_changed(
+    words: UInt32s, slots: int, was: int, now: int, entered: UInt32s, a: int, left: UInt32s, b: int
+) -> tuple[int, int]:
+    """Write those of 32 slots that hold only now, and those that only did before; where both end."""
+    compress_32(entered, a, words, slots, now & ~was, 0)
+    compress_32(left, b, words, slots, was & ~now, 0)
+    return a + bit_count(now & ~was), b + bit_count(was & ~now)

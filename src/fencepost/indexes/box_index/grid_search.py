@@ -13,9 +13,8 @@ from fencepost.indexes.box_index.grid_cells import (
     locate,
     others_holding,
     ranks_of,
-    read_cell,
 )
-from fencepost.indexes.box_index.run_grid import RunGrid
+from fencepost.indexes.box_index.run_grid import RunGrid, read_cell
 from fencepost.indexes.kernels.lanes import LANES, compress_32
 from fencepost.indexes.kernels.vectors import PADDING, bit_count, prefetch, widen_run
 
@@ -46,6 +45,7 @@ def search_grid(
     count = len(absent)
     at = offsets[first]
     for step in range(first, count + LOCATED_AHEAD):
+        # Locate a later point, and ask for the block of a point in between.
         if step < count:
             ring = step % RING
             cells[ring], x_keys[ring], y_keys[ring] = locate(grid, points[step, 0], points[step, 1])
@@ -56,6 +56,7 @@ def search_grid(
         row = step - LOCATED_AHEAD
         if row < first:
             continue
+        # Answer a point whose block is there: first the two runs of what covers the cell or has an edge in it.
         ring = row % RING
         start, size = i64(starts[cells[ring]]), i64(starts[cells[ring] + 1]) - i64(starts[cells[ring]])
         if at + size + PADDING > len(out):
@@ -64,7 +65,7 @@ def search_grid(
             offsets[row + 1] = at
             continue
         x_key, y_key = x_keys[ring], y_keys[ring]
-        cell = read_cell(blocks, start)
+        cell = read_cell(words, blocks.halves, start)
         ended_right, begun_left, ended_top, begun_bottom = ranks_of(
             blocks, cell, x_key, y_key, points[row, 0], points[row, 1]
         )
@@ -74,6 +75,7 @@ def search_grid(
         run = cell.top_end - cell.left_end - ended_top + begun_bottom
         widen_run(out, at, words, cell.slots + cell.covers + cell.left_end + ended_top, run, shift)
         at += run
+        # Then corners and others are compared, 32 at a time.
         slots = cell.slots + cell.covers + cell.edges
         for chunk in range(0, cell.corners, LANES):
             within = corners_holding(blocks, cell, chunk, slots + chunk, x_key, y_key, points, row)

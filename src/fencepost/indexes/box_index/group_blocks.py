@@ -10,7 +10,7 @@ import numpy as np
 
 from fencepost.compiled import allocating_kernel, kernel
 from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt32s, i64, u64
-from fencepost.indexes.box_index.rows import FARTHEST, Axes, contains, decided, key_of, scale_of
+from fencepost.indexes.box_index.rows import FARTHEST, Axes, contains, decide, key_of, scale_of
 from fencepost.indexes.kernels.lanes import ALL_LANES, LANES, between_32, compress_32, first_lanes
 from fencepost.indexes.kernels.radix import sorted_positions
 from fencepost.indexes.kernels.vectors import PADDING, bit_count, prefetch
@@ -18,8 +18,9 @@ from fencepost.indexes.ordinal import LARGEST, SMALLEST
 from fencepost.indexes.slice_list.window_kernels import decoded
 
 LARGEST_BLOCK = 512
-"""Boxes of the largest group that is compared whole."""
+"""Boxes of the largest group that is compared whole: of more, a tree skips most."""
 _FEW = 7
+"""Boxes that are compared exactly as fast as by keys."""
 _HEADER = 2
 _STARTS_AHEAD, _BLOCK_AHEAD = 16, 8
 
@@ -45,12 +46,8 @@ class GroupBlocks(NamedTuple):
 def build_blocks(ranges: Int64s, groups: UInt32s, slots: UInt32s, axes: Axes, group_count: int) -> GroupBlocks:
     """Blocks for the boxes in these slots, all of which have a group of at most `LARGEST_BLOCK` boxes.
 
-    Args:
-        ranges: by slot, the first ordinals of all dimensions, then the last.
-        groups: by slot, the group number.
-        slots: the boxes.
-        axes: how to read the ordinals; the last axis is the group number.
-        group_count: groups there are numbers for.
+    `ranges` and `groups` are by slot: the first ordinals of all dimensions, then the last; the group number, which is
+    the last axis, too. There are numbers for `group_count` groups.
     """
     dimensions = ranges.shape[1] // 2
     numbers = groups[slots].astype(np.int64)
@@ -133,6 +130,7 @@ def search_blocks(
     known = len(starts) - 1
     at = offsets[first]
     for step in range(first, count + _STARTS_AHEAD):
+        # Ask for the start of a later point's group, and for the block of a point in between.
         if step < count:
             prefetch(starts, max(0, min(points[step, dimensions], known)))
         fetched = step - (_STARTS_AHEAD - _BLOCK_AHEAD)
@@ -144,6 +142,7 @@ def search_blocks(
         row = step - _STARTS_AHEAD
         if row < first:
             continue
+        # Answer a point whose block is there: a handful of boxes is compared exactly.
         group = points[row, dimensions]
         if absent[row] or group < 0 or group >= known:
             offsets[row + 1] = at
@@ -157,6 +156,7 @@ def search_blocks(
                 at += contains(ranges, groups, i64(words[word]), points, row)
             offsets[row + 1] = at
             continue
+        # More of them by their keys, 32 at a time; where keys do not tell, exactly.
         boxes, keyed = i64(words[start]), i64(words[start + 1])
         padded = (boxes + 1) & ~1
         keys = 2 * (start + _HEADER)
@@ -174,7 +174,7 @@ def search_blocks(
                 surely &= strictly | exact[axis]
             undecided = passed & ~surely
             if undecided != 0:
-                passed = decided(passed, undecided, ranges, groups, words, slots + chunk, points, row)
+                passed = decide(passed, undecided, ranges, groups, words, slots + chunk, points, row)
             compress_32(out, at, words, slots + chunk, passed, shift)
             at += bit_count(passed)
         offsets[row + 1] = at

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fencepost.indexes.arrays import Int64s, UInt32s
-from fencepost.indexes.box_index.rows import UNKNOWN_GROUP, enter_more, find_groups
+from fencepost.indexes.box_index.rows import UNKNOWN_GROUP, find_groups
+from fencepost.indexes.slice_list.window_kernels import enter_groups
 
 
 class Groups(NamedTuple):
@@ -45,9 +46,9 @@ def number_keys(groups: Groups, keys: Int64s) -> tuple[Groups, UInt32s]:
             kept = np.zeros(room, np.int64)
             kept[: groups.size] = groups.keys[: groups.size]
             table = np.zeros(room + room // 7 + 1, np.uint32)
-            enter_more(kept[: groups.size], 0, table)
+            enter_groups(kept[: groups.size], 0, table)
         kept[groups.size : count] = new
-        enter_more(kept[:count], groups.size, table)
+        enter_groups(kept[:count], groups.size, table)
         groups = Groups(kept, table, count)
         numbers = find_numbers(groups, keys)
     return groups, numbers.astype(np.uint32)

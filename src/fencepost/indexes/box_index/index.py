@@ -12,12 +12,12 @@ from fencepost.errors import FencepostError
 from fencepost.indexes.arguments import (
     Column,
     Owners,
-    asked_groups,
-    checked_format,
+    check_format,
     corner_items,
     flat_items,
     kernel_ready,
     point_rows,
+    require_groups,
     table_rows,
     whole_id,
 )
@@ -38,7 +38,7 @@ from fencepost.indexes.box_index.rows import (
 )
 from fencepost.indexes.box_index.run_grid import RunGrid, build_grid, check_grid, grid_slots
 from fencepost.indexes.box_index.view import Asked, Part, View, answer, is_keyed, search_rounds
-from fencepost.indexes.contracts.boxes import Box, BoxesIndex, Corner, checked_dimensions
+from fencepost.indexes.contracts.boxes import Box, BoxesIndex, Corner, check_dimensions
 from fencepost.indexes.contracts.production import OrdinalIndex
 from fencepost.indexes.contracts.registry import Bounds, Contents, array_bytes
 from fencepost.indexes.kernels.radix import sorted_positions
@@ -46,7 +46,7 @@ from fencepost.indexes.matches import Matches, Storage, answer_buffers, split_ro
 from fencepost.indexes.ordinal import LARGEST, SMALLEST, ValueType, from_ordinal, values_to_ordinals
 from fencepost.indexes.runs import Runs, mark_bits, read_bits
 from fencepost.indexes.slice_list.search import Translation
-from fencepost.indexes.slice_list.slot_table import extended
+from fencepost.indexes.slice_list.slot_table import grow
 
 _FORMAT = 1
 _WORTH_THREADS = 8192
@@ -123,7 +123,7 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
 
     def __init__(self, dimensions: int, values: ValueType | None = None, budget: int | None = None) -> None:
         super().__init__(values)
-        self.dimensions = checked_dimensions(dimensions)
+        self.dimensions = check_dimensions(dimensions)
         least = 22 + 21 * self.dimensions
         if budget is not None and budget < least:
             raise FencepostError(
@@ -194,13 +194,13 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
         start, stop = self._used, self._used + len(ids)
         if stop >= 2**32:
             raise FencepostError(f"{stop} boxes", "fewer than 2**32", "Split the set over several indexes.")
-        self._ranges = extended(self._ranges, stop)
+        self._ranges = grow(self._ranges, stop)
         self._ranges[start:stop, : self.dimensions] = firsts
         self._ranges[start:stop, self.dimensions :] = lasts
         if len(numbers) or len(self._group_numbers):
             if not len(self._group_numbers):
                 self._group_numbers = np.full(start, EVERY_GROUP, np.uint32)
-            self._group_numbers = extended(self._group_numbers, stop)
+            self._group_numbers = grow(self._group_numbers, stop)
             self._group_numbers[start:stop] = numbers if len(numbers) else EVERY_GROUP
         slot_ids, origin = self._translation
         if not start:
@@ -208,11 +208,11 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
         if not len(slot_ids) and not _counts_on(ids, origin + start):
             slot_ids = np.arange(origin, origin + start)
         if len(slot_ids) or not _counts_on(ids, origin + start):
-            slot_ids = extended(slot_ids, stop)
+            slot_ids = grow(slot_ids, stop)
             slot_ids[start:stop] = ids
         self._translation = Translation(slot_ids, origin)
         if len(self._gone):
-            self._gone = extended(self._gone, len(self._ranges) // 32 + 1)
+            self._gone = grow(self._gone, len(self._ranges) // 32 + 1)
         self._used = stop
 
     def _remove(self, slots: Int64s) -> None:
@@ -411,7 +411,7 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
     def _asked_groups(self, view: View, points: int, groups: Column | None) -> Int64s:
         if not is_keyed(view):
             return _NO_KEYS
-        return asked_groups(groups, points, "point", "boxes")
+        return require_groups(groups, points, "point", "boxes")
 
     def _stab_threaded(self, asked: Asked, dtype: npt.DTypeLike, out: Matches | None, threads: int) -> Matches:
         shares = split_rows(len(asked.words), threads)
@@ -459,7 +459,7 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
         """The index that `to_arrays` described; arrays may be memory-mapped and read-only, nothing is copied."""
         ready = {name: kernel_ready(array) for name, array in arrays.items()}
         version, dimensions, kind, budget, origin, used = ready["state"].tolist()
-        checked_format(version, _FORMAT)
+        check_format(version, _FORMAT)
         index = cls(dimensions, _KINDS[kind], budget)
         index._ranges, index._group_numbers, index._used = ready["ranges"], ready["group_numbers"], used
         index._translation = Translation(ready["slot_ids"], origin)

@@ -44,12 +44,9 @@ class _Found(NamedTuple):
 
 
 def compare_moves(before: Asked, after: Asked, groupless: Bools) -> tuple[Matches, Matches]:
-    """The slots that each move enters, and those it leaves.
+    """The slots that each move enters, and those it leaves, between points of the same view.
 
-    Args:
-        before: where moves start.
-        after: where they end, of the same view.
-        groupless: which start in no group; empty if none does.
+    `groupless` marks moves that start in no group; it is empty if none does.
     """
     view, total = before.view, len(before.words)
     size = min(ROUND, total)

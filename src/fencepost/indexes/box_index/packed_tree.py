@@ -14,16 +14,17 @@ import numpy as np
 
 from fencepost.compiled import allocating_kernel, kernel
 from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt16s, UInt32s, i64, u64
-from fencepost.indexes.box_index.rows import EVERY_GROUP, FARTHEST, Axes, decided, key_of, scale_of
+from fencepost.indexes.box_index.rows import EVERY_GROUP, FARTHEST, Axes, decide, key_of, scale_of
 from fencepost.indexes.kernels.lanes import ALL_LANES, LANES, between_32, compress_32
 from fencepost.indexes.kernels.vectors import PADDING, bit_count, prefetch
 from fencepost.indexes.ordinal import LARGEST, SMALLEST
 from fencepost.indexes.slice_list.window_kernels import decoded
 
 _NOBODY = 2**32 - 1
-_FEWEST_OF_A_PATTERN = 128
-_LARGEST_SHARE = 64
+_FEWEST_OF_A_PATTERN, _LEAST_SHARE_OF_A_PATTERN = 128, 64
+"""Boxes that are unbounded in the same axes are kept together if they are that many, and that part of all."""
 _WORTH_WHOLE_NODES = 16 * LANES * LANES
+"""Boxes from which on a pattern begins with a node of its own: fewer would leave too many children empty."""
 _BLOCK = 64
 _QUEUE = 1 << 14
 _AHEAD = 6
@@ -52,19 +53,16 @@ class PackedTree(NamedTuple):
 
 
 def build_tree(ranges: Int64s, groups: UInt32s, slots: UInt32s, axes: Axes) -> PackedTree:
-    """A tree over the boxes in these slots.
+    """A tree over the boxes in these slots, at least one.
 
-    Args:
-        ranges: by slot, the first ordinals of all dimensions, then the last.
-        groups: by slot, the group number; empty if the boxes have no groups, else that is one more axis.
-        slots: the boxes, at least one.
-        axes: how to read the ordinals.
+    `ranges` and `groups` are by slot: the first ordinals of all dimensions, then the last; the group number, which is
+    one more axis, or nothing if the boxes have no groups.
     """
     count, axis_count = len(slots), len(axes.is_float)
     lows, highs = np.empty((count, axis_count)), np.empty((count, axis_count))
     patterns = np.empty(count, np.uint32)
     decode_boxes(ranges, groups, slots, axes, lows, highs, patterns)
-    ordered = _ordered(lows, highs, patterns)
+    ordered = _order_leaves(lows, highs, patterns)
     bounds = np.empty((len(ordered), 2 * axis_count), np.int64)
     leaf_slots = np.empty(len(ordered) + PADDING, np.uint32)
     leaf_slots[len(ordered) :] = 0
@@ -93,11 +91,11 @@ def build_tree(ranges: Int64s, groups: UInt32s, slots: UInt32s, axes: Axes) -> P
     )
 
 
-def _ordered(lows: Float64s, highs: Float64s, patterns: UInt32s) -> UInt32s:
+def _order_leaves(lows: Float64s, highs: Float64s, patterns: UInt32s) -> UInt32s:
     """Row numbers leaf by leaf, `_NOBODY` where a leaf is not full."""
     count = len(lows)
     found, which, sizes = np.unique(patterns, return_inverse=True, return_counts=True)
-    own = (sizes >= _FEWEST_OF_A_PATTERN) & (sizes * _LARGEST_SHARE >= count)
+    own = (sizes >= _FEWEST_OF_A_PATTERN) & (sizes * _LEAST_SHARE_OF_A_PATTERN >= count)
     part_of = np.where(own, np.cumsum(own), 0)[which] if len(found) > 1 else np.zeros(count, np.int64)
     pieces = []
     for part in np.unique(part_of):
@@ -315,6 +313,7 @@ def search_tree(
     begin = first
     at = offsets[first]
     while begin < len(absent):
+        # A block of points waits at the root.
         size = min(block, len(absent) - begin)
         waiting = 0
         for i in range(size):
@@ -325,6 +324,7 @@ def search_tree(
                 waiting += 1
                 for axis in range(axis_count):
                     decoded_points[i, axis] = decoded(points[begin + i, axis], is_float[axis])
+        # Level by level, every waiting node is replaced by those of its children that may hold its point.
         level = 0
         crowded = False
         while level < depth - 1 and not crowded:
@@ -352,9 +352,11 @@ def search_tree(
             rows, next_rows = next_rows, rows
             waiting = found
             level += 1
+        # Too many nodes wait: begin again with half of the points.
         if crowded:
             block = max(1, size // 2)
             continue
+        # In the leaves, boxes whose keys do not tell are compared exactly.
         base = levels[depth - 1]
         for entry in range(waiting):
             ahead = i64(nodes[min(entry + _AHEAD, waiting - 1)])
@@ -375,13 +377,14 @@ def search_tree(
                 surely &= within if scale == 1.0 and not is_float[axis] else strictly
             undecided = passed & ~surely
             if undecided != 0:
-                passed = decided(passed, undecided, ranges, groups, slots, LANES * node, points, begin + i)
+                passed = decide(passed, undecided, ranges, groups, slots, LANES * node, points, begin + i)
             if at + 2 * LANES > len(out):
                 return begin
             compress_32(out, at, slots, LANES * node, passed, shift)
             hits = bit_count(passed)
             counts[i] += hits
             at += hits
+        # Leaves came in the order of points, so that counts give the offsets.
         at = offsets[begin]
         for i in range(size):
             at += counts[i]

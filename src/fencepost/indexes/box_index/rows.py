@@ -75,7 +75,7 @@ def contains(ranges: Int64s, groups: UInt32s, slot: int, points: Int64s, row: in
 
 
 @kernel
-def decided(
+def decide(
     passed: int, undecided: int, ranges: Int64s, groups: UInt32s, slots: UInt32s, at: int, points: Int64s, row: int
 ) -> Any:
     """The lanes that passed, without those of the undecided whose box does not hold the point.
@@ -140,16 +140,6 @@ def find_groups(asked: Int64s, first: int, keys: Int64s, table: UInt32s, points:
             at = spread(asked[first + step], len(table))
             homes[step % _HASHED_AHEAD] = at
             prefetch(table, at)
-
-
-@kernel
-def enter_more(keys: Int64s, first: int, table: UInt32s) -> None:
-    """Enter the numbers of the groups from `first` on into a table that has the room."""
-    for number in range(first, len(keys)):
-        at = spread(keys[number], len(table))
-        while table[at] != 0:
-            at = at + 1 if at + 1 < len(table) else 0
-        table[at] = number + 1
 
 
 # -- slots out ------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fencepost.compiled import allocating_kernel, kernel
+from fencepost.compiled import allocating_kernel, kernel, kernel_piece
 from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt16s, UInt32s, i64
 from fencepost.indexes.box_index.rows import FARTHEST, Axes
 from fencepost.indexes.kernels.radix import sorted_positions
@@ -36,9 +36,13 @@ _BOXES_PER_ROOT = 512
 _BOXES_PER_FINE_ROOT = 16
 _FEWEST_ROOTS_PER_SIDE, _MOST_ROOTS_PER_SIDE = 4, 250
 _FEWER_ROOTS = 1.5
-_LEAST_SHARE = 0.5
-_CLUSTERED = 0.1
+"""The factor by which roots become fewer where boxes span too many of them."""
+_LEAST_SHARE_OF_BOXES = 0.5
+"""A grid that holds fewer of the boxes is not worth a second structure for the others."""
+_LEAST_SHARE_OF_ROOTS = 0.1
+"""Where fewer roots hold anything, boxes are clustered: a tree tells the clusters of a root apart."""
 _ROOTS_PER_BOX = 4
+"""Roots that a box may span on average: more would store it too often."""
 _SAMPLE = 16
 _WIDEST_WHOLE_CELL = 32000.0
 _BELOW, _LOWEST, _KEYS, _ABOVE = 1, 2, 65530.0, 65534
@@ -68,20 +72,39 @@ class RunGrid(NamedTuple):
     """[how many boxes there are, roots per side, whether every whole number has a key of its own, entries]"""
 
 
+class Cell(NamedTuple):
+    """Where in its block a cell has what.
+
+    First edges by class: right, left, top, bottom; each `end` is behind its class. Then corners, each with two keys,
+    then others, with four. Slots are in that order, those that cover the cell between right and left.
+    """
+
+    right_end: int
+    left_end: int
+    top_end: int
+    edges: int
+    corners: int
+    others: int
+    covers: int
+    first_corners: tuple[int, int, int]
+    """Behind the corners left and bottom, left and top, right and top; right and bottom are the last."""
+    edge_keys: int
+    corner_keys: int
+    other_keys: int
+    slots: int
+
+
 def build_grid(ranges: Int64s, slots: UInt32s, axes: Axes, room: float) -> tuple[RunGrid | None, UInt32s]:
     """A grid over as many of the boxes in these slots as suit it, and the slots of the others.
 
-    Args:
-        ranges: by slot, the first ordinals of both dimensions, then the last.
-        slots: the boxes.
-        axes: how to read the ordinals.
-        room: bytes per box that the grid may take; None is built where that does not suffice.
+    It may take `room` bytes per box; none is built where that does not suffice. `ranges` has, by slot, the first
+    ordinals of both dimensions, then the last.
     """
     if _is_clustered(ranges, slots, axes):
         return None, slots
     side = _roots_per_side(len(slots), _BOXES_PER_ROOT)
     while side >= _FEWEST_ROOTS_PER_SIDE:
-        grid, others = _gridded(ranges, slots, axes, side, room)
+        grid, others = _build_with_roots(ranges, slots, axes, side, room)
         if grid is not None:
             return grid, others
         side = int(side / _FEWER_ROOTS)
@@ -98,10 +121,12 @@ def _is_clustered(ranges: Int64s, slots: UInt32s, axes: Axes) -> bool:
     spans = np.empty((len(slots), 4), np.uint8)
     span_roots(ranges, slots, axes, _frame(ranges, slots, axes, side), side, spans)
     held = np.bincount(spans[:, 0].astype(np.int64) * side + spans[:, 2], minlength=side * side)
-    return bool(np.count_nonzero(held) < _CLUSTERED * side * side)
+    return bool(np.count_nonzero(held) < _LEAST_SHARE_OF_ROOTS * side * side)
 
 
-def _gridded(ranges: Int64s, slots: UInt32s, axes: Axes, side: int, room: float) -> tuple[RunGrid | None, UInt32s]:
+def _build_with_roots(
+    ranges: Int64s, slots: UInt32s, axes: Axes, side: int, room: float
+) -> tuple[RunGrid | None, UInt32s]:
     """A grid with so many roots per side and cells as small as the room allows, and the slots it leaves out."""
     frame = _frame(ranges, slots, axes, side)
     spans = np.empty((len(slots), 4), np.uint8)
@@ -111,7 +136,7 @@ def _gridded(ranges: Int64s, slots: UInt32s, axes: Axes, side: int, room: float)
     if covered.sum() > _ROOTS_PER_BOX * len(slots):
         order = np.argsort(covered, kind="stable")
         kept = np.sort(order[: np.searchsorted(np.cumsum(covered[order]), _ROOTS_PER_BOX * len(slots))])
-        if len(kept) < _LEAST_SHARE * len(slots):
+        if len(kept) < _LEAST_SHARE_OF_BOXES * len(slots):
             return None, slots
         others = np.delete(slots, kept)
         slots, spans = slots[kept], spans[kept]
@@ -142,7 +167,7 @@ def _gridded(ranges: Int64s, slots: UInt32s, axes: Axes, side: int, room: float)
             if taken > room * len(ordered):
                 break
         else:
-            return _filled(grid, ranges, ordered, axes, spans, counts), others
+            return _fill(grid, ranges, ordered, axes, spans, counts), others
         if sides.max() == 1:
             return None, slots
         per_cell *= _MORE_PER_CELL
@@ -192,7 +217,7 @@ def _entry_bytes(counts: UInt32s) -> int:
     return 6 * edges + 8 * corners + 4 * int(each[COVERS]) + 12 * int(each[OTHERS])
 
 
-def _filled(
+def _fill(
     grid: RunGrid, ranges: Int64s, ordered: UInt32s, axes: Axes, spans: UInt16s, counts: UInt32s
 ) -> RunGrid | None:
     """The grid with its blocks written; None if they would not fit 32-bit positions."""
@@ -235,6 +260,40 @@ def cell_of(x: float, origin: float, scale: float, side: int) -> tuple[int, int]
         return i64(side) - 1, i64(_ABOVE)
     cell = i64(u)
     return cell, _LOWEST + i64((u - cell) * _KEYS)
+
+
+@kernel_piece
+def read_cell(words: UInt32s, halves: UInt16s, start: int) -> Cell:
+    """The header of a block that is not empty; `halves` are the same words by halves."""
+    half = 2 * start
+    edges, corners, others = i64(halves[half + 3]), i64(halves[half + 7]), i64(words[start + 5])
+    edge_keys = half + 2 * HEADER
+    corner_keys = edge_keys + ((edges + 1) & ~1)
+    other_keys = corner_keys + 2 * corners
+    return Cell(
+        i64(halves[half]),
+        i64(halves[half + 1]),
+        i64(halves[half + 2]),
+        edges,
+        corners,
+        others,
+        i64(words[start + 4]),
+        (i64(halves[half + 4]), i64(halves[half + 5]), i64(halves[half + 6])),
+        edge_keys,
+        corner_keys,
+        other_keys,
+        (other_keys >> 1) + 2 * others,
+    )
+
+
+@kernel_piece
+def side_cell(x: float, beyond: float, origin: float, scale: float, side: int, whole: bool) -> tuple[int, int, bool]:
+    """The row or column of cells of a box's side, its key there, and whether the side lies within that cell.
+
+    A whole number whose neighbour beyond the side is in another cell lies on the cell's edge.
+    """
+    cell, key = cell_of(x, origin, scale, side)
+    return cell, key, not whole or cell == cell_of(beyond, origin, scale, side)[0]
 
 
 @kernel
@@ -324,23 +383,23 @@ def visit_cells(
                 left_key, right_key, bottom_key, top_key = i64(0), i64(FARTHEST), i64(0), i64(FARTHEST)
                 left_here, right_here = has_left and column == west, has_right and column == east
                 bottom_here, top_here = has_bottom and line == south, has_top and line == north
+                # The cells of the root that the box meets, and the keys of its sides in them.
+                x, x_scale = windows[root, 0], windows[root, 2]
+                y, y_scale = windows[root, 1], windows[root, 3]
                 if left_here:
-                    from_x, left_key = cell_of(x_low, windows[root, 0], windows[root, 2], side)
-                    left_here = not whole or from_x == cell_of(x_low - 1, windows[root, 0], windows[root, 2], side)[0]
+                    from_x, left_key, left_here = side_cell(x_low, x_low - 1, x, x_scale, side, whole)
                 if right_here:
-                    to_x, right_key = cell_of(x_high, windows[root, 0], windows[root, 2], side)
-                    right_here = not whole or to_x == cell_of(x_high + 1, windows[root, 0], windows[root, 2], side)[0]
+                    to_x, right_key, right_here = side_cell(x_high, x_high + 1, x, x_scale, side, whole)
                 if bottom_here:
-                    from_y, bottom_key = cell_of(y_low, windows[root, 1], windows[root, 3], side)
-                    bottom_here = not whole or from_y == cell_of(y_low - 1, windows[root, 1], windows[root, 3], side)[0]
+                    from_y, bottom_key, bottom_here = side_cell(y_low, y_low - 1, y, y_scale, side, whole)
                 if top_here:
-                    to_y, top_key = cell_of(y_high, windows[root, 1], windows[root, 3], side)
-                    top_here = not whole or to_y == cell_of(y_high + 1, windows[root, 1], windows[root, 3], side)[0]
+                    to_y, top_key, top_here = side_cell(y_high, y_high + 1, y, y_scale, side, whole)
                 for i in range(from_x, to_x + 1):
                     left, right = left_here and i == from_x, right_here and i == to_x
                     for j in range(from_y, to_y + 1):
                         bottom, top = bottom_here and j == from_y, top_here and j == to_y
                         cell = i64(firsts[root]) + i * side + j
+                        # Its class in a cell is counted, or tells where its keys and its slot belong.
                         kind = class_of(left, right, bottom, top)
                         if not fill:
                             counts[cell, kind] += 1
@@ -351,12 +410,8 @@ def visit_cells(
                         at = i64(counts[cell, kind])
                         start = i64(starts[cell])
                         half = 2 * start
-                        edge_count, corner_count = i64(halves[half + 3]), i64(halves[half + 7])
-                        covers, others = i64(words[start + 4]), i64(words[start + 5])
-                        keys = half + 2 * HEADER
-                        corner_keys = keys + ((edge_count + 1) & ~1)
-                        other_keys = corner_keys + 2 * corner_count
-                        ids = (other_keys >> 1) + 2 * others
+                        block = read_cell(words, halves, start)
+                        behind_edges = block.slots + block.covers + block.edges
                         if kind < LEFT_BOTTOM:
                             place = at + (i64(halves[half + kind - 1]) if kind > 0 else 0)
                             key = right_key
@@ -366,21 +421,21 @@ def visit_cells(
                                 key = top_key
                             elif kind == BOTTOM:
                                 key = bottom_key
-                            halves[keys + place] = key
-                            words[ids + place + (covers if kind > RIGHT else 0)] = slot
+                            halves[block.edge_keys + place] = key
+                            words[block.slots + place + (block.covers if kind > RIGHT else 0)] = slot
                         elif kind < COVERS:
                             place = at + (i64(halves[half + kind - 1]) if kind > LEFT_BOTTOM else 0)
-                            halves[corner_keys + place] = left_key if left else right_key
-                            halves[corner_keys + corner_count + place] = bottom_key if bottom else top_key
-                            words[ids + covers + edge_count + place] = slot
+                            halves[block.corner_keys + place] = left_key if left else right_key
+                            halves[block.corner_keys + block.corners + place] = bottom_key if bottom else top_key
+                            words[behind_edges + place] = slot
                         elif kind == COVERS:
-                            words[ids + i64(halves[half]) + at] = slot
+                            words[block.slots + block.right_end + at] = slot
                         else:
-                            halves[other_keys + at] = left_key if left else 0
-                            halves[other_keys + others + at] = right_key if right else FARTHEST
-                            halves[other_keys + 2 * others + at] = bottom_key if bottom else 0
-                            halves[other_keys + 3 * others + at] = top_key if top else FARTHEST
-                            words[ids + covers + edge_count + corner_count + at] = slot
+                            halves[block.other_keys + at] = left_key if left else 0
+                            halves[block.other_keys + block.others + at] = right_key if right else FARTHEST
+                            halves[block.other_keys + 2 * block.others + at] = bottom_key if bottom else 0
+                            halves[block.other_keys + 3 * block.others + at] = top_key if top else FARTHEST
+                            words[behind_edges + block.corners + at] = slot
 
 
 @kernel
@@ -433,16 +488,13 @@ def sort_edges(grid: RunGrid, ranges: Int64s) -> None:
         start = i64(starts[cell])
         if start == i64(starts[cell + 1]):
             continue
-        half = 2 * start
-        edge_count, corner_count = i64(halves[half + 3]), i64(halves[half + 7])
-        covers, others = i64(words[start + 4]), i64(words[start + 5])
-        keys = half + 2 * HEADER
-        ids = ((keys + ((edge_count + 1) & ~1) + 2 * corner_count) >> 1) + 2 * others
+        block = read_cell(words, halves, start)
+        keys = block.edge_keys
         begin = i64(0)
         for kind in range(LEFT_BOTTOM):
-            end = i64(halves[half + kind])
+            end = i64(halves[2 * start + kind])
             column = 2 if kind == RIGHT else 0 if kind == LEFT else 3 if kind == TOP else 1
-            base = ids + (covers if kind > RIGHT else 0)
+            base = block.slots + (block.covers if kind > RIGHT else 0)
             for gap in _GAPS:
                 for i in range(begin + gap, end):
                     key, slot = halves[keys + i], words[base + i]
@@ -467,9 +519,7 @@ def collect_slots(grid: RunGrid, out: UInt32s) -> Any:
         start, end = i64(starts[cell]), i64(starts[cell + 1])
         if start == end:
             continue
-        edge_count, corner_count = i64(halves[2 * start + 3]), i64(halves[2 * start + 7])
-        entries = edge_count + corner_count + i64(words[start + 4]) + i64(words[start + 5])
-        for word in range(end - entries, end):
+        for word in range(read_cell(words, halves, start).slots, end):
             out[at] = words[word]
             at += 1
     return at
@@ -491,7 +541,7 @@ def check_grid(grid: RunGrid, ranges: Int64s, axes: Axes) -> None:
     span_roots(ranges, slots, axes, grid.frame, side, spans)
     counts = np.zeros((len(grid.starts) - 1, _CLASSES), np.uint32)
     visit_cells(grid, ranges, slots, axes, spans, False, counts)
-    again = _filled(grid, ranges, slots, axes, spans, counts)
+    again = _fill(grid, ranges, slots, axes, spans, counts)
     assert again is not None
     assert np.array_equal(again.starts, grid.starts), "every box is in the cells it meets, once"
     mine, theirs = (np.sort(words.view(np.uint16)) for words in (again.words, grid.words))

@@ -73,7 +73,7 @@ class TableBoxes(Registry, BoxesIndex):
     """An index that keeps its boxes in a table of float64 bounds; what the papers' structures share."""
 
     def __init__(self, dimensions: int, closed: bool = False) -> None:
-        self.dimensions = checked_dimensions(dimensions)
+        self.dimensions = check_dimensions(dimensions)
         super().__init__(self.dimensions, closed)
 
     @override
@@ -106,7 +106,7 @@ class TableBoxes(Registry, BoxesIndex):
         """The answer for checked points, a row each."""
 
 
-def checked_dimensions(dimensions: int) -> int:
+def check_dimensions(dimensions: int) -> int:
     """A number of dimensions that box indexes accept."""
     whole = isinstance(dimensions, int | np.integer) and not isinstance(dimensions, bool)
     if not whole or not 1 <= dimensions <= MOST_DIMENSIONS:

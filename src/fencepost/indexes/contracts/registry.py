@@ -8,7 +8,7 @@ import numpy as np
 
 from fencepost.compiled import kernel
 from fencepost.errors import FencepostError
-from fencepost.indexes.arguments import Column, checked_ends, id_column, shown, whole_id
+from fencepost.indexes.arguments import Column, check_ends, id_column, shown, whole_id
 from fencepost.indexes.arrays import Bools, Float64s, Int64s
 from fencepost.indexes.kernels import id_map
 from fencepost.indexes.kernels.id_map import ABSENT, IdMap
@@ -188,7 +188,7 @@ class Registry(RangeIndex):
     def _effective(self, lows: Float64s, highs: Float64s, bounds: Bounds) -> tuple[Float64s, Float64s]:
         """Other ends than the index's own, moved to the neighbouring float64: exact, since values are float64."""
         natural = "[]" if self.closed else "[)"
-        if checked_ends(bounds)[0] == "(":
+        if check_ends(bounds)[0] == "(":
             lows = _neighbour(lows, np.inf)
         if bounds[1] != natural[1]:
             highs = _neighbour(highs, -np.inf if self.closed else np.inf)
@@ -293,6 +293,7 @@ def admit(
     axis = 0
     row = 0
     while row < len(ids):
+        # Is the row at fault on an axis, or is its id known?
         axis = 0
         while axis < dimensions:
             low, high = lows[row, axis], highs[row, axis]
@@ -308,6 +309,7 @@ def admit(
             axis = 0
         if fault:
             break
+        # If not, it gets a vacant slot, or the next one.
         slot = queries.state[0]
         if queries.state[1] > 0:
             slot = queries.state[2] - 1

@@ -8,7 +8,7 @@ from fencepost.indexes.arguments import (
     Column,
     Owners,
     bound_column,
-    checked_ends,
+    check_ends,
     id_column,
     repeated_rows,
     same_length,
@@ -148,7 +148,7 @@ class BMQ(FloatBorders):
     ) -> tuple[Float64s, Float64s]:
         """Bounds as half-open ranges, a column per axis; other ends are moved to the neighbouring float64."""
         if bounds is not None:
-            checked_ends(bounds)
+            check_ends(bounds)
         corners = []
         for given, side, what in ((los, -np.inf, "lower bound"), (his, np.inf, "upper bound")):
             columns = axis_columns(given, self.dimensions, what, owners)

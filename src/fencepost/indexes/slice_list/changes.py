@@ -14,7 +14,7 @@ from fencepost.indexes.slice_list.window_kernels import LARGEST, MOST_ENDS, Part
 
 
 @kernel
-def gone_between(gone: UInt64s, start: int, end: int) -> Any:
+def count_gone(gone: UInt64s, start: int, end: int) -> Any:
     """How many positions of ``[start, end)`` are gone."""
     count = 0
     for word in range(start >> 6, (end + 63) >> 6):
@@ -89,7 +89,8 @@ def sweep_windows(
         windows[w, 0] = at
         windows[w, 1] = edge_at
         kept_ends = 0
-        if gone_between(gone, begin, end) == 0:
+        # A window that nothing is gone from is copied whole.
+        if count_gone(gone, begin, end) == 0:
             both = i64(old_windows[w + 1, 1]) - edge
             for i in range(end - begin):
                 new_ids[at + i] = ids[begin + i]
@@ -100,6 +101,7 @@ def sweep_windows(
             edge_at += both
             windows[w, 2] = old_windows[w, 2]
             continue
+        # Else slot by slot; those that end or start here have an edge each.
         for position in range(begin, end):
             if (gone[position >> 6] >> u64(position & 63)) & u64(1):
                 continue

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fencepost.errors import FencepostError
-from fencepost.indexes.arguments import Column, asked_groups, checked_format, kernel_ready, whole_id
+from fencepost.indexes.arguments import Column, check_format, kernel_ready, require_groups, whole_id
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s
 from fencepost.indexes.contracts.intervals import IntervalIndex
 from fencepost.indexes.contracts.production import OrdinalIndex
@@ -359,7 +359,7 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
     def _asked_groups(self, view: View, values: int, groups: Column | None) -> Int64s:
         if not any(part.meta[1] for part in view.parts):
             return _NO_GROUPS
-        return asked_groups(groups, values, "value", "intervals")
+        return require_groups(groups, values, "value", "intervals")
 
     # -- saving -----------------------------------------------------------------------------------------
 
@@ -391,7 +391,7 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
         """The index that `to_arrays` described; arrays may be memory-mapped and read-only, nothing is copied."""
         ready = {name: kernel_ready(array) for name, array in arrays.items()}
         version, is_float, budget, origin, used, live, next_slot, listed = ready["state"].tolist()
-        checked_format(version, _FORMAT)
+        check_format(version, _FORMAT)
         index = cls("float64" if is_float else "int64", budget)
         index._ids, index._used, index._live = ready["ids"], used, live
         slots = index._slots

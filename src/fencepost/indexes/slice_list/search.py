@@ -11,7 +11,7 @@ import numpy.typing as npt
 from numba import types
 from numba.extending import overload
 
-from fencepost.compiled import allocating_kernel, kernel
+from fencepost.compiled import allocating_kernel, kernel, kernel_piece
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s, UInt64s, i64, u64
 from fencepost.indexes.kernels.id_map import spread
 from fencepost.indexes.kernels.vectors import (
@@ -25,7 +25,7 @@ from fencepost.indexes.kernels.vectors import (
     stream_run,
     widen_run,
 )
-from fencepost.indexes.slice_list.changes import gone_between, next_gone
+from fencepost.indexes.slice_list.changes import count_gone, next_gone
 from fencepost.indexes.slice_list.window_kernels import (
     ENDS_BITS,
     FARTHEST,
@@ -41,11 +41,14 @@ NOWHERE = -1
 STAGE = 2048
 """Slots gathered in cache before they go to memory."""
 _COMPARED = 32
+"""Keys of windows that are compared one after the other; more are halved first."""
 _MOST_COMPARED = 512
+"""Edges of a window that are compared in their short form; among more, halving is faster."""
 _LINE_SLOTS = 16
 _PREFETCHED = 512
 _AHEAD = 6
 _IN_CACHE = 1 << 18
+"""Slots that stay in the cache, where asking for them beforehand only costs."""
 _NEAR = 1 << 12
 """Buckets that stay in the nearest cache, where asking for them beforehand only costs."""
 
@@ -89,6 +92,7 @@ def find_runs(
     total = 0
     for block in range(0, len(values), BLOCK):
         size = min(BLOCK, len(values) - block)
+        # The group of each value, and the eighth of a bucket it is in.
         if keyed:
             for i in range(size):
                 low[i] = spread(groups[block + i], len(table))
@@ -120,6 +124,7 @@ def find_runs(
                     prefetch(touched, high[i] >> 3)
             for i in range(size):
                 prefetch(buckets, high[i] >> 3)
+        # Leave out the values that meet no interval: from here on `places` has the rows of those that may.
         count = 0
         for i in range(size):
             group = low[i]
@@ -131,6 +136,7 @@ def find_runs(
             if len(touched) > 0 and eighth != NOWHERE:
                 meets &= (touched[eighth >> 3] >> (eighth & 7)) & 1 != 0
             count += meets
+        # The windows that a value may be in: those of its bucket, or all of a small group.
         for j in range(count):
             group = low[j]
             bucket = high[j]
@@ -140,6 +146,7 @@ def find_runs(
                 high[j] = low[j] + i64(buckets[bucket + 1]) - 1
                 low[j] = max(low[j], low[j] + i64(buckets[bucket]) - 1)
             prefetch(keys, max(low[j], 0))
+        # The window of each value; a value before the first window of its group has none.
         met, count = count, 0
         for j in range(met):
             a, b = low[j], high[j]
@@ -156,12 +163,14 @@ def find_runs(
             low[count] = a + not_above - 1
             prefetch(windows, 3 * max(low[count], 0))
             count += not_above > 0
+        # Values without a window have an empty run.
         if count < size:
             for i in range(size):
                 runs[block + i, column, 0] = 0
                 runs[block + i, column, 1] = 0
         for j in range(count):
             prefetch(short_edges, i64(windows[low[j], 1]))
+        # The run within a window: behind the ends below the value, before the starts above it.
         for j in range(count):
             w = low[j]
             i = places[j]
@@ -185,6 +194,7 @@ def find_runs(
                 begin += ends_below
                 end -= both - ends - (edges_below - ends_below)
                 undecided = shift > 0 and equal != 0
+            # Short forms that are equal do not tell, and long windows are not compared: exact edges decide.
             if undecided:
                 begin = i64(windows[w, 0]) + rank_below(edges, edge, ends, value)
                 end = i64(windows[w + 1, 0]) - (both - ends - rank_at_most(edges, edge + ends, both - ends, value))
@@ -235,8 +245,19 @@ def count_runs(runs: UInt32s, gone: UInt64s, counts: Int64s) -> None:
             start, length = i64(runs[i, column, 0]), i64(runs[i, column, 1])
             count += length
             if len(gone) > 0:
-                count -= gone_between(gone, start, start + length)
+                count -= count_gone(gone, start, start + length)
         counts[i] = count
+
+
+@kernel_piece
+def fetch_runs(ids: UInt32s, gone: UInt64s, runs: UInt32s, row: int) -> None:
+    """Ask for the slots that the runs of a row begin with."""
+    for column in range(runs.shape[1]):
+        start = i64(runs[row, column, 0])
+        for line in range(start, start + min(i64(runs[row, column, 1]), _PREFETCHED), _LINE_SLOTS):
+            prefetch(ids, line)
+        if len(gone) > 0:
+            prefetch(gone, start >> 6)
 
 
 @kernel
@@ -255,12 +276,7 @@ def copy_runs(
     far = len(ids) > _IN_CACHE
     for i in range(len(runs)):
         if far and i + _AHEAD < len(runs):
-            for column in range(columns):
-                start = i64(runs[i + _AHEAD, column, 0])
-                for line in range(start, start + min(i64(runs[i + _AHEAD, column, 1]), _PREFETCHED), _LINE_SLOTS):
-                    prefetch(ids, line)
-                if len(gone) > 0:
-                    prefetch(gone, start >> 6)
+            fetch_runs(ids, gone, runs, i + _AHEAD)
         for column in range(columns):
             start = i64(runs[i, column, 0])
             stop = start + i64(runs[i, column, 1])
@@ -336,11 +352,7 @@ def stream_runs(
     far = len(ids) > _IN_CACHE
     for i in range(len(runs)):
         if far and i + _AHEAD < len(runs):
-            for column in range(columns):
-                start = i64(runs[i + _AHEAD, column, 0])
-                length = min(i64(runs[i + _AHEAD, column, 1]), _PREFETCHED)
-                for line in range(start, start + length, _LINE_SLOTS):
-                    prefetch(ids, line)
+            fetch_runs(ids, gone, runs, i + _AHEAD)
         for column in range(columns):
             start = i64(runs[i, column, 0])
             stop = start + i64(runs[i, column, 1])

@@ -36,15 +36,15 @@ class SlotTable:
 
     def reach(self, size: int) -> None:
         """Have at least `size` slots."""
-        self.owners = extended(self.owners, size)
-        self.first_windows = extended(self.first_windows, size)
+        self.owners = grow(self.owners, size)
+        self.first_windows = grow(self.first_windows, size)
 
     def new(self, ids: Int64s) -> UInt32s:
         """Slots for new ids: their distance from the origin, or the end of the list, ascending with the ids."""
         if not self.listed:
             return (ids - self.translation.origin).astype(np.uint32)
         start, stop = self.next, self.next + len(ids)
-        slot_ids = extended(self.translation.slot_ids, stop)
+        slot_ids = grow(self.translation.slot_ids, stop)
         self.reach(stop)
         order = np.argsort(ids, kind="stable")
         slot_ids[start:stop] = ids[order]
@@ -93,7 +93,7 @@ def dense(low: int, high: int, count: int) -> bool:
     return high - low <= 2 * count + 1024
 
 
-def extended(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+def grow(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     """The array with at least `size` items, new ones 0; a copy with some room where it grows."""
     if size <= len(array):
         return array

@@ -19,7 +19,8 @@ ENDS_BITS = 26
 MOST_ENDS = (1 << ENDS_BITS) - 1
 _ROWS_AHEAD = 16
 """Rows that are asked for before they are read, where they come in another order than they lie in."""
-_WORTH_IT = 8.0
+_SHORTER_BULK = 8.0
+"""Outliers are left out of a bucket table where the rest is shorter by this factor: less gains nothing."""
 _FINITE = 8e307
 
 
@@ -111,9 +112,9 @@ def number_groups(
 
 
 @kernel
-def enter_groups(keys: Int64s, table: UInt32s) -> None:
-    """Fill the table that finds a group's number by its key."""
-    for g in range(len(keys)):
+def enter_groups(keys: Int64s, first: int, table: UInt32s) -> None:
+    """Enter the groups from `first` on into the table that finds a number by its key; it has the room."""
+    for g in range(first, len(keys)):
         at = spread(keys[g], len(table))
         while table[at] != 0:
             at = at + 1 if at + 1 < len(table) else 0
@@ -162,6 +163,7 @@ def cut_windows(
         prefetch(starts_in, soon)
         first = firsts[row]
         this = i64(groups[row]) if len(groups) else 0
+        # A new group begins a window, and so does what starts behind the smallest end so far.
         if this != group:
             if smallest_last < LARGEST:
                 keys[count] = smallest_last + 1
@@ -181,6 +183,7 @@ def cut_windows(
         if first > begin:
             smallest_last = min(smallest_last, lasts[row])
         starts_in[row] = count - 1
+    # The last window ends like those before it; groups without intervals have none.
     if smallest_last < LARGEST:
         keys[count] = smallest_last + 1
         count += 1
@@ -239,7 +242,7 @@ def copies_by_length(
 
 
 @kernel
-def part_rows(rows: Intervals, chosen: Bools, place: UInt32s, inside: Intervals, outside: Intervals) -> None:
+def split_intervals(rows: Intervals, chosen: Bools, place: UInt32s, inside: Intervals, outside: Intervals) -> None:
     """Split rows in two; each one's position among the chosen or among the others."""
     a = 0
     b = 0
@@ -265,7 +268,7 @@ def move_row(rows: Intervals, row: int, to: Intervals, place: int) -> None:
 
 
 @kernel
-def part_order(order: UInt32s, chosen: Bools, place: UInt32s, inside: UInt32s, outside: UInt32s) -> None:
+def split_order(order: UInt32s, chosen: Bools, place: UInt32s, inside: UInt32s, outside: UInt32s) -> None:
     """Split an order of rows in two, by the new positions."""
     a = 0
     b = 0
@@ -321,7 +324,7 @@ def lay_out(ordered: SortedIntervals, windows: Cut, covers: Int64s, ids: UInt32s
         begin += size + 1
     fill_buckets(windows.keys, part.groups_first, is_float, part.scales, part.buckets)
     if len(part.groups_table) > 0:
-        enter_groups(part.group_keys, part.groups_table)
+        enter_groups(part.group_keys, 0, part.groups_table)
     return mark_touched(windows.keys, part.groups_first, part.windows, part.edges, is_float, part.scales, part.touched)
 
 
@@ -389,6 +392,7 @@ def fill_windows(
     slots, firsts, lasts = rows.slots, rows.firsts, rows.lasts
     keys, until, starts_in, ends_in = windows.keys, windows.until, windows.starts_in, windows.ends_in
     by_first, by_last = ordered.by_first, ordered.by_last
+    # Ends, in order of end: the first slots of their windows.
     window = i64(-1)
     rank = i64(0)
     for i in range(len(by_last)):
@@ -399,13 +403,14 @@ def fill_windows(
         prefetch(slots, soon)
         b = i64(ends_in[row])
         if lasts[row] == until[b]:
-            continue
+            continue  # it covers the window in which it ends
         if b != window:
             window = b
             rank = 0
         ids[i64(window_rows[b, 0]) + rank] = slots[row]
         edges[i64(window_rows[b, 1]) + rank] = lasts[row]
         rank += 1
+    # Starts, in order of start: the last slots of their windows. Covers stand between.
     window = i64(-1)
     start_at = i64(0)
     edge_at = i64(0)
@@ -428,6 +433,7 @@ def fill_windows(
             edges[edge_at] = firsts[row]
             start_at += 1
             edge_at += 1
+        # Every window between the first and the last is covered, those two if the interval reaches their edge.
         for w in range(a + 1 if starts_inside else a, b + 1 if lasts[row] == until[b] else b):
             ids[cover_at[w]] = slots[row]
             cover_at[w] += 1
@@ -487,7 +493,7 @@ def bulk_of(keys: Int64s, begin: int, end: int, is_float: bool) -> tuple[float, 
         trim = i64(outliers * (end - begin))
         start = decoded(keys[begin + trim], is_float)
         length = decoded(keys[end - 1 - trim], is_float) - start
-        if length > 0 and length * _WORTH_IT < reach:
+        if length > 0 and length * _SHORTER_BULK < reach:
             origin, reach = start, length
     return origin, reach
 

@@ -41,8 +41,8 @@ from fencepost.indexes.slice_list.window_kernels import (
     mark_short,
     measure_windows,
     number_groups,
-    part_order,
-    part_rows,
+    split_intervals,
+    split_order,
 )
 
 _KEYS_COMPARED = 8
@@ -130,12 +130,12 @@ def _split_by_length(ordered: SortedIntervals, bits: int) -> tuple[SortedInterva
         Intervals(np.empty(size, np.uint32), *(np.empty(each, np.int64) for each in (size, size, size if keyed else 0)))
         for size in (count, n - count)
     )
-    part_rows(rows, short, place, inside, outside)
+    split_intervals(rows, short, place, inside, outside)
     if keyed:
         return sort_intervals(inside), sort_intervals(outside)
     orders = [[np.empty(len(kept.slots), np.uint32) for _ in range(2)] for kept in (inside, outside)]
-    part_order(ordered.by_first, short, place, orders[0][0], orders[1][0])
-    part_order(ordered.by_last, short, place, orders[0][1], orders[1][1])
+    split_order(ordered.by_first, short, place, orders[0][0], orders[1][0])
+    split_order(ordered.by_last, short, place, orders[0][1], orders[1][1])
     first, second = (
         ordered._replace(rows=kept, large_groups=int(len(kept.slots) > FEW), by_first=by_first, by_last=by_last)
         for kept, (by_first, by_last) in zip((inside, outside), orders, strict=True)
