@@ -24,7 +24,7 @@ class Heard:
 
 
 @contextmanager
-def receiver(answer: Callable[[Any], int] = lambda _: 200, wait: float = 0.0) -> Iterator[Heard]:
+def receiver(answer: Callable[[Any], int] = lambda _: 200, wait: float = 0.0, location: str = "") -> Iterator[Heard]:
     """Answers every post with the status that `answer` gives for its body; hears those it takes."""
     heard = Heard()
 
@@ -40,8 +40,8 @@ def receiver(answer: Callable[[Any], int] = lambda _: 200, wait: float = 0.0) ->
                 if status < 300:
                     heard.posts.append(({**dict(self.headers), "raw": raw.decode()}, body))
             self.send_response(status)
-            if 300 <= status < 400:
-                self.send_header("Location", "http://127.0.0.1:9/elsewhere")
+            if location:
+                self.send_header("Location", location)
             self.send_header("Content-Length", "2")
             self.end_headers()
             self.wfile.write(b"ok")

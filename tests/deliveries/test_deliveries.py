@@ -119,10 +119,26 @@ def test_an_event_that_is_refused_is_kept_with_the_reason_and_can_be_sent_again(
 def test_a_redirect_is_not_followed(tmp_path: Path, status: int) -> None:
     spool = Spool(tmp_path)
     put(spool, 0, events(1))
-    with receiver(lambda _: status) as heard:
+    with receiver() as elsewhere, receiver(lambda _: status, location=elsewhere.url) as heard:
         sender = send(spool, hook(heard.url, headers={"Authorization": "Bearer x"}))
+    assert elsewhere.posts == heard.posts == []
     assert sender.counts == Delivered(0, 0, 1)
     assert (sender.reason or "").endswith("redirects are not followed")
+
+
+@pytest.mark.parametrize("address", ["file:///etc/hostname", "ftp://127.0.0.1:1/x", "data:text/plain,x", "/here"])
+def test_only_http_is_spoken(tmp_path: Path, address: str) -> None:
+    with pytest.raises(FencepostError, match="as a webhook; expected http:// or https:// and a host"):
+        Sender(Spool(tmp_path), hook(address))
+
+
+def test_undelivered_events_may_lie_elsewhere(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool", tmp_path / "letters")
+    put(spool, 0, events(3))
+    with receiver(lambda _: 400) as heard:
+        send(spool, hook(heard.url))
+    assert [path.name for path in (tmp_path / "letters").iterdir()] == [f"{stream_batch(0)}.jsonl"]
+    assert len(Spool(tmp_path / "spool").letters()) == 3
 
 
 @pytest.mark.parametrize(

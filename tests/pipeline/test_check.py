@@ -234,6 +234,10 @@ CASES = {
         ('format = "parquet"\npath = "alerts/"', 'format = "webhook"\nurl = "http://host/\\na"'),
         "'http://host/\\na'; expected http:// or https:// and a host",
     ),
+    "no post at a time": (
+        ('format = "parquet"\npath = "alerts/"', 'format = "webhook"\nurl = "http://host/"\nconcurrency = 0'),
+        "sink.concurrency (line 15): 0; expected 1 or more",
+    ),
     "an address with a password": (
         ('format = "parquet"\npath = "alerts/"', 'format = "webhook"\nurl = "http://ann:secret@host/"'),
         "expected http:// or https:// and a host",
@@ -251,7 +255,7 @@ CASES = {
             'format = "parquet"\npath = "alerts/"',
             'format = "webhook"\nurl = "http://host/"\nheaders = { Authorization = "a\\r\\nX: b" }',
         ),
-        "sink.headers (line 15): got the header 'Authorization' with a line break, a control",
+        "sink.headers (line 15): the header 'Authorization' with a line break, a control",
     ),
     "a header outside of Latin-1": (
         (

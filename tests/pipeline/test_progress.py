@@ -4,9 +4,9 @@ from io import StringIO
 from types import SimpleNamespace
 from typing import Any
 
+from fencepost.deliveries.sender import Delivered
 from fencepost.pipeline.runtime.changes import Applied
 from fencepost.pipeline.runtime.progress import Progress, log
-from fencepost.pipeline.runtime.webhook import Posted
 
 
 def report(batch: int, rows: int, **figures: int) -> dict[str, Any]:
@@ -25,12 +25,12 @@ def test_reports_are_added_up_once_and_read_as_english() -> None:
     assert str(progress.summary(0.5)) == "1 row (2/s), 1 event, rule version 3, 1 dead letter"
     query.recentProgress.append(report(1, 2000, exit=1, inside=1, late=4))
     progress.read(query)
-    progress.count_posted(Posted(5, 1, 2))
+    progress.show_delivered(Delivered(5, 1, 2), 6)
     progress.count_applied(Applied(2, 0, 1))
     summary = progress.summary(2.0)
     assert (summary.batches, summary.rows, summary.events, summary.rule_version) == (2, 2001, 3, 3)
     assert str(summary).startswith("2,001 rows (1,000/s), 3 events, rule version 3, 2 dead letters, ")
-    for part in ("4 late", "5 posted", "2 undelivered", "2 rule changes", "1 bad change"):
+    for part in ("4 late", "5 posted", "2 undelivered", "6 waiting", "2 rule changes", "1 bad change"):
         assert f", {part}" in str(summary)
     progress.show(2.0)
     progress.show(3.0)

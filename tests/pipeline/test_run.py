@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fencepost as fp
+from fencepost.deliveries.spool import Spool
 from fencepost.errors import FencepostError
 from fencepost.pipeline import run
 from fencepost.pipeline.runtime.changes import Applied, ChangeFollower, Message
@@ -187,9 +188,21 @@ def test_a_webhook_that_fails_at_first_and_one_event_that_it_never_takes(spark: 
     assert {(letter["attempts"], letter["said"].split()[0]) for letter in dead} == {(1, "422")}
     assert (summary.posted, summary.undelivered) == (len(taken), len(dead))
     # Nobody listens any more: the events are kept, and the pipeline ends in order.
-    (home / "pipeline.toml").write_text((home / "pipeline.toml").read_text().replace('"checkpoint"', '"second"'))
-    summary = run(home / "pipeline.toml", spark, out=StringIO())
+    text = (home / "pipeline.toml").read_text().replace('"checkpoint"', '"second"')
+    (home / "pipeline.toml").write_text(text.replace('dead_letters = "undelivered"', ""))
+    out = StringIO()
+    summary = run(home / "pipeline.toml", spark, out=out)
     assert (summary.posted, summary.undelivered) == (0, len(told))
+    assert f"{len(told)} events not delivered; the last answer: " in out.getvalue()
+    assert f"fencepost deliveries retry {home / 'second'}" in out.getvalue()
+    # They are sent again when somebody listens, though the stream has nothing new.
+    assert Spool(home / "second" / "fencepost" / "deliveries").retry(1) == len(told)
+    server = ThreadingHTTPServer(("127.0.0.1", server.server_port), Hook)
+    server.taken, server.attempts = [], Counter()  # type: ignore[attr-defined]
+    with serving(server):
+        summary = run(home / "pipeline.toml", spark, out=StringIO())
+    assert sorted(key for key, _ in server.taken) == wanted  # type: ignore[attr-defined]
+    assert (summary.rows, summary.posted, summary.undelivered) == (0, len(wanted), len(dead))
 
 
 def test_a_socket_to_the_console_until_it_is_stopped(spark: Any, home: Path) -> None:
@@ -228,7 +241,7 @@ def test_a_query_that_fails_is_a_refusal_with_its_cause(spark: Any, home: Path) 
     prices.add(1, "price > 4")
     prices.publish(home / "prices")
     file.write_text(file.read_text().replace("published", "prices").replace("once = true", ""))
-    with pytest.raises(FencepostError, match=r"the pipeline, which stopped: .*") as refused:
+    with pytest.raises(FencepostError, match=r"The pipeline, which stopped: .*") as refused:
         run(file, spark, out=StringIO())
     assert "no price" in str(refused.value)
     assert "it goes on from its checkpoint" in str(refused.value)

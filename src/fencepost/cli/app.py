@@ -28,7 +28,7 @@ from fencepost.lab.reproduce import command as reproduce
 app = typer.Typer(
     name="fencepost",
     help="Keep range rules in a book, try them on files, publish them, and run them on live data. "
-    "Exit codes: 0 done, 1 refused, 2 wrong usage.",
+    "Exit codes: 0 done, 1 refused, 2 wrong usage, 3 done but not all delivered.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

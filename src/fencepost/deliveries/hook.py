@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 import urllib3
 
+from fencepost._text import printable
 from fencepost.deliveries.spool import Event
+from fencepost.errors import FencepostError
 
 _TRY_AGAIN = {408, 425, 429}
 """Refusals that may pass, beside those of 500 and above."""
@@ -33,7 +35,7 @@ class Hook(NamedTuple):
     """Events in one post: above 1, an array of them."""
     secret: str | None = None
     """Signs every body."""
-    ca: str | None = None
+    certificates: str | None = None
     """A file of certificates to trust in place of the system's."""
 
 
@@ -54,7 +56,9 @@ class Receiver:
     def __init__(self, hook: Hook) -> None:
         self._hook = hook
         parsed = urllib3.util.parse_url(hook.url)
-        trusted = {} if parsed.scheme != "https" else {"cert_reqs": "CERT_REQUIRED", "ca_certs": hook.ca}
+        if parsed.scheme not in ("http", "https") or not parsed.host:
+            raise FencepostError(f"{hook.url!r} as a webhook", "http:// or https:// and a host", "Correct the address.")
+        trusted = {} if parsed.scheme != "https" else {"cert_reqs": "CERT_REQUIRED", "ca_certs": hook.certificates}
         self._target = parsed.request_uri
         self._pool = urllib3.connection_from_url(
             hook.url, maxsize=hook.concurrency, timeout=urllib3.Timeout(hook.wait), retries=False, **trusted
@@ -107,6 +111,5 @@ def _key_of(events: Sequence[Event]) -> str:
 
 
 def _first_line(error: object) -> str:
-    """What a person needs to see of it: a line without control characters."""
-    text = str(error) or type(error).__name__
-    return "".join(letter if letter.isprintable() else "?" for letter in text.splitlines()[0])[:300]
+    """What a person needs to see of it: a short line without control characters."""
+    return printable((str(error) or type(error).__name__).splitlines()[0])[:300]

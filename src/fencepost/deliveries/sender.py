@@ -63,7 +63,7 @@ class Sender:
 
     def start(self) -> "Sender":
         """Begin to send, with what an earlier run has left."""
-        self._spool.sweep()
+        self._spool.open()
         self._thread.start()
         return self
 
@@ -72,14 +72,20 @@ class Sender:
         with self._changed:
             self._changed.notify_all()
 
-    def drain(self, stop: threading.Event | None = None) -> None:
-        """Wait until every event was taken or given up, or `stop` is set."""
-        while not (stop is not None and stop.is_set()):
-            with self._changed:
+    def drain(self, seconds: float | None = None) -> bool:
+        """Wait until every event was taken or given up; whether that was so in time."""
+        until = None if seconds is None else time.monotonic() + seconds
+        with self._changed:
+            while self._has_more():
                 self.raise_failure()
-                if not self._at_hand and self._reading is None and not set(self._spool.names()) - self._seen:
-                    return
+                if until is not None and time.monotonic() >= until:
+                    return False
                 self._changed.wait(0.1)
+            self.raise_failure()
+            return True
+
+    def _has_more(self) -> bool:
+        return bool(self._at_hand or self._reading or set(self._spool.names()) - self._seen)
 
     def stop(self) -> None:
         """End the posts that are under way, and send no more; the spool keeps the rest."""

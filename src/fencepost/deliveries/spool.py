@@ -5,6 +5,7 @@ DIR/batches/NAME.json          says that a batch is whole and how many events it
 DIR/batches/NAME.sent          the events that are done with, a line each, in the order in which that happened
 DIR/last.json                  the last batch of the stream: one that comes again after a restart is not sent twice
 DIR/undelivered/NAME.jsonl     events that were given up, with the reason
+DIR/undelivered.json           where these are, if not there
 """
 
 import hashlib
@@ -54,9 +55,11 @@ class Letter(NamedTuple):
 class Spool:
     """The batches below a directory. One process sends them; any process may write the parts of a batch."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self._batches, self.undelivered = directory / "batches", directory / "undelivered"
+    def __init__(self, directory: Path, undelivered: Path | None = None) -> None:
+        self.directory, self._batches = directory, directory / "batches"
+        elsewhere = _read(directory / "undelivered.json") if undelivered is None else {"directory": str(undelivered)}
+        self._elsewhere = elsewhere
+        self.undelivered = directory / "undelivered" if elsewhere is None else Path(elsewhere["directory"])
         self._logs: dict[str, Any] = {}
         self._lock = threading.Lock()
 
@@ -82,8 +85,6 @@ class Spool:
         held = {part: events for part, events in parts.items() if events}
         if held:
             write_whole(self._batches / f"{name}.json", json.dumps({"parts": held}))
-        else:
-            self.directory.mkdir(parents=True, exist_ok=True)
         if name.startswith("stream-"):
             write_whole(self.directory / "last.json", json.dumps({"batch": int(name.partition("-")[2])}))
 
@@ -127,8 +128,11 @@ class Spool:
         for path in self._batches.glob(f"{name}[-.]*"):
             path.unlink(missing_ok=True)
 
-    def sweep(self) -> None:
-        """Delete what a crash left of batches that were sent; call it before anything is written or sent."""
+    def open(self) -> None:
+        """Make the directory, and delete what a crash left of batches that were sent; before anything is sent."""
+        self._batches.mkdir(parents=True, exist_ok=True)
+        if self._elsewhere is not None:
+            write_whole(self.directory / "undelivered.json", json.dumps(self._elsewhere))
         names, last = set(self.names()), _read(self.directory / "last.json")
         for path in self._batches.glob("stream-*") if last is not None else ():
             name = path.name[: len("stream-") + 10]

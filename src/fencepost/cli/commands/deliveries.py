@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fencepost._text import count
 from fencepost.cli.options import Json
 from fencepost.cli.output import note, print_done, print_json, print_table
 from fencepost.errors import FencepostError
@@ -32,30 +33,26 @@ def list_deliveries(directory: Directory, as_json: Json = False) -> None:
         ]  # fmt: skip
         print_json({"waiting": spool.waiting(), "undelivered": undelivered})
         return
-    note(f"to be sent: {_events(spool.waiting())}; not taken: {_events(len(letters))}")
+    note(f"to be sent: {count(spool.waiting(), 'event')}; not taken: {count(len(letters), 'event')}")
     if letters:
         rows = [(each.event.key, each.event.object, each.attempts, each.said) for each in letters]
         print_table(("event_id", "object", "attempts", "answer"), rows)
-        for said, count in Counter(each.said for each in letters).most_common(5):
-            note(f"{count:,} times: {said}")
+        for said, times in Counter(each.said for each in letters).most_common(5):
+            note(f"{times:,} times: {said}")
 
 
 @app.command("retry")
 def retry(directory: Directory, as_json: Json = False) -> None:
     """Send the events again that were not taken: a pipeline that runs does it now, any other when it starts."""
-    count = _spool(directory).retry(time.time_ns() // 1_000_000_000)
-    print_done(as_json, {"again": count}, f"{_events(count)} will be sent again")
+    again = _spool(directory).retry(time.time_ns() // 1_000_000_000)
+    print_done(as_json, {"again": again}, f"{count(again, 'event')} will be sent again")
 
 
 @app.command("drop")
 def drop(directory: Directory, as_json: Json = False) -> None:
     """Delete the events that were not taken."""
-    count = _spool(directory).drop()
-    print_done(as_json, {"dropped": count}, f"{_events(count)} deleted")
-
-
-def _events(count: int) -> str:
-    return f"{count:,} event{'s' * (count != 1)}"
+    dropped = _spool(directory).drop()
+    print_done(as_json, {"dropped": dropped}, f"{count(dropped, 'event')} deleted")
 
 
 def _spool(directory: Path) -> "Spool":

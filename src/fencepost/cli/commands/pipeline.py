@@ -35,7 +35,8 @@ def check(file: _File, as_json: Json = False) -> None:
 def run(file: _File, as_json: Json = False) -> None:
     """Run a pipeline file.
 
-    It runs until Ctrl-C or SIGTERM. With once = true it reads the rows that are there, and ends.
+    It runs until Ctrl-C or SIGTERM. With once = true it reads the rows that are there, and ends. Exit code 3: done, but
+    a webhook did not take every event.
     """
     from fencepost import pipeline
 
@@ -50,6 +51,8 @@ def run(file: _File, as_json: Json = False) -> None:
         print_json(summary._asdict())
     else:
         print_text(f"done: {summary}")
+    if summary.undelivered:
+        raise typer.Exit(3)
 
 
 def connector() -> None:

@@ -253,6 +253,9 @@ def _webhook_faults(file: PipelineFile, sink: dict[str, Any]) -> Iterator[Fault]
     if "url" in sink and not _is_web_address(sink["url"]):
         expected = "http:// or https:// and a host, in ASCII and without blanks"
         yield file.fault("sink.url", repr(sink["url"]), expected, "Correct the address; write a blank as %20.")
+    for name in ("concurrency", "batch"):
+        if sink[name] < 1:
+            yield file.fault(f"sink.{name}", str(sink[name]), "1 or more", "Correct it, or leave it out.")
     for name, value in sink["headers"].items():
         if not _HEADER_NAME.fullmatch(name):
             got = f"the header {name!r}"

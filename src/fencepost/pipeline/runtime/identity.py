@@ -4,6 +4,7 @@ checkpoint/fencepost/pipeline.json   what may not change: source, operator, rule
 checkpoint/fencepost/rules/          the published versions of a book
 checkpoint/fencepost/markers/        the times that the pipeline has announced to itself
 checkpoint/fencepost/dead_letters/   how far the rows that could not be read have been written
+checkpoint/fencepost/deliveries/     events for the webhook
 checkpoint/fencepost/changes/        how far changes of rules have been applied
 """
 

@@ -4,10 +4,10 @@ from collections import Counter
 from typing import Any, NamedTuple, TextIO
 
 from fencepost._text import count, printable_lines
+from fencepost.deliveries.sender import Delivered
 from fencepost.pipeline.runtime.changes import Applied
 from fencepost.pipeline.runtime.operators import OBSERVED
 from fencepost.pipeline.runtime.sources import FAULTS
-from fencepost.pipeline.runtime.webhook import Posted
 
 _KINDS = ("enter", "exit", "cross", "inside")
 
@@ -27,6 +27,8 @@ class Summary(NamedTuple):
     """Events that the webhook accepted."""
     undelivered: int
     """Events that it did not accept; they are in its dead letters."""
+    waiting: int
+    """Events that are still to be posted; the next run does that."""
     rule_changes: int
     bad_changes: int
     rule_version: int | None
@@ -37,7 +39,11 @@ class Summary(NamedTuple):
         rows, events = count(self.rows, "row"), count(self.events, "event")
         nouns = {"dead_letters": "dead letter", "rule_changes": "rule change", "bad_changes": "bad change"}
         more = [count(getattr(self, field), noun) for field, noun in nouns.items() if getattr(self, field)]
-        more += [f"{getattr(self, name):,} {name}" for name in ("late", "posted", "undelivered") if getattr(self, name)]
+        more += [
+            f"{getattr(self, name):,} {name}"
+            for name in ("late", "posted", "undelivered", "waiting")
+            if getattr(self, name)
+        ]
         return ", ".join([f"{rows} ({rate:,.0f}/s)", events, f"rule version {self.rule_version or '-'}", *more])
 
 
@@ -53,9 +59,9 @@ class Progress:
         """The rule version in force; None before the first micro-batch."""
         self._shown = ""
 
-    def count_posted(self, posted: Posted) -> None:
-        """Add what a webhook did."""
-        self._counts.update(posted=posted.posted, undelivered=posted.dead)
+    def show_delivered(self, delivered: Delivered, waiting: int) -> None:
+        """Show what a webhook did in all, and how many events wait for it."""
+        self._counts |= {"posted": delivered.posted, "undelivered": delivered.undelivered, "waiting": waiting}
 
     def count_applied(self, applied: Applied) -> None:
         """Add the outcome of changes of rules."""

@@ -24,6 +24,7 @@ from fencepost.pipeline.runtime.session import make_session, tuned
 from fencepost.pipeline.runtime.sinks import dead_letter_writer, sink_writer
 from fencepost.pipeline.runtime.sources import SourceFrames, kafka_reader, source_frames
 from fencepost.pipeline.runtime.ticker import make_ticker
+from fencepost.pipeline.runtime.webhook import Webhook
 
 _LOOK = 0.2
 """Seconds between two looks at the queries."""
@@ -65,7 +66,10 @@ class _Run:
             rows = {name: source.rows for name, source in frames.items()}
             answers = operate(file, rows, self._rules())
             self._ticker = make_ticker(file, rows, self._rules(), out)
-            self._queries = {"the pipeline": self._start(sink_writer(answers, file, self.progress.count_posted))}
+            self._webhook = Webhook(file) if file.section("sink")["format"] == "webhook" else None
+            if self._webhook is not None:
+                ends.callback(self._webhook.sender.start().stop)
+            self._queries = {"the pipeline": self._start(sink_writer(answers, file, self._webhook))}
             ends.callback(self._stop)
             for name, source in frames.items():
                 if (writer := dead_letter_writer(source.dead, file, name)) is not None:
@@ -88,11 +92,28 @@ class _Run:
                 self._ticker.tick(main, self.progress)
             if time.monotonic() - shown >= _SHOW:
                 shown = time.monotonic()
+                self._show_delivered()
                 self.progress.show(shown - self._begun)
                 self._follow_book()
         self._refuse_failure()
         self.progress.read(main)
+        self._deliver_rest(stop)
         return self.progress.summary(time.monotonic() - self._begun)
+
+    def _deliver_rest(self, stop: threading.Event) -> None:
+        """Wait until the receiver has had every event, unless it is time to stop: then the next run goes on."""
+        if self._webhook is None:
+            return
+        while not stop.is_set() and not self._webhook.sender.drain(_SHOW):
+            self._show_delivered()
+            self.progress.show(time.monotonic() - self._begun)
+        self._show_delivered()
+        if (message := self._webhook.describe_undelivered()) is not None:
+            log(self._out, message)
+
+    def _show_delivered(self) -> None:
+        if self._webhook is not None:
+            self.progress.show_delivered(self._webhook.sender.counts, self._webhook.spool.waiting())
 
     def _source(self, name: str) -> SourceFrames:
         columns = source_columns(self._file, name, [])
@@ -139,6 +160,8 @@ class _Run:
             log(self._out, message)
 
     def _refuse_failure(self) -> None:
+        if self._webhook is not None:
+            self._webhook.sender.raise_failure()
         for name, query in self._queries.items():
             if not query.isActive and (error := query.exception()) is not None:
                 raise _refusal(name, error)

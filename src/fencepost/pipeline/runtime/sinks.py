@@ -1,19 +1,17 @@
 """Where the answers of a pipeline go."""
 
-from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 
 from fencepost.pipeline.file.document import PipelineFile
-from fencepost.pipeline.file.durations import parse_duration
 from fencepost.pipeline.runtime.identity import own_place
 from fencepost.pipeline.runtime.sources import plain_options
-from fencepost.pipeline.runtime.webhook import Hook, Posted, post_frame
+from fencepost.pipeline.runtime.webhook import Webhook
 from fencepost.spark.plan.columns import quoted
 
 
-def sink_writer(answers: Any, file: PipelineFile, report: Callable[[Posted], None]) -> Any:
+def sink_writer(answers: Any, file: PipelineFile, webhook: Webhook | None) -> Any:
     """A stream writer that only needs a trigger and to be started."""
     sink = file.section("sink")
     format_ = sink["format"]
@@ -21,8 +19,8 @@ def sink_writer(answers: Any, file: PipelineFile, report: Callable[[Posted], Non
         writer = _messages(answers, sink).writeStream.format("kafka")
         writer = writer.option("kafka.bootstrap.servers", sink["servers"]).option("topic", sink["topic"])
     elif format_ == "webhook":
-        hook = _hook(file, sink)
-        writer = answers.writeStream.foreachBatch(lambda frame, batch: report(post_frame(frame, hook, batch)))
+        assert webhook is not None, "it was made for this sink"
+        writer = answers.writeStream.foreachBatch(webhook.take)
     elif format_ == "console":
         writer = answers.writeStream.format("console").option("truncate", "false")
     else:
@@ -67,10 +65,3 @@ def _flat(answers: Any) -> Any:
         nested = type_.startswith(("array", "map", "struct"))
         columns.append(F.to_json(quoted(name)).alias(name) if nested else quoted(name))
     return answers.select(*columns)
-
-
-def _hook(file: PipelineFile, sink: dict[str, Any]) -> Hook:
-    dead = file.resolved(sink["dead_letters"]) if sink["dead_letters"] else own_place(file, "undelivered")
-    headers = {key: str(value) for key, value in sink["headers"].items()}
-    backoff, wait = (parse_duration(sink[key]).total_seconds() for key in ("backoff", "wait"))
-    return Hook(sink["url"], headers, sink["retries"], backoff, wait, str(dead))

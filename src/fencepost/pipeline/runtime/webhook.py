@@ -1,141 +1,86 @@
-"""The webhook: every event posted as JSON, tried again with growing pauses, kept as a dead letter in the end.
+"""The webhook of a pipeline: micro-batches go to a spool beside the checkpoint, a sender beside the stream posts them.
 
-A micro-batch that is repeated after a restart posts its events again, with the same ``Idempotency-Key``.
+A stream never waits for the receiver. A micro-batch that is repeated after a restart is not spooled again.
 """
 
 import hashlib
-import json
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import partial
-from http.client import HTTPException
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 
-from fencepost._text import printable
-from fencepost.pipeline.runtime.dead_letters import write_letters
+from fencepost._text import count
+from fencepost.deliveries.hook import Hook
+from fencepost.deliveries.sender import Sender
+from fencepost.deliveries.spool import Event, Spool, stream_batch
+from fencepost.pipeline.file.document import PipelineFile
+from fencepost.pipeline.file.durations import parse_duration
+from fencepost.pipeline.runtime.identity import own_place
 from fencepost.spark.plan.columns import quoted
 
-_TRY_AGAIN = {408, 425, 429}
-"""Refusals that may pass, beside those of 500 and above."""
-_COUNTS = "posted bigint, retries bigint, dead bigint"
+_PARTS = "part int, events bigint"
 
 
-class Hook(NamedTuple):
-    """Where and how to post."""
+class Webhook:
+    """The deliveries of a pipeline that runs. Executors write to the spool, so it lies where all of them can."""
 
-    url: str
-    headers: Mapping[str, str]
-    retries: int
-    backoff: float
-    """Seconds before the first retry."""
-    wait: float
-    """Seconds for an answer."""
-    dead_letters: str
-    """A directory that every executor can write to."""
+    def __init__(self, file: PipelineFile) -> None:
+        sink = file.section("sink")
+        undelivered = file.resolved(sink["dead_letters"]) if sink["dead_letters"] else None
+        self.spool = Spool(own_place(file, "deliveries"), undelivered)
+        backoff, wait = (parse_duration(sink[key]).total_seconds() for key in ("backoff", "wait"))
+        hook = Hook(
+            sink["url"],
+            headers={key: str(value) for key, value in sink["headers"].items()},
+            retries=sink["retries"],
+            backoff=backoff,
+            wait=wait,
+            concurrency=sink["concurrency"],
+            batch=sink["batch"],
+            secret=sink["secret"],
+            certificates=str(file.resolved(sink["certificates"])) if sink["certificates"] else None,
+        )
+        self.sender = Sender(self.spool, hook)
+
+    def take(self, frame: Any, batch: int) -> None:
+        """Spool a micro-batch: for foreachBatch."""
+        if self.spool.has_batch(batch):
+            return
+        name = stream_batch(batch)
+        body = F.to_json(F.struct(*map(quoted, frame.columns)))
+        is_event = "event_id" in frame.columns
+        key, object = (quoted(column) if is_event else F.lit(None) for column in ("event_id", "object"))
+        rows = frame.select(body.alias("body"), key.cast("string").alias("key"), object.cast("string").alias("object"))
+        parts = rows.mapInArrow(partial(_spool_partition, directory=self.spool.directory, name=name), _PARTS).collect()
+        self.spool.commit(name, dict(parts))
+        self.sender.wake()
+
+    def describe_undelivered(self) -> str | None:
+        """What to tell a person about events that the receiver did not take, in this run; None if there are none."""
+        given_up = self.sender.counts.undelivered
+        if not given_up:
+            return None
+        place = self.spool.directory.parents[1]
+        return (
+            f"{count(given_up, 'event')} not delivered; the last answer: {self.sender.reason}. "
+            f"They are in {self.spool.undelivered}. To send them again: fencepost deliveries retry {place}"
+        )
 
 
-class Posted(NamedTuple):
-    """The outcome of the events of a micro-batch."""
-
-    posted: int
-    retries: int
-    dead: int
-
-
-class Answer(NamedTuple):
-    """How an attempt ended."""
-
-    accepted: bool
-    may_pass: bool
-    """Whether another attempt may succeed."""
-    text: str
-
-
-def post_frame(frame: Any, hook: Hook, batch: int) -> Posted:
-    """Post every row of a batch frame; the dead letters of a micro-batch replace those of an earlier attempt."""
-    body = F.to_json(F.struct(*map(quoted, frame.columns)))
-    key = quoted("event_id") if "event_id" in frame.columns else F.lit(None).cast("string")
-    bodies = frame.select(body.alias("body"), key.alias("key"))
-    counted = bodies.mapInArrow(partial(_post_partition, hook=hook, batch=batch), _COUNTS)
-    found = counted.agg(*(F.coalesce(F.sum(name), F.lit(0)) for name in Posted._fields)).first()
-    return Posted(*map(int, found))
-
-
-def _post_partition(batches: Iterator[Any], hook: Hook, batch: int) -> Iterator[Any]:
-    """The work of a task: posts its rows one after the other, and writes those that were refused."""
+def _spool_partition(batches: Iterable[Any], directory: Path, name: str) -> Iterator[Any]:
+    """The work of a task: writes its events as one part of the batch."""
     context = TaskContext.get()
-    file = f"{batch:08}-{context.partitionId() if context else 0:05}.json"
-    rows = (row for each in batches for row in zip(each["body"].to_pylist(), each["key"].to_pylist(), strict=True))
-    counts = post_rows(rows, hook, file)
-    yield pa.RecordBatch.from_pydict({name: [count] for name, count in counts._asdict().items()})
+    part = context.partitionId() if context else 0
+    columns = ("key", "object", "body")
+    rows = (row for each in batches for row in zip(*(each[column].to_pylist() for column in columns), strict=True))
+    events = (Event(key or _hash(body), object, body) for key, object, body in rows)
+    written = Spool(directory).write_part(name, part, events)
+    yield pa.RecordBatch.from_pydict({"part": pa.array([part], pa.int32()), "events": [written]})
 
 
-def post_rows(rows: Iterable[tuple[str, str | None]], hook: Hook, file: str) -> Posted:
-    """Post events, each a JSON object and its key; those that are not accepted go to a file of dead letters."""
-    posted = retries = 0
-    dead: list[dict[str, Any]] = []
-    down = False
-    for body, given in rows:
-        key = given or hashlib.blake2b(body.encode(), digest_size=16).hexdigest()
-        # While the other end is down each event has one attempt, or a batch would take hours to fail.
-        answer, attempts = _deliver(partial(_attempt, hook, body, key), 0 if down else hook.retries, hook.backoff)
-        retries += attempts - 1
-        posted += answer.accepted
-        down = not answer.accepted and answer.may_pass
-        if not answer.accepted:
-            dead.append({"key": key, "attempts": attempts, "said": answer.text, "event": json.loads(body)})
-    if dead:
-        write_letters(Path(hook.dead_letters), file, dead)
-    return Posted(posted, retries, len(dead))
-
-
-def _deliver(attempt: Callable[[], Answer], retries: int, pause: float) -> tuple[Answer, int]:
-    """The last answer, and how many attempts there were."""
-    for attempts in range(1, retries + 2):
-        answer = attempt()
-        if answer.accepted or not answer.may_pass or attempts > retries:
-            return answer, attempts
-        time.sleep(pause * 2 ** (attempts - 1))
-    raise AssertionError("the last attempt returns")
-
-
-def _make_opener() -> urllib.request.OpenerDirector:
-    """Speaks HTTP and HTTPS and nothing else.
-
-    It follows no redirect: that would send the event as a GET without its body, and its headers to another host.
-    """
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(),
-        urllib.request.HTTPErrorProcessor(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        urllib.request.UnknownHandler(),
-    ):
-        opener.add_handler(handler)
-    return opener
-
-
-def _attempt(hook: Hook, body: str, key: str) -> Answer:
-    headers = {"Content-Type": "application/json", "Idempotency-Key": key, **hook.headers}
-    request = urllib.request.Request(hook.url, body.encode(), headers, method="POST")  # noqa: S310 (see _make_opener)
-    try:
-        with _make_opener().open(request, timeout=hook.wait) as response:
-            return Answer(True, False, str(response.status))
-    except urllib.error.HTTPError as error:
-        with error:
-            may_pass = error.code >= 500 or error.code in _TRY_AGAIN
-            redirected = " (redirects are not followed)" if 300 <= error.code < 400 else ""
-            return Answer(False, may_pass, printable(f"{error.code} {error.reason}{redirected}"))
-    except HTTPException as error:
-        return Answer(False, True, printable(f"no HTTP answer: {error!r}"))
-    except OSError as error:
-        return Answer(False, True, printable(str(error)))
+def _hash(body: str) -> str:
+    return hashlib.blake2b(body.encode(), digest_size=16).hexdigest()
