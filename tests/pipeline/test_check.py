@@ -107,7 +107,7 @@ once = 1
         "Did you mean parquet?",
         "trigger.every (line 17): '1 fortnight'; expected a number and milliseconds, seconds, minutes, hours "
         'or days. Write for example "1 second".',
-        "trigger.once (line 18): 1; expected true or false: take what is there, then end. Correct the value.",
+        "trigger.once (line 18): 1; expected true or false: read the rows that are there, then end. Correct the value.",
         "rules: no [rules]; expected that section. Add [rules].",
     ]
 
@@ -161,7 +161,7 @@ CASES = {
         ('ts = "timestamp"', 'ts = "bigint"'),
         ('time = "ts"', 'time = "ts"\ntick = "1 minute"'),
         "operator.tick (line 12): tick and ts, which is bigint; expected a time column of timestamps or dates, "
-        "since the wall clock ticks. Remove tick, and tell the time yourself: fencepost tick DIR NUMBER",
+        "since the wall clock ticks. Remove tick, and announce the time yourself: fencepost tick DIR NUMBER",
     ),
     "ticks of a run that ends": (
         ('time = "ts"', 'time = "ts"\ntick = "1 minute"'),
@@ -180,9 +180,9 @@ CASES = {
         ('time = "ts"', 'time = "ts"\nshards = 65'),
         "operator.shards (line 12): shards=65; expected a whole number from 1 to 64",
     ),
-    "rules that are not in parts": (
+    "rules that are not in shards": (
         ('time = "ts"', 'time = "ts"\nshards = 2'),
-        "{home}/published, which was published without; expected a directory whose versions are written in parts",
+        "{home}/published, which was published without; expected a directory whose versions are written in shards",
     ),
     "late": (
         ('time = "ts"', 'time = "ts"\nlate = "pipeline.toml"'),
@@ -285,11 +285,11 @@ CASES = {
     ),
     "a checkpoint in the rules": (
         ('checkpoint = "checkpoint/"', 'checkpoint = "published/checkpoint"'),
-        "sink.checkpoint (line 15): got ",
+        "sink.checkpoint (line 15): {home}/published/checkpoint, which lies in the directory of rules",
     ),
     "late rows in the checkpoint": (
         ('time = "ts"', 'time = "ts"\nlate = "checkpoint/late"'),
-        "operator.late (line 12): got ",
+        "operator.late (line 12): {home}/checkpoint/late, which lies in the checkpoint",
     ),
     "rows per second": (
         ('format = "json"\npath = "events/"\nschema', 'format = "rate"\nrows_per_second = 0\ncolumns'),

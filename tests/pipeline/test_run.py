@@ -312,7 +312,7 @@ def test_changes_of_rules_are_applied_in_order_and_once(tmp_path: Path) -> None:
     letters = json_lines(tmp_path / "dead")
     assert [letter["origin"] for letter in letters] == [f"rules/0/{300 + n}" for n in range(len(bad))]
     said = [letter["fault"] for letter in letters]
-    assert "no JSON" in said[0]
+    assert said[0].startswith("No JSON")
     assert "expected an object with op: insert, update, delete" in said[2]
     assert "the field 'condition' is missing" in said[4]
     assert "volume" in said[6]
