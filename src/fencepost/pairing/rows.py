@@ -13,7 +13,7 @@ from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import Table
 from fencepost.watching.positions import Positions
-from fencepost.watching.rows import Rows, Steps, ordered, steps, strings_of
+from fencepost.watching.rows import Rows, Steps, find_steps, order_rows, strings_of
 from fencepost.watching.state import State
 
 _STRING = "string"
@@ -81,9 +81,9 @@ def side_rows(
     # At one instant an object's deletion comes after its other rows, like one more sequence.
     last = (deleted.astype(np.int64), np.ones(len(deleted), np.bool_))
     sequenced = rows._replace(sequences=[*rows.sequences, last]) if timed or rows.sequences else rows
-    order, ranks = ordered(sequenced, state.strings, timed=timed, unused=unused)
+    order, ranks = order_rows(sequenced, state.strings, timed=timed, unused=unused)
     rows, deleted = rows.take(order), deleted[order]
-    rows, moved = steps(rows, state, timeout, timed=timed, deleted=deleted)
+    rows, moved = find_steps(rows, state, timeout, timed=timed, deleted=deleted)
     return SideRows(rows, moved, ranks, deleted)
 
 

@@ -16,7 +16,7 @@ from fencepost.snapshot import Table
 from fencepost.watching.clock import Clock
 from fencepost.watching.keyed_objects import KeyedObjects
 from fencepost.watching.positions import NO_KEY, KeyStrings, Positions
-from fencepost.watching.rows import Rows, observed, read_rows, read_values, rows_at, split_late, strings_of
+from fencepost.watching.rows import Rows, find_observing, read_rows, read_values, rows_at, split_late, strings_of
 from fencepost.watching.rules_in_force import KeptColumns
 from fencepost.watching.state import Journal, State
 from fencepost.watching.tables import replay_tables
@@ -151,7 +151,7 @@ class Sides:
                 continue
             values = self._values(side, table, kinds[side], compared[side])
             deleted = deletions(table, self._pairing.deleted)
-            told = observed(values) | deleted
+            told = find_observing(values) | deleted
             rows, own_type = read_rows(table, self.states[side], self._columns, self._clock, values, told, time_type)
             if len(rows.numbers):
                 time_type = own_type

@@ -19,13 +19,13 @@ from fencepost.watching.everyone import Everyone
 from fencepost.watching.rows import (
     MovedRows,
     Rows,
-    observed,
-    ordered,
+    find_observing,
+    find_steps,
+    order_rows,
     read_rows,
     read_values,
     rows_at,
     split_late,
-    steps,
 )
 from fencepost.watching.rule_changes import RuleChange, change_rule, change_rules
 from fencepost.watching.rules_in_force import LiveRule, RulesInForce
@@ -103,25 +103,25 @@ class Watch:
             rows, late = split_late(rows, self.state)
         counts = Counts(table.rows, 0 if late is None else len(late), null)
         timed = self.columns.time is not None
-        order, ranks = ordered(rows, self.state.strings, timed=timed, unused=self.rules.unused)
-        rows, moved = steps(rows.take(order), self.state, self.clock.timeout, timed=timed)
+        order, ranks = order_rows(rows, self.state.strings, timed=timed, unused=self.rules.unused)
+        rows, moved = find_steps(rows.take(order), self.state, self.clock.timeout, timed=timed)
         to_report = None if late is None or self._late is None else rows_at(table, late)
         return MovedRows(rows, moved, ranks, counts, to_report)
 
     def detect(self, moved: MovedRows) -> tuple[Detections, Subjects]:
         """Find what moves do to the rules. It needs no state but the numbers of their objects."""
-        rows, steps_ = moved.rows, moved.steps
-        found = find_transitions(self._context(steps_.clocks), steps_, rows, silent=self.silent)
-        about = self.subjects(steps_.positions)
+        rows, steps = moved.rows, moved.steps
+        found = find_transitions(self._context(steps.clocks), steps, rows, silent=self.silent)
+        about = self.subjects(steps.positions)
         return found, about._replace(ranks=moved.ranks, sequences=rows.sequences, named=rows.objects)
 
     def settle(self, moved: MovedRows) -> None:
         """Remember where the objects of a batch are now, and report the late rows."""
         if moved.late is not None and self._late is not None:
             self._late(moved.late)  # first of all: if it fails, the batch has not been taken
-        rows, steps_ = moved.rows, moved.steps
-        lasts = np.flatnonzero(steps_.is_last)
-        self.state.store(rows.slots[lasts], rows.times[lasts], steps_.positions.take(steps_.offset + lasts))
+        rows, steps = moved.rows, moved.steps
+        lasts = np.flatnonzero(steps.is_last)
+        self.state.store(rows.slots[lasts], rows.times[lasts], steps.positions.take(steps.offset + lasts))
         self.state.tidy()
         self.forget_answers()
         self.counts = self.counts.plus(moved.counts)
@@ -137,7 +137,7 @@ class Watch:
         state, rules = self.state, self.rules
         values = read_values(table, rules.kept.types, state.strings, {*rules.types, *rules.keys})
         columns = (self.columns.object, self.columns.sequence)
-        rows, time_type = read_rows(table, state, columns, self.clock, values, observed(values))
+        rows, time_type = read_rows(table, state, columns, self.clock, values, find_observing(values))
         if not len(rows.numbers):
             return rows
         if beside is not None and rows.objects.type != beside:

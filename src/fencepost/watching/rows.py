@@ -135,7 +135,7 @@ def strings_of(array: Any, name: str) -> Any:
     return array
 
 
-def observed(values: Positions) -> Bools:
+def find_observing(values: Positions) -> Bools:
     """Which rows observe anything at all."""
     any_known = np.zeros(values.rows, np.bool_)
     for known in values.known.values():
@@ -147,7 +147,7 @@ def observed(values: Positions) -> Bools:
     return any_known
 
 
-def ordered(
+def order_rows(
     rows: Rows, strings: Mapping[str, KeyStrings], *, timed: bool, unused: Collection[str] = ()
 ) -> tuple[Int64s, Int64s]:
     """The rows by object and time, and the rank of each place in the order of time over all objects.
@@ -203,7 +203,7 @@ def _ties_by_value(
 
 
 class Steps(NamedTuple):
-    """The moves of a batch, in the order of `ordered`; the positions they touch are in one array.
+    """The moves of a batch, in the order of `order_rows`; the positions they touch are in one array.
 
     First come the last known positions of objects that were present, then one position per row.
     """
@@ -242,7 +242,7 @@ class MovedRows(NamedTuple):
     """A batch between its rows and its events."""
 
     rows: Rows
-    """In the order of `ordered`."""
+    """In the order of `order_rows`."""
     steps: Steps
     ranks: Int64s
     """Of each row, in the order of time over all objects."""
@@ -252,7 +252,7 @@ class MovedRows(NamedTuple):
     """The late rows to report then, an Arrow table."""
 
 
-def steps(
+def find_steps(
     rows: Rows, state: State, timeout: int | None, *, timed: bool, deleted: Bools | None = None
 ) -> tuple[Rows, Steps]:
     """The moves of ordered rows that are not late and whose slots the state has.
