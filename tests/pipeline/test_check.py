@@ -107,7 +107,7 @@ once = 1
         "Did you mean parquet?",
         "trigger.every (line 17): got '1 fortnight'; expected a number and milliseconds, seconds, minutes, hours "
         'or days. Write for example "1 second".',
-        "trigger.once (line 18): got 1; expected true or false: take what is there, then end. Correct the value.",
+        "trigger.once (line 18): got 1; expected true or false: read the rows that are there, then end. Correct the value.",
         "rules: got no [rules]; expected that section. Add [rules].",
     ]
 
@@ -157,7 +157,7 @@ CASES = {
         ('ts = "timestamp"', 'ts = "bigint"'),
         ('time = "ts"', 'time = "ts"\ntick = "1 minute"'),
         "operator.tick (line 12): got tick and ts, which is bigint; expected a time column of timestamps or dates, "
-        "since the wall clock ticks. Remove tick, and tell the time yourself: fencepost tick DIR NUMBER",
+        "since the wall clock ticks. Remove tick, and announce the time yourself: fencepost tick DIR NUMBER",
     ),
     "ticks of a run that ends": (
         ('time = "ts"', 'time = "ts"\ntick = "1 minute"'),
