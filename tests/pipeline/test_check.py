@@ -107,7 +107,8 @@ once = 1
         "Did you mean parquet?",
         "trigger.every (line 17): got '1 fortnight'; expected a number and milliseconds, seconds, minutes, hours "
         'or days. Write for example "1 second".',
-        "trigger.once (line 18): got 1; expected true or false: read the rows that are there, then end. Correct the value.",
+        "trigger.once (line 18): got 1; expected true or false: read the rows that are there, then end. "
+        "Correct the value.",
         "rules: got no [rules]; expected that section. Add [rules].",
     ]
 
