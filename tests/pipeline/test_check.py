@@ -182,7 +182,7 @@ CASES = {
     ),
     "rules that are not in parts": (
         ('time = "ts"', 'time = "ts"\nshards = 2'),
-        "{home}/published, which was published without; expected a directory whose versions are written in parts",
+        "{home}/published, which was published without; expected a directory whose versions are written in shards",
     ),
     "late": (
         ('time = "ts"', 'time = "ts"\nlate = "pipeline.toml"'),
