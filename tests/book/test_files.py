@@ -71,7 +71,7 @@ def parquet(**columns: Any) -> bytes:
                 "line 6: [3] is no rule; expected an object with id and condition",
                 "line 7: the field 'condition' is missing",
                 "line 8: the field 'color' is unknown",
-                "line 9: '6' as the id of a rule",
+                "line 9: '6' cannot be the id of a rule",
                 "line 10: rule 7: detect='leave'",
                 "line 11: version=0",
             ],

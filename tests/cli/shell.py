@@ -74,4 +74,5 @@ class Done:
 def message_of(done: Done) -> str:
     assert done.out == ""
     assert done.err.startswith("fencepost: ")
+    assert "; expected " in done.err or " must " in done.err
     return done.err

@@ -150,12 +150,7 @@ class Group:
     ) -> tuple[Int64s, Int64s]:
         """Which boxes of rules that detect cross moves between rows of the batch jump over: pairs of move and box.
 
-        Args:
-            batch: where moves start and end.
-            before: the row each starts at, or -1 if it has no start.
-            after: the row each ends at.
-            detects: what each rule of the layer detects.
-            types: of all attributes.
+        `before` is -1 where a move has no start; `detects` has what each rule of the layer detects.
         """
         if self._crossing is None:
             self._crossing = self._find_crossing(detects, types)

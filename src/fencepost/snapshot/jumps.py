@@ -45,15 +45,7 @@ class Jumps:
         before: Int64s,
         after: Int64s,
     ) -> tuple[Int64s, Int64s]:
-        """Pairs of move and box, for moves between rows.
-
-        Args:
-            ordinals: of each row, per attribute.
-            valid: which rows have a value, per attribute; None where all do.
-            groups: the combined code of the keys of each row.
-            before: the row each move starts at, or -1 if it has no start.
-            after: the row it ends at.
-        """
+        """Pairs of move and box, for moves between rows; `before` is -1 where a move has no start."""
         moves = np.flatnonzero(self._can_jump(ordinals, valid, groups, before, after))
         before, after = before[moves], after[moves]
         own = None if groups is None else groups[after]

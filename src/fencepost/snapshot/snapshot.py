@@ -532,12 +532,7 @@ def _count(mask: Bools | None) -> int:
 
 
 def in_force_among(path: Place, ids: Int64s) -> Bools:
-    """Which of these rules are in force in a saved snapshot; of its arrays, only the ids of rules are read.
-
-    Args:
-        path: what `Snapshot.save` wrote.
-        ids: of rules.
-    """
+    """Which of these rules are in force in a saved snapshot; of its arrays, only the ids of rules are read."""
     stored = store.read(path, verify=False)
     found = np.zeros(len(ids), np.bool_)
     for number, described in enumerate(stored.header["layers"]):
