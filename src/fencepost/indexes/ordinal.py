@@ -15,6 +15,8 @@ from fencepost.indexes.arguments import Owners, bound_column, check_ends, conver
 from fencepost.indexes.arrays import Bools, Float64s, Int64s
 
 ValueType = Literal["int64", "float64"]
+VALUE_TYPES: tuple[ValueType | None, ...] = (None, "int64", "float64")
+"""By their number in saved arrays; None is not settled yet."""
 
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 
@@ -153,6 +155,12 @@ def include_ends(
         empty[i] |= first > last
         firsts[i] = first
         lasts[i] = last
+
+
+def bounds_of(first: int, last: int, kind: ValueType) -> tuple[float, float]:
+    """The bounds ``[lo, hi)`` of an inclusive range of ordinals, infinite where it is unbounded."""
+    low = -np.inf if first == SMALLEST else from_ordinal(first, kind)
+    return low, np.inf if last == LARGEST else from_ordinal(last + 1, kind)
 
 
 def from_ordinal(ordinal: int, kind: ValueType) -> float:

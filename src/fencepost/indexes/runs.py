@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from fencepost.indexes.arrays import Bools, Int64s
-from fencepost.indexes.slice_list.slot_table import SlotTable, dense
+from fencepost.indexes.slice_list.slot_table import SlotTable, is_dense
 from fencepost.indexes.slice_list.window_kernels import Intervals
 
 _MERGED_FACTOR = 4
@@ -46,6 +46,8 @@ class Runs(Generic[R]):
 
     def __init__(self) -> None:
         self._runs: list[R] = []
+        self.rows = 0
+        """Rows that all runs were built from."""
 
     def __iter__(self) -> Iterator[R]:
         return iter(self._runs)
@@ -56,28 +58,27 @@ class Runs(Generic[R]):
     def add(self, run: R) -> None:
         """Add a build of recent changes, or the bulk if there is none."""
         self._runs.append(run)
+        self.rows += run.size
 
-    def take_smaller(self, size: int, least: int = 0, alike: Callable[[R], bool] = lambda _: True) -> list[R]:
+    def take_smaller(self, size: int, least: int = 0, alike: Callable[[R], bool] | None = None) -> list[R]:
         """Take out the recent runs to build again with a change of so many rows, the last one first.
 
         Runs of fewer than `least` rows are taken whatever the size of the change; only those that are `alike`.
         """
         taken: list[R] = []
-        for run in reversed(self._runs[1:]):
-            if run.size < max(_MERGED_FACTOR * size, least) and alike(run):
+        for at in range(len(self._runs) - 1, 0, -1):
+            run = self._runs[at]
+            rows = run.size
+            if rows < max(_MERGED_FACTOR * size, least) and (alike is None or alike(run)):
+                del self._runs[at]
                 taken.append(run)
-                size += run.size
-        self._runs = [run for run in self._runs if not any(run is other for other in taken)]
+                size += rows
+                self.rows -= rows
         return taken
 
     def put_largest_first(self) -> None:
         """Let the largest run be the bulk, where runs need no other order."""
         self._runs.sort(key=lambda run: -run.size)
-
-    @property
-    def rows(self) -> int:
-        """Rows that all runs were built from."""
-        return sum(run.size for run in self._runs)
 
     @property
     def outgrown(self) -> bool:
@@ -118,7 +119,7 @@ class SlottedRuns(ABC, Generic[S]):
         elif not self._slots.listed:
             origin = self._slots.translation.origin
             high = max(high, origin + len(self._slots.owners) - 1)
-            if low < origin or not dense(origin, high, self._live + len(ids)):
+            if low < origin or not is_dense(origin, high, self._live + len(ids)):
                 self._rebuild(min(low, origin), high, self._live + len(ids))
         if not self._slots.listed:
             self._slots.reach(high - self._slots.translation.origin + 1)
@@ -148,17 +149,21 @@ def join_intervals(rows: list[Intervals]) -> Intervals:
 
 
 def mark_bits(words: Any, positions: Int64s) -> None:
-    """Set a bit for each position, in words of any width."""
-    shift = (8 * words.itemsize).bit_length() - 1
-    bits = (positions & (8 * words.itemsize - 1)).astype(words.dtype)
-    np.bitwise_or.at(words, positions >> shift, words.dtype.type(1) << bits)
+    """Set a bit for each position, in words of 32 or 64 bits."""
+    at, bits = _bits_of(words, positions)
+    np.bitwise_or.at(words, at, words.dtype.type(1) << bits)
 
 
 def read_bits(words: Any, positions: Int64s) -> Bools:
     """Whether the bit of each position is set; words that are not there have none."""
     if not len(words):
         return np.zeros(len(positions), np.bool_)
-    shift = (8 * words.itemsize).bit_length() - 1
-    bits = (positions & (8 * words.itemsize - 1)).astype(words.dtype)
-    is_set: Bools = (words[positions >> shift] >> bits) & words.dtype.type(1) != 0
+    at, bits = _bits_of(words, positions)
+    is_set: Bools = (words[at] >> bits) & words.dtype.type(1) != 0
     return is_set
+
+
+def _bits_of(words: Any, positions: Int64s) -> tuple[Int64s, Any]:
+    """The word of each position, and its bit there."""
+    shift, last = (5, 31) if words.itemsize == 4 else (6, 63)
+    return positions >> shift, (positions & last).astype(words.dtype)

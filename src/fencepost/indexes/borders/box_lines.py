@@ -18,7 +18,7 @@ from fencepost.indexes.box_index.rows import FARTHEST, Axes, key_of
 from fencepost.indexes.kernels.lanes import ALL_LANES, LANES, between_32, compare_32, compress_32, lowest_bit
 from fencepost.indexes.kernels.vectors import bit_count, prefetch
 from fencepost.indexes.ordinal import LARGEST, SMALLEST, ValueType
-from fencepost.indexes.slice_list.window_kernels import decoded
+from fencepost.indexes.slice_list.window_kernels import decode
 
 _MOST_AXES = 16
 """Axes of the tree; what further ones say is left to the exact ranges."""
@@ -34,7 +34,7 @@ _CLEAR = 1e-9
 _LEAST_STEP, _MOST_STEP = 1e-3, 1e300
 """Steps, in keys, of which shares are computed."""
 _FARTHEST_FLOAT, _FARTHEST_WHOLE = 7e307, 2.0**51
-"""Ends up to which a line is straight in what `decoded` gives: beyond, floats are clipped and whole numbers rounded."""
+"""Ends up to which a line is straight in what `decode` gives: beyond, floats are clipped and whole numbers rounded."""
 _AHEAD = 4
 
 
@@ -114,8 +114,8 @@ def find_near(
         for axis in range(before.shape[1]):
             moving |= before[row, axis] != after[row, axis]
         for axis in range(axis_count):
-            here[axis] = decoded(before[row, axis], is_float[axis])
-            there[axis] = decoded(after[row, axis], is_float[axis])
+            here[axis] = decode(before[row, axis], is_float[axis])
+            there[axis] = decode(after[row, axis], is_float[axis])
             farthest = _FARTHEST_FLOAT if is_float[axis] else _FARTHEST_WHOLE
             straight[axis] = here[axis] != there[axis] and max(abs(here[axis]), abs(there[axis])) < farthest
         nodes[0] = 0

@@ -17,7 +17,7 @@ from fencepost.indexes.contracts.borders import BorderIndex, Bound, Crossings, a
 from fencepost.indexes.contracts.production import OrdinalIndex
 from fencepost.indexes.contracts.registry import Bounds
 from fencepost.indexes.matches import Matches, Storage
-from fencepost.indexes.ordinal import ValueType, infer_type, ranges, values_to_ordinals
+from fencepost.indexes.ordinal import VALUE_TYPES, ValueType, infer_type, ranges, values_to_ordinals
 
 _NO_MASK = np.zeros(0, np.bool_)
 _NO_GROUPS = np.zeros(0, np.int64)
@@ -70,16 +70,18 @@ class Borders(OrdinalIndex, BorderIndex):
 
     def _infer_type(self, lows: Any, highs: Any) -> ValueType:
         """int64 if on every axis the bounds that are given are whole numbers."""
-        kinds = {
-            infer_type(lows[axis :: self.dimensions], highs[axis :: self.dimensions]) for axis in range(self.dimensions)
-        }
+        each = self.dimensions
+        if each == 1:
+            return infer_type(lows, highs)
+        kinds = {infer_type(lows[axis::each], highs[axis::each]) for axis in range(each)}
         return "int64" if kinds == {"int64"} else "float64"
 
     def _add(self, ids: Int64s, firsts: Int64s, lasts: Int64s, groups: Int64s, in_all: Bools) -> None:
         assert self.values is not None, "settled with the first ranges"
         self._settle(self.values)
         shape = (len(ids),) if self.dimensions == 1 else (len(ids), self.dimensions)
-        self._rules.insert(ids, firsts.reshape(shape), lasts.reshape(shape), groups, in_all)
+        keys = groups if len(groups) else np.zeros(len(ids), np.int64)
+        self._rules.insert(ids, firsts.reshape(shape), lasts.reshape(shape), keys, in_all)
 
     def _remove(self, slots: Int64s) -> None:
         self._rules.remove(slots)
@@ -191,7 +193,7 @@ class Borders(OrdinalIndex, BorderIndex):
             state = GROUPED if len(keys) else PLACED
             named = np.fromiter(column.names, np.int64, len(column.names))
 
-            def moved(start: int, stop: int) -> Asked:
+            def move_rows(start: int, stop: int) -> Asked:
                 numbers = column.numbers[start:stop]
                 own = named[np.searchsorted(named, start) : np.searchsorted(named, stop)].tolist()
                 names = {row - start: column.names[row] for row in own}
@@ -214,7 +216,7 @@ class Borders(OrdinalIndex, BorderIndex):
                 )
 
             with self._objects.all_or_none():
-                answer = self._rules.crossings(len(after), moved, cross, slots, out, outgrow=True)
+                answer = self._rules.crossings(len(after), move_rows, cross, slots, out, outgrow=True)
             if kind is not None:
                 self._settle(kind)
             return answer
@@ -271,15 +273,14 @@ class Borders(OrdinalIndex, BorderIndex):
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The rules as flat arrays to save, changes merged in; objects are not part of them."""
         with self._lock:
-            kind = 0 if self.values is None else 1 if self.values == "int64" else 2
-            return {**self._rules.to_arrays(), "borders": np.array([self.dimensions, kind])}
+            kind = np.array([self.dimensions, VALUE_TYPES.index(self.values)])
+            return {**self._rules.to_arrays(), "borders": kind}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """The index that `to_arrays` described, without objects; arrays may be memory-mapped, nothing is copied."""
         dimensions, kind = arrays["borders"].tolist()
-        values: ValueType | None = None if kind == 0 else "int64" if kind == 1 else "float64"
-        index = cls(dimensions, values)
+        index = cls(dimensions, VALUE_TYPES[kind])
         index._rules = (AxisRules if dimensions == 1 else BoxRules).from_arrays(arrays)
         return index
 

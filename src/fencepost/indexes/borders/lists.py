@@ -23,7 +23,7 @@ from fencepost.indexes.slice_list.window_kernels import (
     SortedIntervals,
     bucket_of,
     bulk_of,
-    decoded,
+    decode,
     enter_groups,
 )
 from fencepost.indexes.slice_list.windows import sort_intervals
@@ -277,8 +277,8 @@ def fill_buckets(
         buckets[at, 0] = begin
         buckets[at, 1] = begin
         for i in range(begin, end):
-            buckets[at + 1 + bucket_of(decoded(start_keys[i], is_float), origin, per_unit, count), 0] += 1
-            buckets[at + 1 + bucket_of(decoded(end_keys[i], is_float), origin, per_unit, count), 1] += 1
+            buckets[at + 1 + bucket_of(decode(start_keys[i], is_float), origin, per_unit, count), 0] += 1
+            buckets[at + 1 + bucket_of(decode(end_keys[i], is_float), origin, per_unit, count), 1] += 1
         for b in range(1, i64(count) + 1):
             buckets[at + b, 0] += buckets[at + b - 1, 0]
             buckets[at + b, 1] += buckets[at + b - 1, 1]

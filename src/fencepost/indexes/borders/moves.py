@@ -13,7 +13,7 @@ from fencepost.indexes.borders.lists import BLOCK_STARTS, TABLE_STARTS, Lists, P
 from fencepost.indexes.kernels.id_map import spread
 from fencepost.indexes.kernels.vectors import PADDING, copy_run, first_above, prefetch, widen_run
 from fencepost.indexes.slice_list.search import Translation
-from fencepost.indexes.slice_list.window_kernels import bucket_of, decoded
+from fencepost.indexes.slice_list.window_kernels import bucket_of, decode
 
 ENTER, EXIT, CROSS = 0, 1, 2
 CHEAPER, WALK, COMPARE = 0, 1, 2
@@ -100,12 +100,12 @@ def find_buckets(part: Part, values: Int64s, groups: Int64s, nowhere: Bools, gro
                 where[i] = _GROUP - group
             elif group != _NOWHERE:
                 where[i] = i64(scales[group, 2]) + bucket_of(
-                    decoded(values[i], is_float), scales[group, 0], scales[group, 1], scales[group, 3]
+                    decode(values[i], is_float), scales[group, 0], scales[group, 1], scales[group, 3]
                 )
     elif len(scales) > 0:
         origin, per_unit, count = scales[0, 0], scales[0, 1], scales[0, 3]
         for i in range(len(values)):
-            where[i] = bucket_of(decoded(values[i], is_float), origin, per_unit, count)
+            where[i] = bucket_of(decode(values[i], is_float), origin, per_unit, count)
     else:
         for i in range(len(values)):
             where[i] = _GROUP

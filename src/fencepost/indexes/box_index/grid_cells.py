@@ -10,7 +10,7 @@ from fencepost.indexes.box_index.rows import decide
 from fencepost.indexes.box_index.run_grid import Cell, RunGrid, cell_of, root_of
 from fencepost.indexes.kernels.lanes import LANES, between_32, compare_32, first_lanes
 from fencepost.indexes.kernels.vectors import bit_count, prefetch
-from fencepost.indexes.slice_list.window_kernels import decoded
+from fencepost.indexes.slice_list.window_kernels import decode
 
 _FETCHED_WORDS = 256
 
@@ -31,7 +31,7 @@ class Blocks(NamedTuple):
 def locate(grid: RunGrid, x_ordinal: int, y_ordinal: int) -> tuple[int, Any, Any]:
     """The cell of a point, and its keys there."""
     frame, windows, roots = grid.frame, grid.windows, grid.boxes[1]
-    x, y = decoded(x_ordinal, grid.is_float[0]), decoded(y_ordinal, grid.is_float[1])
+    x, y = decode(x_ordinal, grid.is_float[0]), decode(y_ordinal, grid.is_float[1])
     root = root_of(x, frame[0], frame[2], roots) * roots + root_of(y, frame[1], frame[3], roots)
     side = i64(grid.sides[root])
     i, x_key = cell_of(x, windows[root, 0], windows[root, 2], side)

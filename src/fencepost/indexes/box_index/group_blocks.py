@@ -15,7 +15,7 @@ from fencepost.indexes.kernels.lanes import ALL_LANES, LANES, between_32, compre
 from fencepost.indexes.kernels.radix import sorted_positions
 from fencepost.indexes.kernels.vectors import PADDING, bit_count, prefetch
 from fencepost.indexes.ordinal import LARGEST, SMALLEST
-from fencepost.indexes.slice_list.window_kernels import decoded
+from fencepost.indexes.slice_list.window_kernels import decode
 
 LARGEST_BLOCK = 512
 """Boxes of the largest group that is compared whole: of more, a tree skips most."""
@@ -97,9 +97,9 @@ def fill_blocks(
                 first, last = ranges[ordered[begin + i], axis], ranges[ordered[begin + i], dimensions + axis]
                 low, high = np.uint16(0), np.uint16(FARTHEST)
                 if first > floor:
-                    low = key_of(decoded(first, is_float), origin, scale)
+                    low = key_of(decode(first, is_float), origin, scale)
                 if last < ceiling:
-                    high = key_of(decoded(last, is_float), origin, scale)
+                    high = key_of(decode(last, is_float), origin, scale)
                 halves[keys + 2 * axis * padded + i] = low
                 halves[keys + (2 * axis + 1) * padded + i] = high
         for i in range(count):
@@ -163,7 +163,7 @@ def search_blocks(
         slots = start + _HEADER + dimensions * padded
         for axis in range(dimensions):
             origin, scale = scales[keyed, axis, 0], scales[keyed, axis, 1]
-            point_keys[axis] = key_of(decoded(points[row, axis], is_float[axis]), origin, scale)
+            point_keys[axis] = key_of(decode(points[row, axis], is_float[axis]), origin, scale)
             exact[axis] = ALL_LANES if scale == 1.0 and not is_float[axis] else 0
         for chunk in range(0, boxes, LANES):
             passed = first_lanes(boxes - chunk)

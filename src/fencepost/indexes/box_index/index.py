@@ -43,7 +43,7 @@ from fencepost.indexes.contracts.production import OrdinalIndex
 from fencepost.indexes.contracts.registry import Bounds, Contents, array_bytes
 from fencepost.indexes.kernels.radix import sorted_positions
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, split_rows, widened
-from fencepost.indexes.ordinal import LARGEST, SMALLEST, ValueType, from_ordinal, values_to_ordinals
+from fencepost.indexes.ordinal import VALUE_TYPES, ValueType, bounds_of, values_to_ordinals
 from fencepost.indexes.runs import Runs, mark_bits, read_bits
 from fencepost.indexes.slice_list.search import Translation
 from fencepost.indexes.slice_list.slot_table import grow
@@ -256,8 +256,8 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
 
     def _add_run(self, start: int) -> None:
         """Build structures for the slots from `start` on, together with the smaller runs before them."""
-        merged = self._runs.take_smaller(self._used - start)
-        start = min([start, *(run.start for run in merged)])
+        for run in self._runs.take_smaller(self._used - start):
+            start = run.start
         self._runs.add(self._build(start, self._used))
 
     def _build(self, start: int, stop: int) -> _Run:
@@ -368,14 +368,8 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
     ) -> tuple[Matches, Matches]:
         """The slots of the boxes that each move enters, and of those it leaves, between rows of ordinals.
 
-        Args:
-            before: where moves start.
-            after: where they end.
-            nowhere: marks coordinates of starts in no range; likewise `missing` those of ends.
-            missing: see `nowhere`.
-            before_groups: the group of each start; likewise `after_groups`.
-            after_groups: see `before_groups`.
-            groupless: moves whose start is in no group.
+        `nowhere` and `missing` mark coordinates of starts and of ends that are in no range, `groupless` moves whose
+        start is in no group.
         """
         view = self._view
         starts = self._asked_ordinals(view, before, nowhere, before_groups)
@@ -446,7 +440,7 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
                 "group_keys": self._groups.keys[: self._groups.size],
                 "group_table": self._groups.table,
                 "state": np.array(
-                    [_FORMAT, self.dimensions, _KINDS.index(self.values), self.budget, origin, self._used]
+                    [_FORMAT, self.dimensions, VALUE_TYPES.index(self.values), self.budget, origin, self._used]
                 ),
             }
             for number, part in enumerate(part for run in self._runs for part in run.parts):
@@ -460,7 +454,7 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
         ready = {name: kernel_ready(array) for name, array in arrays.items()}
         version, dimensions, kind, budget, origin, used = ready["state"].tolist()
         check_format(version, _FORMAT)
-        index = cls(dimensions, _KINDS[kind], budget)
+        index = cls(dimensions, VALUE_TYPES[kind], budget)
         index._ranges, index._group_numbers, index._used = ready["ranges"], ready["group_numbers"], used
         index._translation = Translation(ready["slot_ids"], origin)
         index._groups = Groups(ready["group_keys"], ready["group_table"], len(ready["group_keys"]))
@@ -498,9 +492,8 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
     def box(self, id: int) -> Box:
         """The lows and highs ``[lo, hi)`` of one box, infinite where it is unbounded."""
         kind = self.values or "float64"
-        firsts, lasts = self.ordinals(id)
-        lows = tuple(-np.inf if first == SMALLEST else from_ordinal(first, kind) for first in firsts)
-        return lows, tuple(np.inf if last == LARGEST else from_ordinal(last + 1, kind) for last in lasts)
+        lows, highs = zip(*(bounds_of(*ends, kind) for ends in zip(*self.ordinals(id), strict=True)), strict=True)
+        return lows, highs
 
     def ordinals(self, id: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The first and last ordinals of one box."""
@@ -572,9 +565,6 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
                 ids = slot_ids[run.by_id] if len(run.by_id) else slot_ids[run.start : run.stop]
                 assert (ids[1:] >= ids[:-1]).all(), "ids ascend within a run"
         assert (self._ranges[every, : self.dimensions] <= self._ranges[every, self.dimensions :]).all(), "none is empty"
-
-
-_KINDS: tuple[ValueType | None, ...] = (None, "int64", "float64")
 
 
 def _name_of(part: Part) -> str:

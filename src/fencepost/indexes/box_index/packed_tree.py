@@ -18,7 +18,7 @@ from fencepost.indexes.box_index.rows import EVERY_GROUP, FARTHEST, Axes, decide
 from fencepost.indexes.kernels.lanes import ALL_LANES, LANES, between_32, compress_32
 from fencepost.indexes.kernels.vectors import PADDING, bit_count, prefetch
 from fencepost.indexes.ordinal import LARGEST, SMALLEST
-from fencepost.indexes.slice_list.window_kernels import decoded
+from fencepost.indexes.slice_list.window_kernels import decode
 
 _NOBODY = 2**32 - 1
 _FEWEST_OF_A_PATTERN, _LEAST_SHARE_OF_A_PATTERN = 128, 64
@@ -135,10 +135,10 @@ def decode_boxes(
                 first, last = i64(groups[slot]), i64(groups[slot])
             low, high = -np.inf, np.inf
             if first > floor:
-                low = decoded(first, is_float)
+                low = decode(first, is_float)
                 least, most = min(least, low), max(most, low)
             if last < ceiling:
-                high = decoded(last, is_float)
+                high = decode(last, is_float)
                 least, most = min(least, high), max(most, high)
             if first <= floor and last >= ceiling:
                 patterns[row] |= np.uint32(1) << np.uint32(axis)
@@ -275,9 +275,9 @@ def pack_level(bounds: Int64s, axes: Axes, keys: UInt16s, scales: Float64s, pare
                     low, high = bounds[child, axis], bounds[child, axis_count + axis]
                     low_key, high_key = np.uint16(0), np.uint16(FARTHEST)
                     if low > floor:
-                        low_key = key_of(decoded(low, is_float), origin, scale)
+                        low_key = key_of(decode(low, is_float), origin, scale)
                     if high < ceiling:
-                        high_key = key_of(decoded(high, is_float), origin, scale)
+                        high_key = key_of(decode(high, is_float), origin, scale)
                 keys[node, axis, 0, lane] = low_key
                 keys[node, axis, 1, lane] = high_key
 
@@ -323,7 +323,7 @@ def search_tree(
                 rows[waiting] = i
                 waiting += 1
                 for axis in range(axis_count):
-                    decoded_points[i, axis] = decoded(points[begin + i, axis], is_float[axis])
+                    decoded_points[i, axis] = decode(points[begin + i, axis], is_float[axis])
         # Level by level, every waiting node is replaced by those of its children that may hold its point.
         level = 0
         crowded = False

@@ -10,7 +10,7 @@ from fencepost.indexes.kernels.id_map import spread
 from fencepost.indexes.kernels.lanes import lowest_bit
 from fencepost.indexes.kernels.vectors import copy_run, is_among, prefetch, widen_run
 from fencepost.indexes.ordinal import LARGEST, SMALLEST, ValueType
-from fencepost.indexes.slice_list.window_kernels import decoded
+from fencepost.indexes.slice_list.window_kernels import decode
 
 EVERY_GROUP = 2**32 - 1
 """The group number of a box that holds in every group."""
@@ -46,8 +46,8 @@ def axes_of(dimensions: int, kind: ValueType, keyed: bool) -> Axes:
 @kernel
 def scale_of(low: int, high: int, is_float: bool) -> tuple[float, float]:
     """Origin and keys per unit for bounds between two ordinals; a scale of 1 on whole numbers is exact."""
-    origin = decoded(low, is_float)
-    span = decoded(high, is_float) - origin
+    origin = decode(low, is_float)
+    span = decode(high, is_float) - origin
     if not is_float and span <= KEY_SPAN and abs(origin) <= _EXACT:
         return origin, 1.0
     scale = KEY_SPAN / max(span, abs(origin) * 1e-15, 1e-300)

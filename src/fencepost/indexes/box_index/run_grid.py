@@ -21,7 +21,7 @@ from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt16s, UInt32s, 
 from fencepost.indexes.box_index.rows import FARTHEST, Axes
 from fencepost.indexes.kernels.radix import sorted_positions
 from fencepost.indexes.kernels.vectors import PADDING
-from fencepost.indexes.slice_list.window_kernels import decoded
+from fencepost.indexes.slice_list.window_kernels import decode
 
 RIGHT, LEFT, TOP, BOTTOM, LEFT_BOTTOM, LEFT_TOP, RIGHT_TOP, RIGHT_BOTTOM, COVERS, OTHERS = range(10)
 _CLASSES = 10
@@ -240,7 +240,7 @@ def decode_all(ordinals: Int64s, is_float: bool) -> Any:
     """Decoded values of ordinals."""
     values = np.empty(len(ordinals))
     for i in range(len(ordinals)):
-        values[i] = decoded(ordinals[i], is_float)
+        values[i] = decode(ordinals[i], is_float)
     return values
 
 
@@ -306,9 +306,9 @@ def span_roots(ranges: Int64s, slots: UInt32s, axes: Axes, frame: Float64s, side
             spans[row, 2 * axis] = 0
             spans[row, 2 * axis + 1] = side - 1
             if first > axes.floors[axis]:
-                spans[row, 2 * axis] = root_of(decoded(first, is_float), origin, scale, side)
+                spans[row, 2 * axis] = root_of(decode(first, is_float), origin, scale, side)
             if last < axes.ceilings[axis]:
-                spans[row, 2 * axis + 1] = root_of(decoded(last, is_float), origin, scale, side)
+                spans[row, 2 * axis + 1] = root_of(decode(last, is_float), origin, scale, side)
 
 
 @kernel
@@ -332,10 +332,10 @@ def tally_roots(
         depth[east + 1, north + 1] += 1
         for right in range(2):
             x_known = ranges[slot, 0] > axes.floors[0] if right == 0 else ranges[slot, 2] < axes.ceilings[0]
-            x = decoded(ranges[slot, 2 * right], axes.is_float[0])
+            x = decode(ranges[slot, 2 * right], axes.is_float[0])
             for top in range(2):
                 y_known = ranges[slot, 1] > axes.floors[1] if top == 0 else ranges[slot, 3] < axes.ceilings[1]
-                y = decoded(ranges[slot, 1 + 2 * top], axes.is_float[1])
+                y = decode(ranges[slot, 1 + 2 * top], axes.is_float[1])
                 root = (east if right else west) * side + (north if top else south)
                 corners[root] += 1
                 if x_known:
@@ -372,8 +372,8 @@ def visit_cells(
         slot = i64(slots[row])
         has_left, has_right = ranges[slot, 0] > axes.floors[0], ranges[slot, 2] < axes.ceilings[0]
         has_bottom, has_top = ranges[slot, 1] > axes.floors[1], ranges[slot, 3] < axes.ceilings[1]
-        x_low, x_high = decoded(ranges[slot, 0], real_x), decoded(ranges[slot, 2], real_x)
-        y_low, y_high = decoded(ranges[slot, 1], real_y), decoded(ranges[slot, 3], real_y)
+        x_low, x_high = decode(ranges[slot, 0], real_x), decode(ranges[slot, 2], real_x)
+        y_low, y_high = decode(ranges[slot, 1], real_y), decode(ranges[slot, 3], real_y)
         west, east, south, north = i64(spans[row, 0]), i64(spans[row, 1]), i64(spans[row, 2]), i64(spans[row, 3])
         for column in range(west, east + 1):
             for line in range(south, north + 1):

@@ -18,7 +18,7 @@ from fencepost.indexes.arguments import (
 )
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.contracts.registry import EMPTY, KNOWN, NAN_BOUND, Bounds, RangeIndex
-from fencepost.indexes.ordinal import Ranges, ValueType, infer_type, ranges
+from fencepost.indexes.ordinal import VALUE_TYPES, Ranges, ValueType, infer_type, ranges
 
 
 class OrdinalIndex(RangeIndex):
@@ -27,7 +27,7 @@ class OrdinalIndex(RangeIndex):
     dimensions = 1
 
     def __init__(self, values: ValueType | None) -> None:
-        if values not in (None, "int64", "float64"):
+        if values not in VALUE_TYPES:
             raise FencepostError(f"values={values!r}", "'int64' or 'float64'", "Leave it out to let the data decide.")
         self.values = values
         self._lock = threading.RLock()
@@ -46,12 +46,13 @@ class OrdinalIndex(RangeIndex):
         """
         with self._lock:
             id_array = id_column(ids)
+            each = self.dimensions
             owners = Owners(self._noun, id_array)
             lows = self._flat_bounds(los, "lower bound", owners)
             highs = self._flat_bounds(his, "upper bound", owners)
             kind = self.values or self._infer_type(lows, highs)
-            found = ranges(lows, highs, bounds or "[)", kind, owners._replace(each=self.dimensions))
-            same_length(id_array, los=found.firsts[:: self.dimensions], his=found.lasts[:: self.dimensions])
+            found = ranges(lows, highs, bounds or "[)", kind, Owners(self._noun, id_array, each))
+            same_length(id_array, los=found.firsts[::each], his=found.lasts[::each])
             self._insert_ranges(id_array, found, groups, kind, (lows, highs), closed=bounds == "[]")
 
     def insert_ordinals(self, ids: Column, firsts: Int64s, lasts: Int64s, groups: Column | None = None) -> None:
@@ -71,20 +72,19 @@ class OrdinalIndex(RangeIndex):
         self._refuse_faults(ids, found, written, closed)
         if len(ids):
             self.values = kind
-            self._add(
-                ids, found.firsts, found.lasts, keys if groups is not None else np.zeros(len(ids), np.int64), in_all
-            )
+            self._add(ids, found.firsts, found.lasts, keys, in_all)
 
     def _refuse_faults(self, ids: Int64s, found: Ranges, written: tuple[Any, Any], closed: bool) -> None:
         known = self._slots_of(ids) >= 0
         known[repeated_rows(ids)] = True
+        each = self.dimensions
         faulty = found.not_a_number | found.empty
-        if not (faulty.any() or known.any()):
+        faulty_rows = known | (faulty if each == 1 else faulty.reshape(-1, each).any(1))
+        if not faulty_rows.any():
             return
-        faulty_axes = faulty.reshape(len(ids), self.dimensions)
-        row = int(np.argmax(faulty_axes.any(1) | known))
-        axis = int(np.argmax(faulty_axes[row]))
-        at = row * self.dimensions + axis
+        row = int(np.argmax(faulty_rows))
+        axis = int(np.argmax(faulty[row * each : (row + 1) * each]))
+        at = row * each + axis
         fault = NAN_BOUND if found.not_a_number[at] else EMPTY if found.empty[at] else KNOWN
         low, high = (shown_bound(column, at, side) for column, side in zip(written, (-np.inf, np.inf), strict=True))
         raise self._refusal(fault, int(ids[row]), low, high, axis, ids[:row], closed)
@@ -94,9 +94,9 @@ class OrdinalIndex(RangeIndex):
         with self._lock:
             id_array = id_column(ids)
             slots = self._slots_of(id_array)
-            faults = np.append(np.flatnonzero(slots < 0), repeated_rows(id_array))
-            if len(faults):
-                raise self._unknown_row(id_array, int(faults.min()))
+            again = repeated_rows(id_array)
+            if len(again) or (slots < 0).any():
+                raise self._unknown_row(id_array, int(np.append(np.flatnonzero(slots < 0), again).min()))
             if len(slots):
                 self._remove(slots)
 
@@ -123,7 +123,10 @@ class OrdinalIndex(RangeIndex):
 
     @abstractmethod
     def _add(self, ids: Int64s, firsts: Int64s, lasts: Int64s, groups: Int64s, in_all: Bools) -> None:
-        """Add at least one range that is not empty, whose id is new; ordinals id by id, groups where not `in_all`."""
+        """Add at least one range that is not empty, whose id is new; ordinals id by id.
+
+        What is not `in_all` groups has one of `groups`, which may be empty if all are.
+        """
 
     @abstractmethod
     def _remove(self, slots: Int64s) -> None:

@@ -15,7 +15,7 @@ from fencepost.indexes.contracts.registry import Bounds
 from fencepost.indexes.kernels import id_map
 from fencepost.indexes.kernels.id_map import ABSENT, IdMap
 from fencepost.indexes.matches import Matches, Storage
-from fencepost.indexes.slice_list.slot_table import dense
+from fencepost.indexes.slice_list.slot_table import is_dense
 
 _ROUND = 4096
 
@@ -117,7 +117,7 @@ class DiffRMQ(FloatBorders):
         self._stale = True
         ids = np.compress(self._places.slots[:, 1] != ABSENT, self._places.slots[:, 0])
         self._tick_place = (0, False, len(ids))
-        if len(ids) and dense(int(ids.min()), int(ids.max()), len(ids)):
+        if len(ids) and is_dense(int(ids.min()), int(ids.max()), len(ids)):
             self._tick_place = (int(ids.min()), True, int(ids.max() - ids.min()) + 1)
 
     # -- moves ------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from fencepost.indexes.contracts.registry import Bounds, Contents
 from fencepost.indexes.kernels.radix import sorted_positions
 from fencepost.indexes.kernels.vectors import PADDING, aligned_empty
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, split_rows, widened
-from fencepost.indexes.ordinal import LARGEST, SMALLEST, ValueType, from_ordinal, values_to_ordinals
+from fencepost.indexes.ordinal import ValueType, bounds_of, values_to_ordinals
 from fencepost.indexes.runs import Runs, SlottedRuns, join_intervals
 from fencepost.indexes.slice_list.changes import mark_gone, trace
 from fencepost.indexes.slice_list.search import Translation, find_runs
@@ -416,10 +416,7 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
 
     def interval(self, id: int) -> tuple[float, float]:
         """The bounds of one interval ``[lo, hi)``, infinite where it is unbounded."""
-        first, last = self.ordinals(id)
-        kind = self.values or "float64"
-        low = -np.inf if first == SMALLEST else from_ordinal(first, kind)
-        return low, np.inf if last == LARGEST else from_ordinal(last + 1, kind)
+        return bounds_of(*self.ordinals(id), self.values or "float64")
 
     def ordinals(self, id: int) -> tuple[int, int]:
         """The first and last ordinal of one interval."""

@@ -32,7 +32,7 @@ from fencepost.indexes.slice_list.window_kernels import (
     MOST_ENDS,
     SHORT_ORIGIN,
     Part,
-    decoded,
+    decode,
     eighth_of,
 )
 
@@ -65,7 +65,7 @@ class Translation(NamedTuple):
 
     def ids(self, slots: npt.NDArray[Any]) -> Int64s:
         """The ids of slots."""
-        return self.slot_ids[slots] if len(self.slot_ids) else slots.astype(np.int64) + self.origin
+        return self.slot_ids[slots] if len(self.slot_ids) else slots + np.int64(self.origin)
 
 
 @allocating_kernel
@@ -113,11 +113,11 @@ def find_runs(
             for i in range(size):
                 high[i] = NOWHERE
                 if low[i] != NOWHERE and low[i] < len(scales):
-                    high[i] = eighth_of(decoded(values[block + i], is_float), scales, low[i])
+                    high[i] = eighth_of(decode(values[block + i], is_float), scales, low[i])
         else:
             for i in range(size):
                 low[i] = 0
-                high[i] = eighth_of(decoded(values[block + i], is_float), scales, 0) if len(scales) > 0 else NOWHERE
+                high[i] = eighth_of(decode(values[block + i], is_float), scales, 0) if len(scales) > 0 else NOWHERE
         if far:
             if len(touched) > 0:
                 for i in range(size):
@@ -196,8 +196,9 @@ def find_runs(
                 undecided = shift > 0 and equal != 0
             # Short forms that are equal do not tell, and long windows are not compared: exact edges decide.
             if undecided:
-                begin = i64(windows[w, 0]) + rank_below(edges, edge, ends, value)
-                end = i64(windows[w + 1, 0]) - (both - ends - rank_at_most(edges, edge + ends, both - ends, value))
+                begin = i64(windows[w, 0]) + count_below(edges, edge, ends, value, False)
+                starts = both - ends
+                end = i64(windows[w + 1, 0]) - (starts - count_below(edges, edge + ends, starts, value, True))
             runs[block + i, column, 0] = begin
             runs[block + i, column, 1] = end - begin
             total += end - begin
@@ -211,25 +212,12 @@ def low_bits(count: int) -> Any:
 
 
 @kernel
-def rank_below(edges: Int64s, start: int, count: int, value: int) -> Any:
-    """How many of `count` ascending edges are below the value."""
+def count_below(edges: Int64s, start: int, count: int, value: int, or_equal: bool) -> Any:
+    """How many of `count` ascending edges are below the value, or equal to it."""
     low, high = start, start + count
     while low < high:
         middle = (low + high) >> 1
-        if edges[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low - start
-
-
-@kernel
-def rank_at_most(edges: Int64s, start: int, count: int, value: int) -> Any:
-    """How many of `count` ascending edges are at most the value."""
-    low, high = start, start + count
-    while low < high:
-        middle = (low + high) >> 1
-        if edges[middle] <= value:
+        if edges[middle] < value or (or_equal and edges[middle] == value):
             low = middle + 1
         else:
             high = middle

@@ -28,7 +28,7 @@ class SlotTable:
 
     def map(self, low: int, high: int, count: int) -> None:
         """Make slots for so many ids between `low` and `high`."""
-        self.listed = not dense(low, high, count)
+        self.listed = not is_dense(low, high, count)
         self.translation = Translation(np.zeros(0, np.int64), 0 if self.listed else low)
         if not self.listed:
             self.owners = np.zeros(high - low + 1, np.uint8)
@@ -88,7 +88,7 @@ def find_by_distance(ids: Int64s, origin: int, owners: UInt8s, slots: Int64s) ->
         slots[i] = ids[i] - origin if within and owners[ids[i] - origin] > 0 else -1
 
 
-def dense(low: int, high: int, count: int) -> bool:
+def is_dense(low: int, high: int, count: int) -> bool:
     """Whether ids leave so few gaps that their distance from the lowest can be the slot."""
     return high - low <= 2 * count + 1024
 

@@ -463,7 +463,7 @@ def shorten_edges(
 
 
 @kernel
-def decoded(ordinal: int, is_float: bool) -> Any:
+def decode(ordinal: int, is_float: bool) -> Any:
     """A float that grows with the ordinal, finite and such that differences are finite too."""
     if is_float:
         bits = ordinal if ordinal >= 0 else i64(-(2**63)) - ordinal
@@ -491,8 +491,8 @@ def bulk_of(keys: Int64s, begin: int, end: int, is_float: bool) -> tuple[float, 
     origin, reach = 0.0, np.inf
     for outliers in (0.005, 0.05, 0.2):
         trim = i64(outliers * (end - begin))
-        start = decoded(keys[begin + trim], is_float)
-        length = decoded(keys[end - 1 - trim], is_float) - start
+        start = decode(keys[begin + trim], is_float)
+        length = decode(keys[end - 1 - trim], is_float) - start
         if length > 0 and length * _SHORTER_BULK < reach:
             origin, reach = start, length
     return origin, reach
@@ -520,7 +520,7 @@ def fill_buckets(
         scales[row, 1] = per_unit
         at = i64(scales[row, 2])
         for w in range(begin, end):
-            buckets[at + 1 + bucket_of(decoded(keys[w], is_float), origin, per_unit, count)] += 1
+            buckets[at + 1 + bucket_of(decode(keys[w], is_float), origin, per_unit, count)] += 1
         for b in range(1, i64(count) + 1):
             buckets[at + b] += buckets[at + b - 1]
 
@@ -542,16 +542,16 @@ def mark_touched(
         for w in range(begin, end):
             edge, ends = i64(window_rows[w, 1]), i64(window_rows[w, 2]) & MOST_ENDS
             both = i64(window_rows[w + 1, 1]) - edge
-            first = eighth_of(decoded(keys[w], is_float), scales, group)
-            last = eighth_of(decoded(keys[w + 1] - 1 if w + 1 < end else LARGEST, is_float), scales, group)
+            first = eighth_of(decode(keys[w], is_float), scales, group)
+            last = eighth_of(decode(keys[w + 1] - 1 if w + 1 < end else LARGEST, is_float), scales, group)
             if i64(window_rows[w + 1, 0]) - i64(window_rows[w, 0]) > both:
                 count += mark_eighths(touched, first, last)
                 continue
             if ends > 0:
-                until = eighth_of(decoded(edges[edge + ends - 1], is_float), scales, group)
+                until = eighth_of(decode(edges[edge + ends - 1], is_float), scales, group)
                 count += mark_eighths(touched, first, until)
             if both > ends:
-                since = eighth_of(decoded(edges[edge + ends], is_float), scales, group)
+                since = eighth_of(decode(edges[edge + ends], is_float), scales, group)
                 count += mark_eighths(touched, since, last)
     return count
 

@@ -35,7 +35,7 @@ from fencepost.indexes.slice_list.window_kernels import (
     Part,
     SortedIntervals,
     cut_axis,
-    decoded,
+    decode,
     eighth_of,
     lay_out,
     mark_short,
@@ -224,7 +224,7 @@ def check_touched(part: Part, rows: Intervals) -> None:
     for at, (first, last) in enumerate(zip(rows.firsts.tolist(), rows.lasts.tolist(), strict=True)):
         group = numbers[int(rows.groups[at])] if len(rows.groups) else 0
         if group < len(part.scales) and len(part.touched):
-            begin, end = (eighth_of(decoded(o, bool(part.meta[0])), part.scales, group) for o in (first, last))
+            begin, end = (eighth_of(decode(o, bool(part.meta[0])), part.scales, group) for o in (first, last))
             bits = np.unpackbits(part.touched[begin >> 3 : (end >> 3) + 1], bitorder="little")
             unmarked = np.flatnonzero(bits[begin & 7 : end - (begin & ~7) + 1] == 0) + begin
             assert not any(_holds(part, group, first, last, int(eighth)) for eighth in unmarked), (
@@ -237,8 +237,8 @@ def _holds(part: Part, group: int, first: int, last: int, eighth: int) -> bool:
     is_float = bool(part.meta[0])
     while first < last:
         middle = (first + last) // 2
-        if eighth_of(decoded(middle, is_float), part.scales, group) < eighth:
+        if eighth_of(decode(middle, is_float), part.scales, group) < eighth:
             first = middle + 1
         else:
             last = middle
-    return bool(eighth_of(decoded(first, is_float), part.scales, group) == eighth)
+    return bool(eighth_of(decode(first, is_float), part.scales, group) == eighth)
