@@ -6,7 +6,7 @@ import pytest
 from fencepost.indexes.borders.box_lines import BoxLines
 from fencepost.indexes.ordinal import LARGEST, SMALLEST, ValueType
 from fencepost.ordinals import BIGINT, DOUBLE
-from tests.jump_oracle import Box, jumps_over
+from tests.snapshot.jump_oracle import Box, jumps_over
 
 KINDS: list[list[ValueType]] = [
     ["float64", "float64"],

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fencepost.indexes.borders import box_lines
 from fencepost.ordinals import BIGINT, BOOLEAN, DATE, DOUBLE, TIMESTAMP, AttributeType
 from fencepost.snapshot import NEVER, Batch, BoxSet, CompiledColumns, RuleColumns, Snapshot, detect_flags, structures
-from tests.jump_oracle import Box, jumps_over
+from tests.snapshot.jump_oracle import Box, jumps_over
 
 TYPES: dict[str, AttributeType] = {
     "x": DOUBLE,

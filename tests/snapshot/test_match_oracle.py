@@ -15,7 +15,7 @@ from fencepost.rules import Rules
 from fencepost.snapshot import BruteForce, Snapshot
 from tests.conditions import TYPES, conditions
 from tests.effort import examples
-from tests.test_language_oracle import ROWS, TABLE, oracle  # noqa: F401 (a fixture)
+from tests.language.test_oracle import ROWS, TABLE, oracle  # noqa: F401 (a fixture)
 
 
 @given(st.lists(conditions(), min_size=1, max_size=25))

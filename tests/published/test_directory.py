@@ -14,7 +14,7 @@ from fencepost.errors import FencepostError
 from fencepost.published import VersionDirectory
 from fencepost.rules import Rules
 from fencepost.snapshot import Snapshot
-from tests.test_snapshot import Box, compiled, table_of
+from tests.snapshot.test_snapshot import Box, compiled, table_of
 
 RULE: list[list[Box]] = [[({"symbol": "IBM"}, {"price": (0, 9)})]]
 

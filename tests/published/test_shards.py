@@ -15,7 +15,7 @@ from fencepost.errors import FencepostError
 from fencepost.published import ShardPlan, VersionDirectory, cut_into_shards, plan_shards, routing, rule_masks
 from fencepost.published.shards.plan import MOST_SHARDS, Lane
 from tests.effort import examples
-from tests.test_snapshot import KEYS, STRINGS, TYPES, Box, boxes, compiled, rows, table_of
+from tests.snapshot.test_snapshot import KEYS, STRINGS, TYPES, Box, boxes, compiled, rows, table_of
 
 UNBOUNDED = TYPES["price"].limits
 

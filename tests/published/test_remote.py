@@ -18,10 +18,10 @@ from fencepost._files import storage as places
 from fencepost.errors import FencepostError
 from fencepost.published import VersionDirectory
 from fencepost.snapshot import Snapshot
+from tests.published.test_directory import snapshot_of
 from tests.publishing import publish_and_load
 from tests.s3 import UNCONDITIONAL
-from tests.test_directory import snapshot_of
-from tests.test_snapshot import table_of
+from tests.snapshot.test_snapshot import table_of
 
 ROW = {"price": 3, "volume": 1, "day": 1, "symbol": "IBM", "venue": None}
 
