@@ -1,5 +1,6 @@
 """What bands must report, one row of one side at a time in plain Python, written from docs/bands.md alone."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -36,9 +37,10 @@ class Band:
         for values, fixed in zip((left, right), (self.fixed[side] for side in SIDES), strict=True):
             if any(values.get(name) != text for name, text in fixed.items()):
                 return None
-        if left.get(self.column) is None or right.get(self.column) is None:
+        ends = left.get(self.column), right.get(self.column)
+        if any(end is None or end in (math.inf, -math.inf) for end in ends):
             return None
-        difference = number(left[self.column]) - number(right[self.column])
+        difference = number(ends[0]) - number(ends[1])
         if self.range.holds(difference):
             return 0
         return -1 if self.range.low is not None and difference <= self.range.low else 1
@@ -81,6 +83,8 @@ class BandOracle:
         events = []
         for band in self.bands.values():
             for other, row in others.items():
+                if not self.same_key(object, other):
+                    continue
                 pair = (object, other) if side == "left" else (other, object)
                 was, now = (
                     band.place(values, row.values) if side == "left" else band.place(row.values, values)
@@ -99,6 +103,10 @@ class BandOracle:
                 ]
         return events
 
+    def same_key(self, one: Any, other: Any) -> bool:
+        """Rows that are named with a key are pairs of tuples; only those of one key make pairs."""
+        return not isinstance(one, tuple) or bool(one[1] == other[1])
+
     def put(self, band: Band) -> list[Event]:
         """Add or edit a band."""
         band.version = self.versions[band.id] = self.versions.get(band.id, 0) + 1
@@ -115,6 +123,8 @@ class BandOracle:
         events = []
         for left, one in self.rows["left"].items():
             for right, other in self.rows["right"].items():
+                if not self.same_key(left, right):
+                    continue
                 was, now = (band is not None and band.place(one.values, other.values) == 0 for band in (old, new))
                 time = max(one.time, other.time)
                 if old is not None and was and not now and "exit" in old.detect:
