@@ -16,8 +16,11 @@ from tests.campaign.oracle import Event
 from tests.campaign.trial import Trial, require
 from tests.campaign.values import ARROW, KEYS, TYPES, literal
 
-BOUNDS = {"d": [-1e300, -1.5, -1.0, 0.0, 5e-324, 0.1, 1.0, 2.5], "n": [Decimal("-1.00"), Decimal("0.00"), Decimal("0.05")]}
-VALUES = {
+BOUNDS: dict[str, list[Any]] = {
+    "d": [-1e300, -1.5, -1.0, 0.0, 5e-324, 0.1, 1.0, 2.5],
+    "n": [Decimal("-1.00"), Decimal("0.00"), Decimal("0.05")],
+}
+VALUES: dict[str, list[Any]] = {
     "d": [-1e300, -1.0, -0.5, -0.0, 5e-324, 0.1, 0.2, 1.0, 1.5, 1e300, math.inf, -math.inf],
     "n": [Decimal(text) for text in ("-1.00", "-0.01", "0.00", "0.04", "0.05", "1.00")],
 }
@@ -213,5 +216,10 @@ def try_bands(seed: int) -> int:
 
 
 TRIALS = [
-    Trial("semantics.bands", "no wrong semantics", "random scripts over two streams against an oracle of single rows", try_bands)
+    Trial(
+        "semantics.bands",
+        "no wrong semantics",
+        "random scripts over two streams against an oracle of single rows",
+        try_bands,
+    )
 ]

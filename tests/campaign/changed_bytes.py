@@ -15,7 +15,7 @@ from tests.campaign.trial import Trial, require
 
 DAMAGES = 25
 """Of one try."""
-ROWS = {
+ROWS: dict[str, list[Any]] = {
     "o": [f"o{n}" for n in range(40)],
     "t": list(range(40)),
     "price": [n * 2.5 for n in range(40)],
@@ -57,7 +57,10 @@ def change_bytes(rng: random.Random, content: bytes) -> bytes:
 
 
 def try_damages(
-    seed: int, make: Callable[[random.Random, Path], Iterable[Path]], answer: Callable[[Path], Any], damages: int = DAMAGES
+    seed: int,
+    make: Callable[[random.Random, Path], Iterable[Path]],
+    answer: Callable[[Path], Any],
+    damages: int = DAMAGES,
 ) -> int:
     """Damage one file after the other, each time from the whole ones.
 

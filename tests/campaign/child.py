@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 
-from tests.campaign.trial import Difference, Trial
+from tests.campaign.trial import DifferenceError, Trial
 
 _LONGEST = 4_000
 """Characters of a detail: a refusal may quote a giant."""
@@ -26,7 +26,7 @@ def main(module: str) -> None:
 def _try(trial: Trial, seed: int) -> tuple[str, int, str]:
     try:
         return "ok", trial.attempt(seed), ""
-    except Difference as difference:
+    except DifferenceError as difference:
         return "difference", 0, str(difference)[:_LONGEST]
     except Exception:
         return "raw error", 0, traceback.format_exc()[-_LONGEST:]

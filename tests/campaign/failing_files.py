@@ -3,16 +3,18 @@
 import builtins
 import contextlib
 import errno
+import functools
 import io
 import os
 import random
+import shutil
 import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pyarrow as pa
 from sqlalchemy import Engine, event
@@ -21,11 +23,11 @@ import fencepost as fp
 from fencepost.errors import FencepostError
 from fencepost.published import VersionDirectory
 from tests.campaign.changed_bytes import ROWS, SCHEMA, draw_rules
-from tests.campaign.trial import Difference, Trial, require
+from tests.campaign.trial import DifferenceError, Trial, require
 
 MODES = ("ENOSPC", "EIO", "dies before", "dies after")
-_STRIDE = 5
-"""One try takes every fifth point; the next seeds have the others."""
+_STRIDE = 23
+"""One try of a publish takes one point in so many; the next seeds have the others."""
 _DEAD = 77
 """The exit code of a process that died where it should."""
 
@@ -56,13 +58,14 @@ class Saboteur:
             call()
         elif torn is not None:
             torn()
-        self.fail()
+        raise self.end()
 
-    def fail(self) -> NoReturn:
+    def end(self) -> OSError:
+        """The error of an operation that fails, unless the process dies."""
         if self.mode.startswith("dies"):
             os._exit(_DEAD)
         code = getattr(errno, self.mode)
-        raise OSError(code, os.strerror(code))
+        return OSError(code, os.strerror(code))
 
     def _is_below(self, place: Any) -> bool:
         if isinstance(place, int):
@@ -107,8 +110,8 @@ class Saboteur:
         try:
             for name in names:
                 setattr(os, name, stand_before(name))
-            builtins.open = io.open = open_file  # type: ignore[assignment]
-            os.open, pa.OSFile = open_low, open_arrow  # type: ignore[assignment]
+            builtins.open = io.open = open_file
+            os.open, pa.OSFile = open_low, open_arrow
             yield
         finally:
             for name, function in kept.items():
@@ -137,12 +140,16 @@ class _Written:
         self._file.__enter__()
         return self
 
-    def __exit__(self, *given: Any) -> Any:
+    def __exit__(self, *given: object) -> Any:
         return self._file.__exit__(*given)
 
 
 def try_points(
-    seed: int, prepare: Callable[[Path], None], act: Callable[[Path], None], examine: Callable[[Path, bool], None]
+    seed: int,
+    prepare: Callable[[Path], None],
+    act: Callable[[Path], None],
+    examine: Callable[[Path, bool], None],
+    stride: int = 1,
 ) -> int:
     """Let operations of an act fail, in one way that the seed chooses, and examine what is left.
 
@@ -151,24 +158,27 @@ def try_points(
         prepare: what there is before, in an empty directory.
         act: what fails.
         examine: raises where something is damaged; told whether the act was finished.
+        stride: from one point to the next.
     """
     mode = MODES[seed % len(MODES)]
     with tempfile.TemporaryDirectory() as folder:
-        point, tried = seed // len(MODES) % _STRIDE, 0
+        point, tried = seed // len(MODES) % stride, 0
+        before = Path(folder) / "before"
+        before.mkdir()
+        prepare(before)
         while True:
             path = Path(folder) / str(point)
-            path.mkdir()
-            prepare(path)
+            shutil.copytree(before, path)
             hit = fail_at(path, point, mode, act)
             try:
                 examine(path, not hit)
-            except Difference as difference:
-                raise Difference(f"{hit}: {difference}") from difference
+            except DifferenceError as difference:
+                raise DifferenceError(f"{hit}: {difference}") from difference
             except Exception as error:
                 raise RuntimeError(f"{hit}: then {type(error).__name__}: {error}") from error
             if not hit:
                 return tried
-            point, tried = point + _STRIDE, tried + 1
+            point, tried = point + stride, tried + 1
 
 
 def fail_at(path: Path, point: int, mode: str, act: Callable[[Path], None]) -> str:
@@ -235,12 +245,15 @@ def _rules_of(version: int) -> fp.Rules:
     return rules
 
 
+@functools.cache
 def _expected(version: int) -> Any:
     return _rules_of(version).compile(SCHEMA).match(ROWS).sets()
 
 
 def _publish(version: int, path: Path, shards: int | None) -> int:
-    return _rules_of(version).publish(path / "published", schema=SCHEMA, **({} if shards is None else {"shards": shards}))
+    return _rules_of(version).publish(
+        path / "published", schema=SCHEMA, **({} if shards is None else {"shards": shards})
+    )
 
 
 def _check_versions(path: Path, published: list[int]) -> None:
@@ -281,7 +294,7 @@ def try_publish(seed: int) -> int:
         require(directory.load().match(ROWS).sets() == _expected(3), "the next version is another")
         require(directory.markers.newest()[0] == number, "streams do not hear of the next version")
 
-    return try_points(seed, prepare, act, examine)
+    return try_points(seed, prepare, act, examine, _STRIDE)
 
 
 def try_collect(seed: int) -> int:
@@ -294,7 +307,7 @@ def try_collect(seed: int) -> int:
     def act(path: Path) -> None:
         VersionDirectory(path / "published").collect(timedelta(0))
 
-    def examine(path: Path, finished: bool) -> None:
+    def examine(path: Path, _: bool) -> None:
         directory = VersionDirectory(path / "published")
         require(directory.latest() == 3, f"the newest version is {directory.latest()}")
         _check_versions(path, [1, 2, 3])
@@ -302,7 +315,7 @@ def try_collect(seed: int) -> int:
         require(directory.versions() == [3], f"versions {directory.versions()} are left")
         require(_publish(4, path, None) == 4, "the next version has another number")
 
-    return try_points(seed, prepare, act, examine)
+    return try_points(seed, prepare, act, examine, 3)
 
 
 def try_leftovers(seed: int) -> int:
@@ -319,16 +332,16 @@ def try_leftovers(seed: int) -> int:
         else:
             _publish(3, path, None)
 
-    def examine(path: Path, finished: bool) -> None:
+    def examine(path: Path, _: bool) -> None:
         number = _publish(4, path, None)
-        for _ in range(2):
+        for _round in range(2):
             VersionDirectory(path / "published").collect(timedelta(0), fresh_for=timedelta(0))
         newest = f"{number:08}"
         files = {file.name for file in (path / "published").iterdir()}
         needed = {newest, f"{newest}.published", f"{newest}.claim", "schema.json", "markers", "collected"}
         require(files <= needed, f"{sorted(files - needed)} are left")
 
-    return try_points(seed, prepare, act, examine)
+    return try_points(seed, prepare, act, examine, _STRIDE)
 
 
 # -- the state of a monitor --------------------------------------------------------------------------------------------

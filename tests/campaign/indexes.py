@@ -29,7 +29,7 @@ from fencepost.indexes import (
     StabbingBands,
 )
 from fencepost.indexes.contracts.checks import check_index
-from tests.campaign.trial import Difference, Trial, require
+from tests.campaign.trial import DifferenceError, Trial, require
 
 DOMAIN = (-7, 50)
 SUBJECTS: dict[str, Callable[[], Any]] = {
@@ -70,7 +70,7 @@ def try_contracts(seed: int) -> int:
     try:
         check_index(make, scripts=SCRIPTS, seed=seed * SCRIPTS)
     except AssertionError as error:
-        raise Difference(str(error)) from error
+        raise DifferenceError(str(error)) from error
     return SCRIPTS * 25
 
 
@@ -181,6 +181,11 @@ def try_box_readers(seed: int) -> int:
 PROMISE = "no wrong index"
 TRIALS = [
     Trial("indexes.contracts", PROMISE, "scripts of changes and questions on every structure", try_contracts),
-    Trial("indexes.slice-list-readers", PROMISE, "two threads that ask a SliceList beside its writer", try_interval_readers),
+    Trial(
+        "indexes.slice-list-readers",
+        PROMISE,
+        "two threads that ask a SliceList beside its writer",
+        try_interval_readers,
+    ),
     Trial("indexes.box-index-readers", PROMISE, "two threads that ask a BoxIndex beside its writer", try_box_readers),
 ]

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,11 +25,29 @@ MEGABYTES = 100
 INPUTS = 60
 """Of one try."""
 ALL_TYPES = {**TYPES, **dict.fromkeys(KEYS, "string")}
-NASTY = ["\x00", "\x1b[31m", "\x9b", "\u202e", "\ud7ff", "\U0001f600", "'", '"', "`", ";", "--", "/*", "\\", "%", "\n", "["]
+NASTY = [
+    "\x00",
+    "\x1b[31m",
+    "\x9b",
+    "\u202e",
+    "\ud7ff",
+    "\U0001f600",
+    "'",
+    '"',
+    "`",
+    ";",
+    "--",
+    "/*",
+    "\\",
+    "%",
+    "\n",
+    "[",
+]
 TOKENS = [
     "AND", "OR", "NOT", "BETWEEN", "IN", "(", ")", ",", "=", "<>", ">=", "NULL", "IS", "TRUE", "1e999", "-", "0x1F",
-    "1e-400", "99999999999999999999999", "d", "i", "n", "s", "'a'", "DATE '2024-02-30'", "TIMESTAMP 'x'", "INTERVAL '1' DAY",
-    "CAST(1 AS INT)", "SELECT 1", "left.d - right.d", "ABS(", "CASE WHEN", "LIKE '%'", "d.e.f", '"d"', "?", ":x", "*", "/ 0",
+    "1e-400", "99999999999999999999999", "d", "i", "n", "s", "'a'", "DATE '2024-02-30'", "TIMESTAMP 'x'", "/ 0",
+    "INTERVAL '1' DAY", "CAST(1 AS INT)", "SELECT 1", "left.d - right.d", "ABS(", "CASE WHEN", "LIKE '%'", "d.e.f",
+    '"d"', "?", ":x", "*",
 ]  # fmt: skip
 
 
@@ -39,7 +57,7 @@ class Meter:
     The time is that of the processor: another program's turn is not ours.
     """
 
-    def __enter__(self) -> "Meter":
+    def __enter__(self) -> Self:
         Path("/proc/self/clear_refs").write_text("5")
         self.before = _status("VmRSS")
         self.start = time.process_time()
@@ -108,24 +126,23 @@ def try_conditions(seed: int) -> int:
 
 def draw_giant(rng: random.Random, size: int) -> str:
     """A condition of some ten thousands of parts."""
-    return rng.choice(
-        [
-            lambda: " AND ".join(f"d > {n}" for n in range(size)),
-            lambda: " OR ".join(f"d = {n}" for n in range(size)),
-            lambda: f"i IN ({', '.join(map(str, range(10 * size)))})",
-            lambda: f"s IN ({', '.join(repr(str(n)) for n in range(10 * size))})",
-            lambda: "(" * size + "d > 1" + ")" * size,
-            lambda: "NOT " * size + "b",
-            lambda: f"s = '{'x' * 100 * size}'",
-            lambda: f"d > {'9' * size}",
-            lambda: f"d > {'-' * size}1",
-            lambda: f"d > 1{' + 1' * size}",
-            lambda: f"{'x' * size} > 1",
-            lambda: " AND ".join(f"(d > {n} OR i < {n})" for n in range(size // 10)),
-            lambda: f"d > 1 {' ' * 100 * size}",
-            lambda: f"d > 1 /*{'x' * 100 * size}*/",
-        ]
-    )()
+    shapes: list[Callable[[], str]] = [
+        lambda: " AND ".join(f"d > {n}" for n in range(size)),
+        lambda: " OR ".join(f"d = {n}" for n in range(size)),
+        lambda: f"i IN ({', '.join(map(str, range(10 * size)))})",
+        lambda: f"s IN ({', '.join(repr(str(n)) for n in range(10 * size))})",
+        lambda: "(" * size + "d > 1" + ")" * size,
+        lambda: "NOT " * size + "b",
+        lambda: f"s = '{'x' * 100 * size}'",
+        lambda: f"d > {'9' * size}",
+        lambda: f"d > {'-' * size}1",
+        lambda: f"d > 1{' + 1' * size}",
+        lambda: f"{'x' * size} > 1",
+        lambda: " AND ".join(f"(d > {n} OR i < {n})" for n in range(size // 10)),
+        lambda: f"d > 1 {' ' * 100 * size}",
+        lambda: f"d > 1 /*{'x' * 100 * size}*/",
+    ]
+    return rng.choice(shapes)()
 
 
 def try_giants(seed: int) -> int:
@@ -157,7 +174,21 @@ checkpoint = "checkpoint/"
 [trigger]
 every = "1 second"
 """
-VALUES = ['""', "[]", "{}", "1e400", "-1", "true", "1979-05-27", '"\\u0000"', "[[1]]", '"${HOME}"', '"file:/nowhere"', "9" * 30, "nan"]
+VALUES = [
+    '""',
+    "[]",
+    "{}",
+    "1e400",
+    "-1",
+    "true",
+    "1979-05-27",
+    '"\\u0000"',
+    "[[1]]",
+    '"${HOME}"',
+    '"file:/nowhere"',
+    "9" * 30,
+    "nan",
+]
 
 
 def mutate_pipeline(rng: random.Random) -> str:
@@ -205,7 +236,12 @@ def try_nested_pipelines(seed: int) -> int:
     rng = random.Random(seed)  # noqa: S311
     depth = rng.choice([100, 1_000, 100_000])
     text = PIPELINE + rng.choice(
-        ["x = " + "[" * depth + "]" * depth, "x = " + "{a=" * depth + "1" + "}" * depth, f"[{'a.' * depth}b]", "a." * depth + "b = 1"]
+        [
+            "x = " + "[" * depth + "]" * depth,
+            "x = " + "{a=" * depth + "1" + "}" * depth,
+            f"[{'a.' * depth}b]",
+            "a." * depth + "b = 1",
+        ]
     )
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "pipeline.toml").write_text(text)
@@ -216,8 +252,8 @@ def try_nested_pipelines(seed: int) -> int:
 # -- rules as dicts and files ------------------------------------------------------------------------------------------
 
 ODD: list[Any] = [
-    None, True, -1, 2**63, 2**70, 1.5, float("nan"), "", "x", "7", "\x1b]0;x\x07", [], {}, [1], {"a": {"b": 1}}, "enter,enter",
-    "2024-01-01T00:00:00Z", "9999-99-99", "\ud800",
+    None, True, -1, 2**63, 2**70, 1.5, float("nan"), "", "x", "7", "\x1b]0;x\x07", [], {}, [1], {"a": {"b": 1}},
+    "enter,enter", "2024-01-01T00:00:00Z", "9999-99-99", "\ud800",
 ]  # fmt: skip
 
 

@@ -63,7 +63,9 @@ def try_publisher(seed: int) -> int:
                 held = int(directory.load(version).match(ROWS).counts.sum())
                 require(held > 0, f"version {version} holds for nothing")
             number = _publish_on(path, 7)
-            require(number > after[-1] and directory.latest() == number, f"the next version is {number} after {after[-1]}")
+            require(
+                number > after[-1] and directory.latest() == number, f"the next version is {number} after {after[-1]}"
+            )
             require(directory.load().match(ROWS).counts.sum() == 7, "the next version is another")
             require(directory.markers.newest()[0] == number, "streams do not hear of the next version")
     return KILLS
@@ -109,5 +111,7 @@ PROMISE = "exactly once"
 TRIALS = [
     Trial("kills.publisher", PROMISE, "kill -9 of a publisher at random moments", try_publisher),
     Trial("kills.importer", PROMISE, "kill -9 of a book's writer at random moments", try_importer),
-    Trial("kills.stream", PROMISE, "kill -9 of a watching stream with live rules", try_stream, long=True, patience=1_200),
+    Trial(
+        "kills.stream", PROMISE, "kill -9 of a watching stream with live rules", try_stream, long=True, patience=1_200
+    ),
 ]

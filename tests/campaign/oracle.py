@@ -98,6 +98,11 @@ def line_meets(ranges: list[Range], ends: list[tuple[Fraction, Fraction]]) -> bo
     return first < last or (first == last and first_in and last_in)
 
 
+def is_nan(value: Any) -> bool:
+    """NaN is no observation."""
+    return isinstance(value, float) and math.isnan(value)
+
+
 def number(value: Any) -> Fraction:
     """A value as a place on the line."""
     if isinstance(value, datetime):
@@ -165,7 +170,7 @@ class Oracle:
         seen = {
             name: value
             for name in (*self.attributes, *self.keys)
-            if (value := values.get(name)) is not None and value == value  # noqa: PLR0124 (NaN is no observation)
+            if (value := values.get(name)) is not None and not is_nan(value)
         }
         if object is None or (timed and time is None) or not seen:
             self.null += 1

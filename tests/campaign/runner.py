@@ -123,11 +123,14 @@ class Journal:
         self.path = path
         self.results: list[Result] = []
         self.run: dict[str, Any] = {}
-        for line in path.read_text().splitlines() if path.exists() else ():
+        text = path.read_text() if path.exists() else ""
+        if text and not text.endswith("\n"):
+            path.write_text(text + "\n")
+        for line in text.splitlines():
             try:
                 found = json.loads(line)
             except ValueError:
-                continue  # broken off in the middle of a line
+                continue  # the run was broken off in the middle of a line
             if "trial" in found:
                 self.results.append(Result(**found))
             else:
@@ -151,8 +154,8 @@ class Journal:
 def run_trials(trials: Sequence[Trial], module: str, journal: Journal, console: Console) -> None:
     """Try for the minutes of a journal: always the trial that has had least time; each at least once."""
     seconds = journal.run["minutes"] * 60
-    spent = dict.fromkeys((trial.name for trial in trials), 0.0)
-    tries = dict.fromkeys(spent, 0)
+    spent: dict[str, float] = {trial.name: 0.0 for trial in trials}
+    tries = {trial.name: 0 for trial in trials}
     for result in journal.results:
         if result.trial in spent:
             spent[result.trial] += result.seconds
@@ -160,17 +163,17 @@ def run_trials(trials: Sequence[Trial], module: str, journal: Journal, console: 
     failed = sum(result.outcome != "ok" for result in journal.results)
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     with Child(module) as child, Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("", total=max(seconds, 1e-9), completed=sum(spent.values()))
+        bar = progress.add_task("", total=max(seconds, 1e-9))
         while sum(spent.values()) < seconds or not all(tries.values()):
             untried = [trial for trial in trials if not tries[trial.name]]
             trial = min(untried or trials, key=lambda each: spent[each.name])
             seed = journal.run["seed"] + tries[trial.name]
-            progress.update(bar, description=f"{trial.name} {seed}, {sum(tries.values()):,} tries, {failed} failed")
+            told = f"{trial.name} {seed}, {sum(tries.values()):,} tries, {failed} failed"
+            progress.update(bar, description=told, completed=sum(spent.values()))
             result = child.attempt(trial, seed)
             journal.add(result)
             spent[trial.name] += result.seconds
             tries[trial.name] += 1
-            progress.update(bar, completed=sum(spent.values()))
             if result.outcome != "ok":
                 failed += 1
                 console.print(f"[red]{result.outcome}[/red] {trial.name} seed {seed}")

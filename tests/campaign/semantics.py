@@ -79,9 +79,7 @@ class Script:
             chosen = self.rng.sample([*self.attributes, *self.keys], self.rng.randint(1, len(self.attributes)))
             ranges = {name: draw_range(self.rng, name) for name in chosen if name in TYPES}
             keys = {
-                name: tuple(self.rng.sample(KEYS[name], self.rng.choice([1, 1, 2])))
-                for name in chosen
-                if name in KEYS
+                name: tuple(self.rng.sample(KEYS[name], self.rng.choice([1, 1, 2]))) for name in chosen if name in KEYS
             }
             boxes.append(Box(ranges, keys))
         return boxes
@@ -168,7 +166,9 @@ class Script:
             taken.add(place)
             for name in self.attributes:
                 missing = rng.random() < 0.15
-                row[name] = None if missing else float("nan") if rng.random() < 0.05 and name == "d" else self.draw(name)
+                row[name] = (
+                    None if missing else float("nan") if rng.random() < 0.05 and name == "d" else self.draw(name)
+                )
             for name in self.keys:
                 row[name] = None if rng.random() < 0.2 else rng.choice([*KEYS[name], "other"])
             rows.append(row)
@@ -266,7 +266,9 @@ class Script:
         for object in {**got_by, **expected_by}:
             one, other = got_by.get(object, []), expected_by.get(object, [])
             if not ordered:
-                one, other = (sorted(each, key=lambda event: (event["rule_id"], event["detect"])) for each in (one, other))
+                one, other = (
+                    sorted(each, key=lambda event: (event["rule_id"], event["detect"])) for each in (one, other)
+                )
             require(one == other, f"{what}, object {object!r}:\n  got      {one}\n  expected {other}")
         self.compared += len(expected)
 
@@ -288,5 +290,7 @@ def try_unused_columns(seed: int) -> int:
 PROMISE = "no wrong semantics"
 TRIALS = [
     Trial("semantics.watch", PROMISE, "random scripts through Monitor against an oracle of single rows", try_script),
-    Trial("semantics.unused-columns", PROMISE, "the same with declared columns that no rule uses yet", try_unused_columns),
+    Trial(
+        "semantics.unused-columns", PROMISE, "the same with declared columns that no rule uses yet", try_unused_columns
+    ),
 ]

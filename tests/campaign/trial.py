@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 
-class Difference(AssertionError):
+class DifferenceError(AssertionError):
     """The product gave another answer than it should."""
 
 
@@ -12,8 +12,8 @@ class Difference(AssertionError):
 class Trial:
     """One way of trying a promise.
 
-    The function takes a seed and returns how many things it looked at. It raises `Difference` where an answer is wrong;
-    any other exception is a raw error of the product, and a process that dies is a crash.
+    The function takes a seed and returns how many things it looked at. It raises `DifferenceError` where an answer is
+    wrong; any other exception is a raw error of the product, and a process that dies is a crash.
     """
 
     name: str
@@ -31,4 +31,4 @@ class Trial:
 def require(holds: bool, what: str) -> None:
     """Raise a difference unless something holds."""
     if not holds:
-        raise Difference(what)
+        raise DifferenceError(what)
