@@ -12,6 +12,7 @@ KNOWN = {
     "bytes.newest": "a damaged header or announcement lets readers of the newest version silently have an older one",
     "bytes.schema": "schema.json has no checksum: raw JSONDecodeError, or other columns",
     "bytes.state": "files of Monitor.save have no checksum: other states, raw errors, segmentation faults",
+    "bytes.seed": "files of save_state have no checksum: other states, raw errors, segmentation faults",
     "failures.leftovers": "claims, orphaned versions and drafts are never collected",
     "inputs.giants": "conditions have no limit of length and parts",
     "inputs.nested-pipelines": "deeply nested TOML: raw RecursionError, or seconds",

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 import fencepost as fp
 from fencepost.errors import FencepostError
 from fencepost.published import VersionDirectory
@@ -207,6 +209,42 @@ def try_state(seed: int) -> int:
     return try_damages(seed, _make_state, _ask_state)
 
 
+# -- seeds of streams --------------------------------------------------------------------------------------------------
+
+
+def _seed_task(path: Path) -> Any:
+    from tests.spark.test_bucket_state import task_of
+
+    return task_of(path / "published", pa.string())._replace(seed=str(path))
+
+
+def _make_seed(rng: random.Random, path: Path) -> Iterable[Path]:
+    from fencepost.spark.work.bucket import save_buckets
+    from tests.spark.test_bucket_state import rows_of, rules_of
+
+    rules_of(rng).publish(path / "published", {"x": "double", "zone": "string"})
+    rows = rows_of(rng, pa.string(), 0)
+    rows = rows.append_column("bucket", pa.array([0] * len(rows), pa.int32()))
+    list(save_buckets(rows.to_batches(), _seed_task(path), str(path)))
+    return path.glob("*.arrow")
+
+
+def _ask_seed(path: Path) -> Any:
+    """What a bucket starts with."""
+    from fencepost.spark.work.store import open_bucket
+    from tests.spark.test_bucket_state import Kept
+
+    opened = open_bucket(Kept(appends=True), _seed_task(path), 0)
+    assert opened is not None
+    head = {name: value for name, value in opened.head.items() if name != "token"}
+    return head, [table.to_pylist() for table in opened.engine.tables()]
+
+
+def try_seed(seed: int) -> int:
+    """A file that save_state wrote for a stream to start with."""
+    return try_damages(seed, _make_seed, _ask_seed)
+
+
 PROMISE = "every changed byte is noticed"
 TRIALS = [
     Trial("bytes.snapshot", PROMISE, "flips, cuts and additions in the files of a snapshot", try_snapshot),
@@ -214,4 +252,5 @@ TRIALS = [
     Trial("bytes.newest", PROMISE, "the same, asked for the newest version", try_newest),
     Trial("bytes.schema", PROMISE, "the same in schema.json", try_schema),
     Trial("bytes.state", PROMISE, "the same in a file that Monitor.save wrote", try_state),
+    Trial("bytes.seed", PROMISE, "the same in a file that save_state wrote", try_seed),
 ]
