@@ -9,6 +9,7 @@ MODULES = semantics, bands, matching, changed_bytes, indexes, failing_files, inp
 
 KNOWN = {
     "semantics.unused-columns": "a declared column that no rule uses is not remembered, and events lack it",
+    "semantics.whole-schema": "a schema that names the time column lets a row without values count as observed",
     "bytes.newest": "a damaged header or announcement lets readers of the newest version silently have an older one",
     "bytes.schema": "schema.json has no checksum: raw JSONDecodeError, or other columns",
     "bytes.state": "files of Monitor.save have no checksum: other states, raw errors, segmentation faults",

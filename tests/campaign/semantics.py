@@ -24,10 +24,12 @@ UNUSED = 1_000_000
 class Script:
     """One random life of a monitor: rows, rules, time, save and restore, each step compared."""
 
-    def __init__(self, seed: int, all_used: bool = True) -> None:
+    def __init__(self, seed: int, all_used: bool = True, all_declared: bool = False) -> None:
         self.rng = rng = random.Random(seed)  # noqa: S311
         self.attributes = sorted(rng.sample(sorted(TYPES), rng.choice([1, 1, 2, 3])))
         self.keys = sorted(rng.sample(sorted(KEYS), rng.randrange(3)))
+        self.all_declared = all_declared
+        """The schema also names the object, its time and sequence, as that of a whole table does."""
         self.clock = rng.choice(["number", "instant", "instant", "none"])
         self.objects: list[Any] = [f"o{n}" for n in range(4)] if rng.random() < 0.5 else [7, -1, 2**62, 0]
         self.sequence = "q" if rng.random() < 0.4 else None
@@ -54,6 +56,10 @@ class Script:
             names = {name.lower(): name for name in table.column_names}
             self.late += zip(table[names["o"]].to_pylist(), table[names["t"]].to_pylist(), strict=True)
 
+        schema = {name: TYPES[name] for name in self.attributes} | dict.fromkeys(self.keys, "string")
+        if self.all_declared:
+            schema |= {"o": "string" if isinstance(self.objects[0], str) else "bigint", "q": "bigint"}
+            schema |= {"t": "timestamp_ntz" if self.clock == "instant" else "bigint"}
         return fp.Monitor(
             self.rules,
             object="o",
@@ -61,7 +67,7 @@ class Script:
             sequence=self.sequence,
             first=self.first,
             timeout=self.oracle.timeout,
-            schema={name: TYPES[name] for name in self.attributes} | dict.fromkeys(self.keys, "string"),
+            schema=schema,
             late=None if self.clock == "none" else keep,
         )
 
@@ -287,10 +293,16 @@ def try_unused_columns(seed: int) -> int:
         return Script(seed, all_used=False).run(40)
 
 
+def try_whole_schema(seed: int) -> int:
+    """Likewise, with a schema that names every column of the table."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return Script(seed, all_declared=True).run(40)
+
+
 PROMISE = "no wrong semantics"
 TRIALS = [
     Trial("semantics.watch", PROMISE, "random scripts through Monitor against an oracle of single rows", try_script),
-    Trial(
-        "semantics.unused-columns", PROMISE, "the same with declared columns that no rule uses yet", try_unused_columns
-    ),
+    Trial("semantics.unused-columns", PROMISE, "the same with columns that no rule uses at first", try_unused_columns),
+    Trial("semantics.whole-schema", PROMISE, "the same with a schema of the whole table", try_whole_schema),
 ]
