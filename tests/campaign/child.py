@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import signal
 import sys
 import traceback
 
@@ -16,6 +17,7 @@ def main(module: str) -> None:
     """Answer until the line is closed."""
     trials: dict[str, Trial] = {trial.name: trial for trial in importlib.import_module(module).TRIALS}
     # The product, and what it starts, may print; answers have a channel of their own.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin:

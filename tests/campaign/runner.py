@@ -22,6 +22,8 @@ from tests.campaign.trial import Trial
 
 ROOT = Path(__file__).parents[2]
 FAILURES = ("difference", "raw error", "crash", "hang")
+_GRACE = 5
+"""Seconds that a process has to end in order."""
 _SHOWN = 2
 """Failures of one trial that the report shows in full."""
 
@@ -80,11 +82,14 @@ class Child:
         )  # fmt: skip
 
     def stop(self) -> None:
-        """End the process and whatever it started."""
+        """End the process: first in order, so that a trial ends what it has started itself."""
         if self._process is not None:
-            if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(_GRACE)
+            except subprocess.TimeoutExpired:
                 os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+                self._process.wait()
             for pipe in (self._process.stdin, self._process.stdout):
                 assert pipe is not None
                 pipe.close()
