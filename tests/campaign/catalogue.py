@@ -17,6 +17,7 @@ KNOWN = {
     "failures.leftovers": "claims, orphaned versions and drafts are never collected",
     "inputs.giants": "conditions have no limit of length and parts",
     "inputs.nested-pipelines": "deeply nested TOML: raw RecursionError, or seconds",
+    "inputs.parquet": "a damaged name of a column: raw UnicodeDecodeError",
     "long.publishes": "files and time of a publish grow",
 }
 """Faults of the product that a trial finds today. Take a trial out of here once its fault is cured."""
