@@ -50,6 +50,9 @@ test-system: $(VENV)/dev ## tests that need servers, such as PostgreSQL (tools/s
 soak: $(VENV)/dev ## a long run with kills, changing rules and a slow sink (SOAK="--triggers 200" for a shorter one)
 	$(BIN)/python -m tests.spark.soak $(SOAK)
 
+campaign: $(VENV)/dev ## every promise tried with fresh seeds, for two hours (CAMPAIGN="--minutes 3" for the short form)
+	$(BIN)/python -m tests.campaign $(CAMPAIGN)
+
 bench: $(VENV)/bench ## peers side by side, as ratios (BENCH="--full" for the large sizes, "--write" for docs and, quick, README)
 	$(BIN)/python -m benchmarks $(BENCH)
 
@@ -80,4 +83,4 @@ clean: ## remove the virtual environment and everything generated
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup check format test test-all test-system soak bench bench-spark figures figures-full docs kafka kafka-stop demo clean
+.PHONY: help setup check format test test-all test-system soak campaign bench bench-spark figures figures-full docs kafka kafka-stop demo clean

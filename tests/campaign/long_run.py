@@ -1,0 +1,101 @@
+"""Long run: after many updates and publishes, memory, files and time are what they were at the start."""
+
+import os
+import random
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import fencepost as fp
+from fencepost.published import VersionDirectory
+from tests.campaign.trial import Trial, require
+
+UPDATES = 20_000
+PUBLISHES = 1_000
+GROWTH = 1.5
+"""So much more may the last hundredth take than the third one: before that, kernels compile and caches fill."""
+
+
+class Sample(NamedTuple):
+    """What one step takes."""
+
+    seconds: float
+    """Of the processor."""
+    memory: int
+    files: int
+
+
+def measure(steps: int, step: Callable[[int], None], count_files: Callable[[], int]) -> list[Sample]:
+    """Take a sample of every step; files are counted once in a hundredth."""
+    samples, files = [], 0
+    for number in range(steps):
+        start = time.process_time()
+        step(number)
+        seconds = time.process_time() - start
+        if number % (steps // 100) == 0:
+            files = count_files()
+        samples.append(Sample(seconds, _memory(), files))
+    return samples
+
+
+def _memory() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def require_flat(samples: list[Sample]) -> None:
+    """The last hundredth takes no more than an early one, by medians."""
+    hundredth = len(samples) // 100
+    early, late = samples[2 * hundredth : 3 * hundredth], samples[-hundredth:]
+    for number, name in enumerate(Sample._fields):
+        first, last = (sorted(sample[number] for sample in part)[hundredth // 2] for part in (early, late))
+        require(last <= GROWTH * max(first, 1e-6), f"{name}: {first} at the start, {last} at the end")
+
+
+def try_updates(seed: int) -> int:
+    """A monitor with objects that come and go and rules that change."""
+    rng = random.Random(seed)  # noqa: S311
+    rules = fp.Rules()
+    for id in range(50):
+        rules.add(id, f"x BETWEEN {id} AND {id + 5}", detect="enter,exit")
+    monitor = fp.Monitor(rules, object="o", time="t", timeout=100)
+
+    def step(number: int) -> None:
+        objects = [f"o{number // 50 + n}" for n in range(20)]
+        monitor.update({"o": objects, "t": [number] * 20, "x": [rng.random() * 60 for _ in objects]})
+        if number % 10 == 0:
+            id = rng.randrange(50)
+            monitor.replace(id, f"x BETWEEN {id} AND {id + rng.randrange(1, 9)}", detect="enter,exit")
+        if number % 50 == 0:
+            monitor.advance(number)
+
+    require_flat(measure(UPDATES, step, lambda: 0))
+    return UPDATES
+
+
+def try_publishes(seed: int) -> int:
+    """A directory that is published to and collected."""
+    rng = random.Random(seed)  # noqa: S311
+    rules = fp.Rules()
+    for id in range(200):
+        rules.add(id, f"x > {id}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+
+        def step(number: int) -> None:
+            rules.replace(rng.randrange(200), f"x > {number}")
+            rules.publish(path)
+            if number % 5 == 0:
+                VersionDirectory(path).collect(timedelta(0), fresh_for=timedelta(0))
+
+        require_flat(measure(PUBLISHES, step, lambda: sum(1 for _ in path.rglob("*"))))
+    return PUBLISHES
+
+
+PROMISE = "long run"
+TRIALS = [
+    Trial("long.updates", PROMISE, "20,000 updates with rules that change", try_updates, long=True, patience=1_200),
+    Trial("long.publishes", PROMISE, "1,000 publishes and collections", try_publishes, long=True, patience=1_200),
+]
