@@ -1,7 +1,6 @@
 """SSI.replay: steps of both sides in their order, against the oracle one by one; its refusals change nothing."""
 
 import random
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -109,73 +108,3 @@ def test_few_rows_are_found_however_near_the_first_and_the_last_of_them_are(side
         change = index.move(side, 0, value)
         for pairs, expected in ((change.entered, entered), (change.left, left)):
             assert sorted(zip(pairs.rows.tolist(), pairs.queries.tolist(), strict=True)) == sorted(expected)
-
-
-class Allocations:
-    """NumPy's allocations, of which one fails."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, failing: int) -> None:
-        self.left = failing
-        for name in ("empty", "zeros", "full", "ones", "unique"):
-            monkeypatch.setattr(np, name, self._counted(getattr(np, name)))
-
-    def _counted(self, allocate: Any) -> Any:
-        def counted(*args: Any, **options: Any) -> Any:
-            self.left -= 1
-            if self.left == 0:
-                raise MemoryError
-            return allocate(*args, **options)
-
-        return counted
-
-
-def crowded() -> SSI:
-    """An index whose moves change more pairs than there is room for at first, and whose lists are full."""
-    index = SSI()
-    index.insert_queries(np.arange(40), np.zeros(40), 1 + np.arange(40) / 40)
-    index.insert_queries(np.arange(40, 50), np.full(10, -1.0), np.arange(10) / 10, groups=np.arange(10) % 3)
-    for side in SIDES:
-        index.insert_many(side, np.arange(120), np.arange(120) / 8, np.arange(120) % 2)
-    return index
-
-
-def contents(index: SSI) -> Any:
-    arrays = index.to_arrays()
-    columns = [[arrays[f"{side}.{name}"].tolist() for name in ("ids", "keys", "groups")] for side in SIDES]
-    rows = [sorted(zip(*each, strict=True)) for each in columns]
-    return rows, index.affected("left", 3.0, 1).tolist(), sorted(index.pairs("left", 3.0, 0).rows.tolist())
-
-
-def move_rows(index: SSI) -> Any:
-    rows = np.tile(np.arange(0, 120, 2), 2)
-    return index.move_many("left", rows, np.append(np.linspace(20.0, 0.0, 60), np.full(60, 4.0)))
-
-
-def replay_rows(index: SSI) -> Any:
-    sides, rows = np.tile([0, 1], 60), np.repeat(np.arange(60), 2)
-    actions = np.full(120, WENT | CAME | LISTED, np.uint8)
-    actions[90:], rows[100:], actions[100:] = MOVED, np.arange(500, 520), CAME | LISTED
-    actions[10:14] = WENT
-    return index.replay(sides, rows, actions, np.linspace(0.0, 15.0, 120), rows % 7)
-
-
-@pytest.mark.parametrize("change", [move_rows, replay_rows])
-def test_steps_for_which_memory_runs_out_are_not_taken(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = change(twin := crowded())
-    change(crowded())  # compiled
-    for failing in range(1, 100):
-        index = crowded()
-        before = contents(index)
-        with monkeypatch.context() as patched:
-            allocations = Allocations(patched, failing)
-            with suppress(MemoryError):
-                change(index)
-            if allocations.left > 0:
-                break
-        index.check()
-        assert contents(index) == before
-        again = change(index)
-        for one, other in zip(again, expected, strict=True):
-            assert all(np.array_equal(*columns) for columns in zip(one, other, strict=True))
-        assert contents(index) == contents(twin)
-    assert 5 < failing < 99

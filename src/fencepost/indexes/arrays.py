@@ -11,9 +11,7 @@ import numpy.typing as npt
 
 Bools = npt.NDArray[Any]
 Float64s = npt.NDArray[Any]
-Int8s = npt.NDArray[Any]
 Int16s = npt.NDArray[Any]
-Int32s = npt.NDArray[Any]
 Int64s = npt.NDArray[Any]
 UInt8s = npt.NDArray[Any]
 UInt16s = npt.NDArray[Any]

@@ -38,7 +38,7 @@ class _Steps(NamedTuple):
     moves: Bools
     """Whether it was and is, as the same object in the same group."""
     listed: Bools
-    """Whether all its pairs before and after are compared, not only those found that differ."""
+    """Whether all its pairs before and after are compared, not only those that differ told."""
     moments: Int64s
     """Its place in the order in which the rows of both sides are applied."""
 
@@ -46,8 +46,13 @@ class _Steps(NamedTuple):
 class BandBatch:
     """Rows of both sides in the order in which they are applied, and what they meet.
 
-    `sides` has the rows of each side that has any, not yet settled, `before` those before the batch. Where it is
-    `silent`, a row that is new enters without an event.
+    Args:
+        sides: the rows of each side that has any, not yet settled.
+        before: the rows before the batch.
+        rules: in force.
+        clock: of event time.
+        silent: whether a row that is new enters without an event.
+
     """
 
     def __init__(

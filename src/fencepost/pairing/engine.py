@@ -152,7 +152,7 @@ class Pairwise:
     def _prepare(self, after: Snapshot, known: Mapping[str, AttributeType]) -> BandChange:
         """What another snapshot changes; refuses what cannot be, and changes nothing."""
         before = None if self._rules is None else self._rules.snapshot()
-        new = _find_bands(after, None if before is None else after.unlike(before), self.pairing.key)
+        new = _bands_of(after, None if before is None else after.unlike(before), self.pairing.key)
         gone = {}
         if before is not None and len(self._indexes.rules):
             ids = before.rules.ids[before.unlike(after)].tolist()
@@ -195,7 +195,7 @@ class Pairwise:
             pairs = pairs._replace(rules=pairs.rules + place * len(ids))
             parts.append(_without_row(pairs, kind, times, codes))
             versions.append(own_versions)
-        found, values = self._add_values(join_detections(parts))
+        found, values = self._placed(join_detections(parts))
         about = self._subjects(np.concatenate([ids, ids]), np.concatenate(versions), change.version, values)
         return found, about
 
@@ -265,7 +265,7 @@ class Pairwise:
         wanted = (rules.detects[pairs.rules] & DETECTS["exit"]) != 0
         pairs, ends = pairs.only(wanted), ends[wanted]
         found = _without_row(pairs, "exit", ends, time_reasons(expires[pairs.rules], ends))
-        found, values = self._add_values(found)
+        found, values = self._placed(found)
 
         def settle() -> None:
             for side, slots in enumerate(silent):
@@ -275,7 +275,7 @@ class Pairwise:
 
         return Step(found, self._subjects(rules.ids, rules.versions, self.version, values), settle)
 
-    def _add_values(self, found: Detections) -> tuple[Detections, Positions]:
+    def _placed(self, found: Detections) -> tuple[Detections, Positions]:
         """Detections that no row caused, with the values of their left rows; each rule once where only rules count."""
         assert found.others is not None, "they are pairs"
         if self.pairing.report == "rules":
@@ -351,7 +351,7 @@ _bands: "WeakKeyDictionary[Snapshot, dict[tuple[str, ...], dict[int, BandRule]]]
 """All band rules of a snapshot by id, once per process: many engines may follow the same snapshot."""
 
 
-def _find_bands(snapshot: Snapshot, rows: Int64s | None, key: tuple[str, ...]) -> dict[int, BandRule]:
+def _bands_of(snapshot: Snapshot, rows: Int64s | None, key: tuple[str, ...]) -> dict[int, BandRule]:
     """The band rules in these rows of a snapshot, by default of all that are in force."""
     kept = _bands.setdefault(snapshot, {})
     if rows is not None and key not in kept and 2 * len(rows) < len(snapshot):

@@ -14,7 +14,13 @@ from fencepost.watching.clock import Clock
 
 
 class BandIndexes:
-    """Each combination of columns that rules subtract and require to be equal is served by one `BandJoin`."""
+    """Each combination of columns that rules subtract and require to be equal is served by one `BandJoin`.
+
+    Args:
+        sides: whose rows are indexed.
+        clock: that rules expire by.
+
+    """
 
     def __init__(self, sides: Sides, clock: Clock) -> None:
         self._sides, self._clock = sides, clock
@@ -45,13 +51,13 @@ class BandIndexes:
         """Take rules in, whose columns are tracked."""
         for shape, members in self.rules.by_shape([self.rules.put(rule) for rule in rules]).items():
             if shape not in self._joins:
-                self._joins[shape] = self._make_join(shape)
+                self._joins[shape] = self._filled(shape)
             join = self._joins[shape]
-            join.put_rules(members, partial(self._place_all, join))
+            join.put_rules(members, partial(self._placed, join))
 
     # -- rows ----------------------------------------------------------------------------------------------
 
-    def _place_all(self, join: BandJoin, side: int) -> tuple[Int64s, Places]:
+    def _placed(self, join: BandJoin, side: int) -> tuple[Int64s, Places]:
         """The slots of all rows of a side, and where they are in an index."""
         slots = self._sides.states[side].here()
         return slots, self._places(join, side, slots)
@@ -60,7 +66,7 @@ class BandIndexes:
         state = self._sides.states[side]
         return join.places(side, state.positions(slots), state.strings)
 
-    def _make_join(self, shape: Shape) -> BandJoin:
+    def _filled(self, shape: Shape) -> BandJoin:
         """An index with all rows and no rules."""
         join = BandJoin(shape)
         self._fill(join)
@@ -68,7 +74,7 @@ class BandIndexes:
 
     def _fill(self, join: BandJoin) -> None:
         for side in (LEFT, RIGHT):
-            slots, places = self._place_all(join, side)
+            slots, places = self._placed(join, side)
             join.add_rows(side, slots, places, np.flatnonzero(places.usable))
 
     def refill(self) -> None:
@@ -93,7 +99,10 @@ class BandIndexes:
     def inside(self, rules: Sequence[BandRule], ids: Int64s) -> Triples:
         """The pairs inside rules now, in force or not: slots of the left and the right row, and the rule's number.
 
-        That is the place of its id in `ids`, which ascend.
+        Args:
+            rules: to ask about.
+            ids: ascending; the place of a rule's id is its number.
+
         """
         table = BandRules(self._sides.strings, rules)
         numbers = np.searchsorted(ids, table.ids)
@@ -101,8 +110,8 @@ class BandIndexes:
         for shape, members in table.by_shape(range(len(rules))).items():
             join = self._askers.pop(shape, None)  # until the rules that are asked about have left it again
             if join is None:
-                join = self._make_join(shape)
-            join.put_rules([(slot, rule._replace(detects=0)) for slot, rule in members], partial(self._place_all, join))
+                join = self._filled(shape)
+            join.put_rules([(slot, rule._replace(detects=0)) for slot, rule in members], partial(self._placed, join))
             pairs = self._pairs(join, table, LEFT, self._sides.states[LEFT].here())
             join.drop_rules([slot for slot, _ in members])
             self._askers[shape] = join

@@ -86,18 +86,22 @@ class BandJoin:
 
     For rules that detect cross there is a second index, whose queries are what lies below a band and what lies above
     it: a move that takes a pair out of the one and into the other jumped over the band.
+
+    Args:
+        shape: of its rules.
+
     """
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self._slots: set[int] = set()
         self._slot_array: Int64s | None = None
-        self._index = self._make_index()
+        self._index = self._empty()
         self._around: SSI | None = None
         """What lies below a band (twice the slot of its rule) and above it (plus one)."""
         self._groups: dict[tuple[str, ...], int] = {}
 
-    def _make_index(self) -> SSI:
+    def _empty(self) -> SSI:
         return SSI("float64" if self.shape.is_float else "int64")
 
     @property
@@ -151,7 +155,7 @@ class BandJoin:
                 around.append((2 * slot, None, rule.lower, "[)" if rule.closed[0] else "[]", rule))
                 around.append((2 * slot + 1, rule.upper, None, "(]" if rule.closed[1] else "[]", rule))
         if around and self._around is None:
-            self._around = self._make_index()
+            self._around = self._empty()
             for side in (0, 1):
                 slots, places = placed(side)
                 self._add(self._around, side, slots, places, np.flatnonzero(places.usable))
@@ -201,21 +205,21 @@ class BandJoin:
 
     def replay(self, actions: Actions) -> tuple[Triples, Triples]:
         """Let rows do what they do: the pairs that entered bands and those that left; of listed rows, all pairs."""
-        entered, left = self._replay(self._index, actions, listed=True)
+        entered, left = self._replayed(self._index, actions, listed=True)
         return _triples(entered), _triples(left)
 
     def cross(self, actions: Actions) -> Triples:
         """The same for jumps over bands."""
         if self._around is None:
             return no_triples()
-        entered, left = map(_triples, self._replay(self._around, actions, listed=False))
+        entered, left = map(_triples, self._replayed(self._around, actions, listed=False))
         # A pair jumps if it leaves one side of a band and enters the other: what is in both is what is not alone.
         opposite = entered._replace(rules=entered.rules ^ 1)
         alone, _ = differing(left, opposite)
         jumped, _ = differing(alone, opposite)
         return jumped._replace(rules=jumped.rules >> 1)
 
-    def _replay(self, index: SSI, actions: Actions, *, listed: bool) -> Moves:
+    def _replayed(self, index: SSI, actions: Actions, *, listed: bool) -> Moves:
         compared = actions.moves & ~actions.listed if listed else actions.moves
         taken = np.where(compared, MOVED, np.where(actions.was, WENT, 0) | np.where(actions.now, CAME, 0))
         if listed:

@@ -45,7 +45,11 @@ class RowsAt(NamedTuple):
 def key_texts(array: Any, name: str, type_: AttributeType | None) -> tuple[Any, str | None]:
     """Keys as strings, and what they are; None where there are only nulls. What is no string stands by its ordinal.
 
-    `type_` is that of the column in the rules, where it is an attribute as well.
+    Args:
+        array: the column.
+        name: of the column.
+        type_: that the column has in the rules, where it is an attribute as well.
+
     """
     plain = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
     if pa.types.is_null(plain):
@@ -86,7 +90,11 @@ def side_rows(
 class History:
     """The rows of one side at every moment of a batch, as columns: first those of the state, then those of the batch.
 
-    The moment of a row is its place in the order in which the rows of both sides are applied.
+    Args:
+        state: before the batch.
+        given: the rows of the batch, if any.
+        moments: of each of them: its place in the order in which the rows of both sides are applied.
+
     """
 
     def __init__(self, state: State, given: SideRows | None = None, moments: Int64s | None = None) -> None:

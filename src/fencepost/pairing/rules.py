@@ -80,7 +80,11 @@ class BandRule(NamedTuple):
 def band_rules(snapshot: Snapshot, rows: Int64s, key: Sequence[str] = ()) -> list[BandRule]:
     """The band rules in these rows of a snapshot; rows of other rules are passed over.
 
-    The columns of `key` must be equal in any case.
+    Args:
+        snapshot: the rules.
+        rows: of the snapshot.
+        key: columns that must be equal in any case.
+
     """
     bands = snapshot.bands
     if bands is None:
@@ -125,7 +129,10 @@ def _bound(bound: float, is_float: bool, id: int) -> float | None:
 class BandRules:
     """Rules by slot: what events and filters need of them, as columns.
 
-    `strings` are of the key columns of the left and the right side; the strings that rules ask for are added to them.
+    Args:
+        strings: of the key columns of the left and the right side; the strings that rules ask for are added to them.
+        rules: to begin with.
+
     """
 
     def __init__(
@@ -211,7 +218,14 @@ class BandRules:
                 required[column] = np.resize(codes, room)
 
     def asked_keys(self, side: int, rows: RowsAt, slots: Int64s) -> Bools | None:
-        """Which rules, one in `slots` for each row of a side, have the keys they ask for; None where no rule asks."""
+        """Which rules have the keys they ask for in rows of one side; None where no rule asks for any.
+
+        Args:
+            side: 0 for left, 1 for right.
+            rows: of that side.
+            slots: the rule for each of the rows.
+
+        """
         if not self.required[side]:
             return None
         met = np.ones(len(slots), np.bool_)
@@ -223,7 +237,13 @@ class BandRules:
     def holding(self, side: int, own: RowsAt, others: RowsAt, slots: Int64s, clock: Clock) -> Bools:
         """Which pairs within bands have the keys that rules ask for, and rules that have not expired.
 
-        A pair is a row of `own`, which are of `side`, and one of `others`; the rule of each is in `slots`.
+        Args:
+            side: of the first row of each pair.
+            own: those rows.
+            others: the rows of the other side.
+            slots: the rule for each of the pairs.
+            clock: that rules expire by.
+
         """
         ends = clock.instants(self.expires[slots])
         holding: Bools = np.ones(len(ends), np.bool_)

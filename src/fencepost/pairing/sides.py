@@ -23,7 +23,7 @@ from fencepost.watching.tables import replay_tables
 
 
 class Pairing(NamedTuple):
-    """What makes rows of two streams pairs, and what is reported of them."""
+    """What makes rows of two streams pairs, and what is told of them."""
 
     deleted: str | None = None
     """The boolean column that says that a row is gone."""
@@ -44,8 +44,13 @@ class _Read(NamedTuple):
 class Sides:
     """The last row of every object of two streams, each side a `State` of its own.
 
-    `columns` name the rows, and their sequence; `late` is called with late rows and their side; a `journal` says later
-    which rows were touched.
+    Args:
+        columns: that name the rows, and their sequence.
+        clock: of event time.
+        pairing: which rows are told apart, and which are gone.
+        late: called with late rows and their side.
+        journal: whether it will be asked which rows were touched.
+
     """
 
     def __init__(
@@ -80,7 +85,13 @@ class Sides:
         return self.states[LEFT].strings, self.states[RIGHT].strings
 
     def track(self, types: Mapping[str, AttributeType], columns: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
-        """Keep columns from now on: of each side, those of `types` that it has, and its keys."""
+        """Keep columns from now on.
+
+        Args:
+            types: of all columns that bands may subtract.
+            columns: of each side, those of them that it has, and its keys.
+
+        """
         self.types = dict(sorted({**self.types, **types}.items()))
         for needed, (attributes, keys) in zip(self._needed, columns, strict=True):
             needed.update(attributes, keys)
@@ -140,8 +151,8 @@ class Sides:
                 continue
             values = self._values(side, table, kinds[side], compared[side])
             deleted = deletions(table, self._pairing.deleted)
-            seen = find_observing(values) | deleted
-            rows, own_type = read_rows(table, self.states[side], self._columns, self._clock, values, seen, time_type)
+            told = find_observing(values) | deleted
+            rows, own_type = read_rows(table, self.states[side], self._columns, self._clock, values, told, time_type)
             if len(rows.numbers):
                 time_type = own_type
                 if side == LEFT:
@@ -151,7 +162,7 @@ class Sides:
         if self._clock.type is None and time_type is not None:
             self._clock.start(time_type, expiring())
         self.key_kinds = kinds
-        return [(side, self._take_side(side, each)) for side, each in read]
+        return [(side, self._taken(side, each)) for side, each in read]
 
     def _values(self, side: int, table: Table, kinds: dict[str, str], compared: Collection[str]) -> Positions:
         """What the rows of one side observe; `kinds` learns what their keys are."""
@@ -181,7 +192,7 @@ class Sides:
                 f"Cast the column {self._columns[0]}.",
             )
 
-    def _take_side(self, side: int, read: _Read) -> SideRows:
+    def _taken(self, side: int, read: _Read) -> SideRows:
         """One side's rows, with slots for their objects, without the late ones, as moves."""
         (table, rows, deleted), state = read, self.states[side]
         null, late = table.rows - len(rows.numbers), None
@@ -192,11 +203,11 @@ class Sides:
         if timed and len(rows.numbers):
             rows, late = split_late(rows, state)
         counts = Counts(table.rows, 0 if late is None else len(late), null)
-        late_rows = None if late is None or self.late is None else rows_at(table, late)
+        told = None if late is None or self.late is None else rows_at(table, late)
         needed, used = self._needed[side], self.used[side]
         unused = {*used, *state.strings} - needed | ((used & needed) - self.types.keys())
         given = side_rows(rows, deleted[rows.numbers], state, self._clock.timeout, timed=timed, unused=unused)
-        return given._replace(counts=counts, late=late_rows)
+        return given._replace(counts=counts, late=told)
 
     def settle(self, moves: Sequence[tuple[int, SideRows]]) -> Counts:
         """Report late rows, then let each object of a batch be where its last row says; how many rows there were."""

@@ -217,9 +217,9 @@ class BandIndex(ABC):
         keys, missing = self._keys(which, values, Owners(f"{side} row", ids))
         same_length(ids, values=keys)
         slots = self._rows[which].find(ids)
-        if np.count_nonzero(slots == ABSENT):
+        if (slots == ABSENT).any():
             raise _unknown(int(ids[np.argmax(slots == ABSENT)]), f"{side} row", " to move")
-        if np.count_nonzero(missing):
+        if missing.any():
             raise no_number(side, int(ids[np.argmax(missing)]), item_of(values, int(np.argmax(missing))))
         return self._move(which, slots, keys)
 
@@ -373,12 +373,6 @@ def low_sign(mark: int) -> Any:
 def high_sign(mark: int) -> Any:
     """The sign of a query's upper bound."""
     return (mark >> 2 & 3) - 1
-
-
-@kernel
-def listed_sign(mark: int, upper: bool) -> Any:
-    """The sign of a bound in the list that ascends by it: upper bounds are complements there, so theirs is turned."""
-    return -high_sign(mark) if upper else low_sign(mark)
 
 
 def _side(side: Any) -> int:

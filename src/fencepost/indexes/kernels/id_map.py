@@ -1,15 +1,11 @@
-"""Compiled hash maps from int64 keys to small non-negative integers, open addressing with linear probing.
-
-An `IdMap` has each key beside its place: one read finds it. A *slot table* has 1 + slot, 0 where it is free, and finds
-the keys in a column of the caller's: a second read, but only 4 bytes for each item. Its size is any below 2**32.
-"""
+"""A compiled hash map from int64 keys to small non-negative integers, open addressing with linear probing."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fencepost.compiled import kernel
-from fencepost.indexes.arrays import Int32s, Int64s, i64, u64
+from fencepost.indexes.arrays import Int64s, i64, u64
 
 ABSENT = -1
 _KEY, _PLACE = 0, 1
@@ -127,48 +123,3 @@ def rehash(old: IdMap, new: IdMap) -> None:
     for at in range(len(old.slots)):
         if old.slots[at, _PLACE] != ABSENT:
             put(new, old.slots[at, _KEY], old.slots[at, _PLACE])
-
-
-# -- slot tables --------------------------------------------------------------------------------------------
-
-
-@kernel
-def find_slot(table: Int32s, keys: Int64s, key: int) -> Any:
-    """The slot of a key in a slot table, or `ABSENT`."""
-    at = spread(key, len(table))
-    while table[at] != 0:
-        slot = i64(table[at]) - 1
-        if keys[slot] == key:
-            return slot
-        at = at + 1 if at + 1 < len(table) else 0
-    return i64(ABSENT)
-
-
-@kernel
-def enter_slot(table: Int32s, key: int, slot: int) -> None:
-    """Put the slot of a key that is not there into a slot table, which has room."""
-    at = spread(key, len(table))
-    while table[at] != 0:
-        at = at + 1 if at + 1 < len(table) else 0
-    table[at] = slot + 1
-
-
-@kernel
-def leave_slot(table: Int32s, keys: Int64s, key: int) -> Any:
-    """Take the slot of a key that is there out of a slot table, closing the gap; the slot."""
-    size = len(table)
-    at = spread(key, size)
-    while keys[i64(table[at]) - 1] != key:
-        at = at + 1 if at + 1 < size else 0
-    gap, slot = at, i64(table[at]) - 1
-    while True:
-        at = at + 1 if at + 1 < size else 0
-        if table[at] == 0:
-            break
-        from_home = at - spread(keys[i64(table[at]) - 1], size)
-        from_gap = at - gap
-        if (from_home if from_home >= 0 else from_home + size) >= (from_gap if from_gap >= 0 else from_gap + size):
-            table[gap] = table[at]
-            gap = at
-    table[gap] = 0
-    return slot

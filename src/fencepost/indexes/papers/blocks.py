@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from fencepost.compiled import allocating_kernel, kernel
 from fencepost.errors import FencepostError
-from fencepost.indexes.arrays import Bools, Int32s, Int64s, UInt8s, i64
+from fencepost.indexes.arrays import Bools, Int64s, UInt8s, i64
 from fencepost.indexes.contracts.bands import Probes
 from fencepost.indexes.matches import Storage
 from fencepost.indexes.ordinal import ValueType
@@ -21,6 +21,7 @@ from fencepost.indexes.papers.stabbing import (
 )
 from fencepost.indexes.papers.static_bands import STRIDE, Bands, StaticBands
 from fencepost.indexes.ssi.distance import LEFT, RIGHT, between, gap, reaches
+from fencepost.indexes.ssi.members import Int32s
 
 _UNUSED = 255
 

@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fencepost.compiled import kernel
-from fencepost.indexes.arrays import Int32s, Int64s, i64
+from fencepost.indexes.arrays import Int64s, i64
 from fencepost.indexes.contracts.bands import high_sign, low_sign
-from fencepost.indexes.kernels.id_map import ABSENT, find_slot
+from fencepost.indexes.kernels.id_map import ABSENT
 from fencepost.indexes.ordinal import LARGEST, SMALLEST
-from fencepost.indexes.ssi.distance import RIGHT, encode, reaches
-from fencepost.indexes.ssi.members import Members, admit_one, evict_one
-from fencepost.indexes.ssi.ordered import CHUNK, add, discard, first_of, has_room, seek
+from fencepost.indexes.ssi.distance import RIGHT, encoded, reaches
+from fencepost.indexes.ssi.members import Int32s, Members, admit_one, evict_one, find_slot
+from fencepost.indexes.ssi.ordered import CHUNK, add, discard, find, first_of, has_room
 from fencepost.indexes.ssi.search import Queries, RowList, SSIView, Stabs, partition_begin
 
 WITNESS = 16
@@ -102,7 +102,10 @@ def nearest_group(view: SSIView, partition: int, slot: int) -> Any:
     """The group of a partition whose point is the smallest in or above a query; -1 if there is none."""
     queries, stabs, points = view.queries, view.stabs, view.points
     low, sign = queries.lows[slot], low_sign(i64(queries.marks[slot]))
-    chunk, index = seek(points, stabs.partitions, stabs.points, partition, low)
+    if points.state[0] == 0:
+        return i64(-1)
+    at, index = find(points, stabs.partitions, stabs.points, partition, low, -1)
+    chunk = i64(points.order[at])
     while chunk >= 0:
         for i in range(chunk * CHUNK + index, chunk * CHUNK + points.sizes[chunk]):
             group = i64(points.slots[i])
@@ -267,7 +270,7 @@ def insert_row(members: Members, rows: RowList, side: int, id: int, value: float
     slot = admit_one(members, id)
     if slot == ABSENT:
         return False
-    rows.keys[slot] = ~encode(value) if side == RIGHT else encode(value)
+    rows.keys[slot] = ~encoded(value) if side == RIGHT else encoded(value)
     rows.groups[slot] = number
     add(rows.order, rows.groups, rows.keys, slot)
     return True
@@ -276,7 +279,7 @@ def insert_row(members: Members, rows: RowList, side: int, id: int, value: float
 @kernel
 def remove_row(members: Members, rows: RowList, id: int) -> Any:
     """Take a row out; the number of its group, or `ABSENT` if there is no such row."""
-    slot = find_slot(members.table, members.ids, id)
+    slot = find_slot(members, id)
     if slot == ABSENT:
         return i64(ABSENT)
     discard(rows.order, rows.groups, rows.keys, slot)
@@ -293,8 +296,8 @@ def insert_closed_query(
     if slot == ABSENT:
         return False
     queries = view.queries
-    queries.lows[slot] = i64(SMALLEST) if low == -np.inf else encode(low)
-    queries.highs[slot] = ~i64(LARGEST) if high == np.inf else ~encode(high)
+    queries.lows[slot] = i64(SMALLEST) if low == -np.inf else encoded(low)
+    queries.highs[slot] = ~i64(LARGEST) if high == np.inf else ~encoded(high)
     queries.marks[slot] = (0 if low == -np.inf else 1) | (2 if high == np.inf else 1) << 2
     link_one(view, partitions, slot, number)
     return True
@@ -303,7 +306,7 @@ def insert_closed_query(
 @kernel
 def remove_one_query(members: Members, view: SSIView, partitions: Partitions, id: int) -> Any:
     """Take a query out; the number of its partition, or `ABSENT` if there is no such query."""
-    slot = find_slot(members.table, members.ids, id)
+    slot = find_slot(members, id)
     if slot == ABSENT:
         return i64(ABSENT)
     partition = i64(view.stabs.partitions[view.queries.groups[slot]])

@@ -34,7 +34,7 @@ def bound_pairs(ordinals: Int64s, unbounded: Bools, inside: bool, upper: bool) -
 
 
 @kernel
-def decode(ordinal: int) -> Any:
+def decoded(ordinal: int) -> Any:
     """The float64 with this ordinal."""
     bits = i64(ordinal)
     if bits < 0:
@@ -43,7 +43,7 @@ def decode(ordinal: int) -> Any:
 
 
 @kernel
-def encode(value: float) -> Any:
+def encoded(value: float) -> Any:
     """The ordinal of a float64."""
     bits = np.float64(value).view(np.int64)
     if bits < 0:
@@ -64,15 +64,15 @@ def exact_sum(kind: int, one: int, other: int, minus: bool) -> Any:
         if overflows < 0:
             return (i64(LARGEST), i64(1)) if one >= 0 else (i64(SMALLEST), i64(-1))
         return total, i64(0)
-    x = decode(one)
-    y = -decode(other) if minus else decode(other)
+    x = decoded(one)
+    y = -decoded(other) if minus else decoded(other)
     if abs(x) < abs(y):
         x, y = y, x
     rounded = x + y
     if np.isinf(rounded):
-        return (encode(rounded), i64(-1)) if rounded > 0 else (encode(rounded), i64(1))
+        return (encoded(rounded), i64(-1)) if rounded > 0 else (encoded(rounded), i64(1))
     rest = y - (rounded - x)
-    return encode(rounded), i64(rest > 0) - i64(rest < 0)
+    return encoded(rounded), i64(rest > 0) - i64(rest < 0)
 
 
 @kernel

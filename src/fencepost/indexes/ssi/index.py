@@ -1,7 +1,7 @@
 """SSI: the production band index, whose cost follows the number of hotspots that the bands gather around."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -28,7 +28,7 @@ from fencepost.indexes.contracts.bands import (
     no_number,
 )
 from fencepost.indexes.contracts.registry import Bounds
-from fencepost.indexes.kernels.id_map import ABSENT, find_slot
+from fencepost.indexes.kernels.id_map import ABSENT
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
 from fencepost.indexes.ordinal import ValueType
 from fencepost.indexes.ssi.changes import (
@@ -47,11 +47,11 @@ from fencepost.indexes.ssi.changes import (
     unlink,
 )
 from fencepost.indexes.ssi.distance import LEFT, RIGHT
-from fencepost.indexes.ssi.members import Table, enlarge
-from fencepost.indexes.ssi.moves import ENTERED, LEFT_BAND
+from fencepost.indexes.ssi.members import Table, enlarged, find_slot
+from fencepost.indexes.ssi.moves import move_rows
 from fencepost.indexes.ssi.ordered import (
     add_all,
-    build_ordered,
+    built,
     check_ordered,
     discard_all,
     empty_ordered,
@@ -60,19 +60,8 @@ from fencepost.indexes.ssi.ordered import (
     with_majors,
     with_room,
 )
-from fencepost.indexes.ssi.replay import (
-    CAME,
-    MOVED,
-    NEEDED,
-    NEXT,
-    WENT,
-    Steps,
-    find_impossible,
-    take_moves,
-    take_steps,
-    undo_steps,
-)
-from fencepost.indexes.ssi.search import Queries, RowList, SSIView, Stabs, ask
+from fencepost.indexes.ssi.replay import CAME, MOVED, possible, take_steps
+from fencepost.indexes.ssi.search import Queries, RowList, SSIView, Stabs, affected_by, pairs_of
 
 _FORMAT = 1
 _EXCESS, _SLACK = 0.5, 2
@@ -146,8 +135,8 @@ class SSI(BandIndex):
         self._known_groups = Table()
         self._uses = np.zeros(1, np.int32)
         self._order = [empty_ordered(with_keys=True), empty_ordered(with_keys=True)]
-        self._answered = [_Before(), _Before()]
-        """Of Q1 and of Q2."""
+        self._affected_before = _Before()
+        self._pairs_before = _Before()
         self._clear_partitions(1, 8)
 
     def _clear_partitions(self, partitions: int, groups: int) -> None:
@@ -176,25 +165,16 @@ class SSI(BandIndex):
     def _numbered(self, keys: Int64s, no_key: Bools) -> Int64s:
         numbers = self._numbers(keys, no_key)
         if (numbers == ABSENT).any():
-            new = np.unique(keys[numbers == ABSENT])
-            self._known_groups.make_room(len(new))
-            self._make_room_for_groups(1 + len(self._known_groups.members.ids))
-            self._known_groups.admit(new)
-            try:
-                numbers = self._numbers(keys, no_key)
-            except BaseException:
-                self._known_groups.evict(new)
-                raise
-        tally(self._uses, numbers, 1)
-        return numbers
-
-    def _make_room_for_groups(self, count: int) -> None:
-        """Let everything that has an item per group have so many."""
-        if count > len(self._uses):
-            self._partitions = Partitions(*(enlarge(array, count) for array in self._partitions))
+            self._known_groups.admit(np.unique(keys[numbers == ABSENT]))
+            numbers = self._numbers(keys, no_key)
+            count = 1 + len(self._known_groups.members.ids)
+            if count > len(self._uses):
+                self._uses = enlarged(self._uses, count)
+                self._partitions = Partitions(*(enlarged(array, count) for array in self._partitions))
             self._points = with_majors(self._points, count)
             self._order = [with_majors(order, count) for order in self._order]
-            self._uses = enlarge(self._uses, count)
+        tally(self._uses, numbers, 1)
+        return numbers
 
     def _plain_number(self, group: int | None) -> int:
         """The number of one group, `ABSENT` if it has none yet or is no plain number."""
@@ -202,8 +182,7 @@ class SSI(BandIndex):
             return 0
         if type(group) is not int or abs(group) >= _HUGE:
             return ABSENT
-        members = self._known_groups.members
-        slot = int(find_slot(members.table, members.ids, group))
+        slot = int(find_slot(self._known_groups.members, group))
         return ABSENT if slot == ABSENT else slot + 1
 
     def _release(self, numbers: Int64s) -> None:
@@ -212,12 +191,9 @@ class SSI(BandIndex):
             self._uses[numbers[0]] -= 1
             return
         tally(self._uses, numbers, -1)
-        try:
-            idle = self._known_groups.members.ids[np.unique(numbers[(numbers > 0) & (self._uses[numbers] == 0)]) - 1]
-        except BaseException:
-            tally(self._uses, numbers, 1)
-            raise
-        self._known_groups.evict(idle)
+        idle = np.unique(numbers[(numbers > 0) & (self._uses[numbers] == 0)])
+        if len(idle):
+            self._known_groups.evict(self._known_groups.members.ids[idle - 1])
 
     # -- rows -------------------------------------------------------------------------------------------
 
@@ -256,10 +232,12 @@ class SSI(BandIndex):
         if 4 * len(slots) > len(self._rows[side]):
             live = self._rows[side].slots()
             live = live[np.lexsort((keys[live], groups[live]))]
-            self._order[side] = build_ordered(live, groups, keys, len(self._uses), with_keys=True)
+            self._order[side] = built(live, groups, keys, len(self._uses), with_keys=True)
             return
-        self._order[side] = with_room(self._order[side], len(slots))
-        add_all(self._order[side], groups, keys, slots)
+        done = 0
+        while done < len(slots):
+            self._order[side] = with_room(self._order[side])
+            done = add_all(self._order[side], groups, keys, done, slots)
 
     @override
     def _rows_leave(self, side: int, slots: Int64s) -> None:
@@ -279,13 +257,13 @@ class SSI(BandIndex):
 
     @override
     def _move(self, side: int, slots: Int64s, keys: Int64s) -> Moves:
-        count = len(slots)
-        sides, actions = np.empty(count, np.int64), np.empty(count, np.uint8)
-        sides.fill(side)
-        actions.fill(MOVED)
-        no_groups = slots
-        steps = Steps(sides, slots, actions, keys, no_groups, np.empty(count, np.int64), no_groups)
-        return self._take(steps, side)
+        others, view = self._row_list(1 - side), self._view()
+
+        def take(done: int, *room: Int64s) -> int:
+            self._order[side] = with_room(self._order[side])
+            return int(move_rows(self._kind, side, done, slots, keys, self._row_list(side), others, view, *room))
+
+        return _taken(len(slots), take)
 
     def replay(
         self, sides: Int64s, rows: Column, actions: UInt8s, values: Column, groups: Column | None = None
@@ -296,8 +274,8 @@ class SSI(BandIndex):
             sides: of each step: 0 for left, 1 for right.
             rows: the row of each step.
             actions: `MOVED` gives a row another value; `WENT` takes it out, `CAME` puts it in, both do so in turn;
-                with `LISTED` all pairs of a row that went have left and all of one that came have entered, else
-                none of them is reported.
+                with `LISTED` all pairs of a row that went have left and all of one that came have entered, else no
+                pair is told of.
             values: where rows come or move to.
             groups: of rows that come.
         """
@@ -311,85 +289,39 @@ class SSI(BandIndex):
         if faulty.any():
             row = int(np.argmax(faulty))
             raise no_number(_SIDES[sides[row]], int(ids[row]), item_of(values, row))
-        admitted: list[Int64s] = []
-        try:
-            slots, gone = self._admit_steps(ids, sides, actions, admitted)
-            comes = (actions & CAME) != 0
-            came = self._numbered(group_keys[comes] if len(group_keys) else group_keys, no_key[comes])
-            try:
-                numbers = np.zeros(len(ids), np.int64)
-                numbers[comes] = came
-                old = np.empty((2, len(ids)), np.int64)
-                changed = self._take(Steps(sides, slots, actions, keys, numbers, *old))
-            except BaseException:
-                self._release(came)
-                raise
-        except BaseException:
-            for table, new in zip(self._rows, admitted, strict=False):
-                table.evict(new)
-            raise
-        for table, leaving in zip(self._rows, gone, strict=True):
-            table.evict(leaving)
-        return changed
-
-    def _admit_steps(
-        self, ids: Int64s, sides: Int64s, actions: UInt8s, admitted: list[Int64s]
-    ) -> tuple[Int64s, list[Int64s]]:
-        """The slots of the rows of steps, and the rows of each side that will be gone in the end.
-
-        `admitted` gets the rows of each side that are given a slot.
-        """
-        slots, there, gone = np.empty(len(ids), np.int64), [], []
+        slots, there, new = np.empty(len(ids), np.int64), [], []
         for side, table in enumerate(self._rows):
             own = ids[sides == side]
-            new = np.unique(own[table.find(own) == ABSENT])
-            table.admit(new)
-            admitted.append(new)
+            new.append(np.unique(own[table.find(own) == ABSENT]))
+            table.admit(new[side])
             slots[sides == side] = table.find(own)
             there.append(np.ones(len(table.members.ids), np.bool_))
-            there[side][table.find(new)] = False
-        wrong = int(find_impossible(sides, slots, actions, *there))
+            there[side][table.find(new[side])] = False
+        wrong = int(possible(sides, slots, actions, *there))
         if wrong >= 0:
+            for table, admitted in zip(self._rows, new, strict=True):
+                table.evict(admitted)
             step = f"{_SIDES[sides[wrong]]} row {ids[wrong]} in step {wrong}"
             raise FencepostError(
                 step, "a row that is there if it moves or goes, and is not if it comes", "Put the steps in their order."
             )
+        comes = (actions & CAME) != 0
+        numbers = np.zeros(len(ids), np.int64)
+        numbers[comes] = self._numbered(group_keys[comes] if len(group_keys) else group_keys, no_key[comes])
+        released, view = np.empty(len(ids), np.int64), self._view()
+
+        def take(done: int, *room: Int64s) -> int:
+            self._order = [with_room(order) for order in self._order]
+            lists = self._row_list(LEFT), self._row_list(RIGHT)
+            steps = (sides, slots, actions, keys, numbers)
+            return int(take_steps(self._kind, done, *steps, *lists, view, released, *room))
+
+        changed = _taken(len(ids), take)
         for side, table in enumerate(self._rows):
             own = np.unique(slots[sides == side])
-            gone.append(table.members.ids[own[~there[side][own]]])
-        return slots, gone
-
-    def _take(self, steps: Steps, side: int | None = None) -> Moves:
-        """Take steps, which are all moves on `side` where one is given. All of them or, if memory runs out, none."""
-        count = len(steps.slots)
-        room = 64 + 4 * count
-        changed, offsets = np.empty((2, 2, room), np.int64), np.zeros((2, count + 1), np.int64)
-        counts, progress = np.zeros(2, np.int64), np.zeros(2, np.int64)
-        # Room to take every step, and to take it back.
-        self._order = [with_room(order, 2 * count) for order in self._order]
-        lists, view = (self._row_list(LEFT), self._row_list(RIGHT)), self._view()
-        try:
-            while progress[NEXT] < count:
-                if progress[NEEDED] > room:
-                    room = 2 * int(progress[NEEDED])
-                    wider = np.empty((2, 2, room), np.int64)
-                    wider[:, :, : counts.max()] = changed[:, :, : counts.max()]
-                    changed = wider
-                answer = (changed, counts, offsets, progress)
-                if side is None:
-                    take_steps(self._kind, steps, *lists, view, *answer)
-                else:
-                    take_moves(self._kind, side, steps, lists[side], lists[1 - side], view, *answer)
-            if side is None:
-                self._release(steps.old_groups[(steps.actions & WENT) != 0])
-        except BaseException:
-            undo_steps(steps, *lists, progress)
-            raise
-        entered, left = counts.tolist()
-        return Moves(
-            PairLists(offsets[ENTERED], changed[ENTERED, 0, :entered], changed[ENTERED, 1, :entered]),
-            PairLists(offsets[LEFT_BAND], changed[LEFT_BAND, 0, :left], changed[LEFT_BAND, 1, :left]),
-        )
+            table.evict(table.members.ids[own[~there[side][own]]])
+        self._release(released[released >= 0])
+        return changed
 
     # -- queries ----------------------------------------------------------------------------------------
 
@@ -455,7 +387,7 @@ class SSI(BandIndex):
         used, free = self._stabs.state.tolist()
         if not free and used == len(self._stabs.points):
             size = used + used // 4
-            columns = {name: enlarge(getattr(self._stabs, name), size) for name in Stabs._fields if name != "state"}
+            columns = {name: enlarged(getattr(self._stabs, name), size) for name in Stabs._fields if name != "state"}
             self._stabs = self._stabs._replace(**columns)
             self._lows, self._highs = with_majors(self._lows, size), with_majors(self._highs, size)
         self._lows, self._highs, self._points = map(with_room, (self._lows, self._highs, self._points))
@@ -497,7 +429,7 @@ class SSI(BandIndex):
         stabs = self._stabs
         lay_out(queries, stabs, self._partitions, slots, numbers, labels, witnesses, count)
         self._lows, self._highs = (
-            build_ordered(
+            built(
                 slots[np.lexsort((slots, bounds[slots], queries.groups[slots]))],
                 queries.groups,
                 bounds,
@@ -507,35 +439,36 @@ class SSI(BandIndex):
             for bounds in (queries.lows, queries.highs)
         )
         by_point = np.lexsort((stabs.points[:count], stabs.partitions[:count]))
-        self._points = build_ordered(by_point, stabs.partitions, stabs.points, len(self._uses), with_keys=False)
+        self._points = built(by_point, stabs.partitions, stabs.points, len(self._uses), with_keys=False)
 
     # -- asking -----------------------------------------------------------------------------------------
 
     @override
     def _affected(self, side: int, probes: Probes, out: Matches | None = None) -> Matches:
-        offsets, _, queries = self._ask(side, probes, out, None, distinct=True)
-        return Matches(offsets, queries)
+        rows, view = self._row_list(1 - side), self._view()
+        expected = self._affected_before.expected(len(probes.keys))
+        offsets, ids = answer_buffers(len(probes.keys), expected, np.int64, out)
+        found = affected_by(self._kind, side, *probes, rows, view, offsets, ids)
+        if found > len(ids):
+            ids = widened(ids, 0, found, out)
+            affected_by(self._kind, side, *probes, rows, view, offsets, ids)
+        self._affected_before = self._affected_before.followed_by(len(probes.keys), found)
+        return Matches(offsets, ids[:found])
 
     @override
     def _pairs(self, side: int, probes: Probes, out: PairLists | None = None) -> PairLists:
-        given = None if out is None else Matches(out.offsets, out.queries)
-        return PairLists(*self._ask(side, probes, given, None if out is None else out.rows, distinct=False))
-
-    def _ask(
-        self, side: int, probes: Probes, out: Matches | None, rows: Int64s | None, *, distinct: bool
-    ) -> tuple[Int64s, Any, Int64s]:
-        """The offsets, rows and queries of the answers; no rows if `distinct`, which is Q2."""
-        values, others, view = len(probes.keys), self._row_list(1 - side), self._view()
-        offsets, queries = answer_buffers(values, self._answered[distinct].expected(values), np.int64, out)
-        if out is None and not distinct:
-            rows = np.empty(len(queries), np.int64)
-        found = ask(self._kind, side, *probes, others, view, offsets, rows, queries)
-        if found > len(queries):
-            queries = widened(queries, 0, found, out)
-            rows = None if distinct else np.empty(len(queries), np.int64)
-            ask(self._kind, side, *probes, others, view, offsets, rows, queries)
-        self._answered[distinct] = self._answered[distinct].followed_by(values, found)
-        return offsets, None if rows is None else rows[:found], queries[:found]
+        rows, view = self._row_list(1 - side), self._view()
+        expected = self._pairs_before.expected(len(probes.keys))
+        given = None if out is None else Matches(out.offsets, out.rows)
+        offsets, ids = answer_buffers(len(probes.keys), expected, np.int64, given)
+        queries = np.empty(len(ids), np.int64) if out is None else out.queries
+        found = pairs_of(self._kind, side, *probes, rows, view, offsets, ids, queries)
+        if found > len(ids):
+            ids = widened(ids, 0, found, given)
+            queries = np.empty(len(ids), np.int64)
+            pairs_of(self._kind, side, *probes, rows, view, offsets, ids, queries)
+        self._pairs_before = self._pairs_before.followed_by(len(probes.keys), found)
+        return PairLists(offsets, ids[:found], queries[:found])
 
     # -- saving -----------------------------------------------------------------------------------------
 
@@ -645,3 +578,24 @@ class SSI(BandIndex):
         groups = np.bincount(stabs.partitions[list(reach)], minlength=len(partitions.groups))
         assert np.array_equal(groups, partitions.groups), "stabbing groups are counted"
         assert (groups <= (1 + _EXCESS) * np.maximum(1, witnesses) + _SLACK).all(), "there are not too many of them"
+
+
+def _taken(steps: int, take: Callable[..., int]) -> Moves:
+    """What steps change; `take` takes them from one on until it is short of room, and says which is the next."""
+    room = 64 + 4 * steps
+    changed = np.empty((2, 2, room), np.int64)
+    counts, needed = np.zeros(2, np.int64), np.zeros(1, np.int64)
+    offsets = np.zeros((2, steps + 1), np.int64)
+    done = 0
+    while done < steps:
+        if needed[0] > room:
+            room = 2 * int(needed[0])
+            wider = np.empty((2, 2, room), np.int64)
+            wider[:, :, : counts.max()] = changed[:, :, : counts.max()]
+            changed = wider
+        done = take(done, changed, counts, offsets, needed)
+    entered, left = (
+        PairLists(offsets[which], changed[which, 0, : counts[which]], changed[which, 1, : counts[which]])
+        for which in (0, 1)
+    )
+    return Moves(entered, left)

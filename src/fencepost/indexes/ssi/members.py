@@ -6,17 +6,21 @@ import numpy as np
 import numpy.typing as npt
 
 from fencepost.compiled import kernel
-from fencepost.indexes.arrays import Bools, Int32s, Int64s, i64
-from fencepost.indexes.kernels.id_map import ABSENT, enter_slot, find_slot, leave_slot
+from fencepost.indexes.arrays import Bools, Int64s, i64
+from fencepost.indexes.kernels.id_map import ABSENT, home
 
-_USED, _VACANT, _CHAIN = 0, 1, 2
+Int8s = npt.NDArray[Any]
+Int32s = npt.NDArray[Any]
+
+_USED, _VACANT, _CHAIN, _LIVE = 0, 1, 2, 3
 
 
 class Members(NamedTuple):
-    """The id in each slot, and a slot table (`fencepost.indexes.kernels.id_map`) of them.
+    """The id in each slot, and a hash table of 1 + slot.
 
-    Invariants: (1) at most three quarters of `table` are taken; (2) `state` is [slots handed out, vacant slots among
-    them, 1 + first vacant slot or 0]; vacant slots are chained through `ids`.
+    Invariants: (1) `table` has a power of two of items, at most three quarters of them taken; (2) between the home
+    of an id and its item no item is 0; (3) `state` is [slots handed out, vacant slots among them, 1 + first vacant
+    slot or 0, ids]; vacant slots are chained through `ids`.
     """
 
     ids: Int64s
@@ -25,24 +29,29 @@ class Members(NamedTuple):
 
 
 class Table:
-    """A growing table of columns, of the types given, whose rows are found by id."""
+    """A growing table of columns whose rows are found by id.
+
+    Args:
+        columns: the type of each column; they are attributes of `columns`, in that order.
+    """
 
     def __init__(self, *columns: npt.DTypeLike) -> None:
-        self.members = Members(np.zeros(8, np.int64), np.zeros(16, np.int32), np.zeros(3, np.int64))
+        self.members = Members(np.zeros(8, np.int64), np.zeros(16, np.int32), np.zeros(4, np.int64))
         self.columns: list[npt.NDArray[Any]] = [np.zeros(8, dtype) for dtype in columns]
 
     def __len__(self) -> int:
-        return int(self.members.state[_USED] - self.members.state[_VACANT])
+        return int(self.members.state[_LIVE])
 
     def make_room(self, additional: int) -> None:
         """Room for more ids, a fifth more than needed, so that growing costs little time and space."""
-        ids, table, state = self.members
+        state = self.members.state
         needed = len(self) + additional
+        ids, table = self.members.ids, self.members.table
         if needed > len(ids):
-            ids = enlarge(ids, needed + needed // 5)
-            self.columns = [enlarge(column, len(ids)) for column in self.columns]
+            ids = enlarged(ids, needed + needed // 5)
+            self.columns = [enlarged(column, len(ids)) for column in self.columns]
         if 4 * needed > 3 * len(table):
-            table = np.zeros(2 * needed, np.int32)
+            table = np.zeros(1 << (4 * needed // 3).bit_length(), np.int32)
             rehash(self.members, table)
         if ids is not self.members.ids or table is not self.members.table:
             self.members = Members(ids, table, state)
@@ -86,10 +95,10 @@ class Table:
 
     def check(self) -> None:
         """Assert the invariants."""
-        used, vacant, chain = self.members.state.tolist()
+        used, vacant, chain, live = self.members.state.tolist()
         slots = self.slots()
-        assert len(slots) == len(self) == used - vacant, "every slot is in use or vacant"
-        assert 4 * len(slots) <= 3 * len(self.members.table), "the table has free items"
+        assert len(slots) == live == used - vacant, "every slot is in use or vacant"
+        assert 4 * live <= 3 * len(self.members.table), "the table has free items"
         assert np.array_equal(self.find(self.members.ids[slots]), slots), "each id finds its slot"
         in_use = set(slots.tolist())
         for _ in range(vacant):
@@ -98,7 +107,7 @@ class Table:
         assert chain == 0, "the chain of vacant slots ends"
 
 
-def enlarge(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+def enlarged(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     """A copy of `size` items, zeros behind the old ones."""
     larger = np.zeros(size, array.dtype)
     larger[: len(array)] = array
@@ -106,24 +115,47 @@ def enlarge(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
 
 
 @kernel
+def find_slot(members: Members, id: int) -> Any:
+    """The slot of an id, or `ABSENT`."""
+    mask = len(members.table) - 1
+    at = home(id, len(members.table))
+    while members.table[at] != 0:
+        slot = i64(members.table[at]) - 1
+        if members.ids[slot] == id:
+            return slot
+        at = (at + 1) & mask
+    return i64(ABSENT)
+
+
+@kernel
 def find_slots(members: Members, ids: Int64s, slots: Int64s) -> None:
     """The slots of many ids."""
     for row in range(len(ids)):
-        slots[row] = find_slot(members.table, members.ids, ids[row])
+        slots[row] = find_slot(members, ids[row])
+
+
+@kernel
+def enter(table: Int32s, id: int, slot: int) -> None:
+    """Put a slot into the hash table."""
+    at = home(id, len(table))
+    while table[at] != 0:
+        at = (at + 1) & (len(table) - 1)
+    table[at] = slot + 1
 
 
 @kernel
 def rehash(members: Members, table: Int32s) -> None:
-    """Put every slot into a larger table."""
-    for item in members.table:
-        if item != 0:
-            enter_slot(table, members.ids[i64(item) - 1], i64(item) - 1)
+    """Put every slot into a larger hash table."""
+    for at in range(len(members.table)):
+        if members.table[at] != 0:
+            slot = i64(members.table[at]) - 1
+            enter(table, members.ids[slot], slot)
 
 
 @kernel
 def admit_one(members: Members, id: int) -> Any:
     """Give an id a slot, or `ABSENT` if it has one already; the caller has made room."""
-    if find_slot(members.table, members.ids, id) != ABSENT:
+    if find_slot(members, id) != ABSENT:
         return i64(ABSENT)
     state = members.state
     slot = state[_USED]
@@ -133,8 +165,9 @@ def admit_one(members: Members, id: int) -> Any:
         state[_CHAIN] = members.ids[slot]
     else:
         state[_USED] += 1
+    state[_LIVE] += 1
     members.ids[slot] = id
-    enter_slot(members.table, id, slot)
+    enter(members.table, id, slot)
     return slot
 
 
@@ -151,12 +184,27 @@ def admit(members: Members, ids: Int64s, slots: Int64s) -> Any:
 
 @kernel
 def evict_one(members: Members, id: int) -> None:
-    """Forget an id; its slot becomes vacant."""
-    state = members.state
-    slot = leave_slot(members.table, members.ids, id)
+    """Forget an id, closing the gap in the hash table; its slot becomes vacant."""
+    state, table = members.state, members.table
+    mask = len(table) - 1
+    gap = home(id, len(table))
+    while members.ids[i64(table[gap]) - 1] != id:
+        gap = (gap + 1) & mask
+    slot = i64(table[gap]) - 1
+    at = gap
+    while True:
+        at = (at + 1) & mask
+        if table[at] == 0:
+            break
+        from_home = (at - home(members.ids[i64(table[at]) - 1], len(table))) & mask
+        if from_home >= ((at - gap) & mask):
+            table[gap] = table[at]
+            gap = at
+    table[gap] = 0
     members.ids[slot] = state[_CHAIN]
     state[_CHAIN] = slot + 1
     state[_VACANT] += 1
+    state[_LIVE] -= 1
 
 
 @kernel

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from fencepost.compiled import kernel, kernel_piece
-from fencepost.indexes.arrays import Int32s, Int64s, i64
-from fencepost.indexes.contracts.bands import high_sign, listed_sign, low_sign
+from fencepost.compiled import kernel
+from fencepost.indexes.arrays import Int64s, i64
+from fencepost.indexes.contracts.bands import high_sign, low_sign
 from fencepost.indexes.ordinal import LARGEST, SMALLEST
 from fencepost.indexes.ssi.distance import gap, limit, reaches
-from fencepost.indexes.ssi.ordered import CHUNK, Ordered, first_of, seek
+from fencepost.indexes.ssi.members import Int32s
+from fencepost.indexes.ssi.ordered import CHUNK, Ordered, add, discard, find, first_of, has_room
 from fencepost.indexes.ssi.search import (
-    Queries,
     RowList,
     SSIView,
     before,
@@ -25,8 +25,47 @@ from fencepost.indexes.ssi.search import (
 ENTERED, LEFT_BAND = 0, 1
 
 
-@kernel_piece
-def append_changes(
+@kernel
+def move_rows(
+    kind: int,
+    side: int,
+    start: int,
+    slots: Int64s,
+    keys: Int64s,
+    own: RowList,
+    others: RowList,
+    view: SSIView,
+    changed: Int64s,
+    counts: Int64s,
+    offsets: Int64s,
+    needed: Int64s,
+) -> Any:
+    """Move rows, from the `start`-th on, until there is no room for their list or their changes; the next move.
+
+    `changed` is [entered or left, row or query, pair], `counts` and `offsets` have a row for entered and for left;
+    `needed` is how many pairs `changed` must hold for the next move.
+    """
+    for i in range(start, len(slots)):
+        if not has_room(own.order):
+            return i
+        entered, left = counts[ENTERED], counts[LEFT_BAND]
+        slot = slots[i]
+        changes_of(kind, side, own.keys[slot], keys[i], i64(own.groups[slot]), others, view, changed, counts)
+        if max(counts[ENTERED], counts[LEFT_BAND]) > changed.shape[2]:
+            needed[0] = max(counts[ENTERED], counts[LEFT_BAND])
+            counts[ENTERED], counts[LEFT_BAND] = entered, left
+            return i
+        if own.keys[slot] != keys[i]:
+            discard(own.order, own.groups, own.keys, slot)
+            own.keys[slot] = keys[i]
+            add(own.order, own.groups, own.keys, slot)
+        offsets[ENTERED, i + 1] = counts[ENTERED]
+        offsets[LEFT_BAND, i + 1] = counts[LEFT_BAND]
+    return len(slots)
+
+
+@kernel
+def changes_of(
     kind: int,
     side: int,
     old: int,
@@ -42,15 +81,13 @@ def append_changes(
     if begin == end or old == new:
         return
     gained = ENTERED if new > old else LEFT_BAND
-    append_changes_in(kind, side, min(old, new), max(old, new), begin, end, rows, view, 0, gained, changed, counts)
+    changes_in(kind, side, min(old, new), max(old, new), begin, end, rows, view, 0, gained, changed, counts)
     if group > 0:
-        append_changes_in(
-            kind, side, min(old, new), max(old, new), begin, end, rows, view, group, gained, changed, counts
-        )
+        changes_in(kind, side, min(old, new), max(old, new), begin, end, rows, view, group, gained, changed, counts)
 
 
 @kernel
-def append_changes_in(
+def changes_in(
     kind: int,
     side: int,
     low: int,
@@ -87,7 +124,6 @@ def append_changes_in(
             bound, below = limit(kind, side, low, stabs.points[group], i64(stabs.signs[group]))
             once_left = rank_behind(order, sizes, firsts, row_keys, still_left, end, bound, below)
 
-            # Rows left of the stabbing point before and after the step gain queries.
             row = begin
             if stabs.lowest[group] != SMALLEST:
                 bound, below = limit(kind, side, high, stabs.lowest[group], -1)
@@ -97,44 +133,26 @@ def append_changes_in(
                 d, d_rest = gap(kind, side, low, row_keys[stored])
                 e, e_rest = gap(kind, side, high, row_keys[stored])
                 id = rows.ids[rows.order.slots[stored]]
-                place, first = seek(lows, groups, begins, group, d)
+                place, first = first_bound(lows, groups, begins, group, d)
                 if place < 0 or groups[lows.slots[place * CHUNK + first]] != group:
                     break
                 nearest = begins[lows.slots[place * CHUNK + first]]
                 if nearest <= e:
-                    append_passed(
-                        queries,
-                        lows,
-                        begins,
-                        False,
-                        place,
-                        first,
-                        group,
-                        d,
-                        d_rest,
-                        e,
-                        e_rest,
-                        id,
-                        gained,
-                        changed,
-                        counts,
-                    )
+                    gain(view, place, first, group, d, d_rest, e, e_rest, id, gained, changed, counts)
                     row = behind(order, sizes, row)
                 else:
                     bound, below = limit(kind, side, high, nearest, -1)
                     row = rank_behind(order, sizes, firsts, row_keys, row, end, bound, below)
 
-            # Rows that the point passes gain some queries and lose others.
             row = still_left
             while row < once_left:
                 stored = entry(order, row)
                 d, d_rest = gap(kind, side, low, row_keys[stored])
                 e, e_rest = gap(kind, side, high, row_keys[stored])
                 id = rows.ids[rows.order.slots[stored]]
-                append_swapped(view, group, d, d_rest, e, e_rest, id, gained, changed, counts)
+                swap(view, group, d, d_rest, e, e_rest, id, gained, changed, counts)
                 row = behind(order, sizes, row)
 
-            # Rows right of it before and after lose queries.
             row = end
             if ~stabs.highest[group] != LARGEST:
                 bound, below = limit(kind, side, low, ~stabs.highest[group], 0)
@@ -145,28 +163,12 @@ def append_changes_in(
                 d, d_rest = gap(kind, side, low, row_keys[stored])
                 e, e_rest = gap(kind, side, high, row_keys[stored])
                 id = rows.ids[rows.order.slots[stored]]
-                place, first = seek(highs, groups, ends, group, ~e)
+                place, first = first_bound(highs, groups, ends, group, ~e)
                 if place < 0 or groups[highs.slots[place * CHUNK + first]] != group:
                     break
                 nearest = ~ends[highs.slots[place * CHUNK + first]]
                 if nearest >= d:
-                    append_passed(
-                        queries,
-                        highs,
-                        ends,
-                        True,
-                        place,
-                        first,
-                        group,
-                        ~e,
-                        -e_rest,
-                        ~d,
-                        -d_rest,
-                        id,
-                        lost,
-                        changed,
-                        counts,
-                    )
+                    lose(view, place, first, group, d, d_rest, e, e_rest, id, lost, changed, counts)
                 else:
                     bound, below = limit(kind, side, low, nearest, 0)
                     row = rank_before(order, sizes, firsts, row_keys, begin, row, bound, below)
@@ -175,7 +177,7 @@ def append_changes_in(
 
 
 @kernel
-def append_pair(changed: Int64s, counts: Int64s, which: int, row: int, query: int) -> None:
+def emit(changed: Int64s, counts: Int64s, which: int, row: int, query: int) -> None:
     """Append one pair, or count it if there is no room."""
     count = counts[which]
     if count < changed.shape[2]:
@@ -184,12 +186,46 @@ def append_pair(changed: Int64s, counts: Int64s, which: int, row: int, query: in
     counts[which] = count + 1
 
 
-@kernel_piece
-def append_passed(
-    queries: Queries,
-    ordered: Ordered,
-    bounds: Int64s,
-    upper: bool,
+@kernel
+def list_place(ordered: Ordered, at: int, index: int) -> Any:
+    """The chunk and index of an entry that `find` found; behind a chunk is the begin of the next."""
+    chunk = i64(ordered.order[at])
+    if index == ordered.sizes[chunk]:
+        return i64(ordered.nexts[chunk]), i64(0)
+    return chunk, index
+
+
+@kernel
+def first_bound(ordered: Ordered, groups: Int32s, keys: Int64s, group: int, key: int) -> Any:
+    """The chunk and index of the first entry of a list at or after (group, key); chunk -1 if there is none."""
+    order, sizes, slots = ordered.order, ordered.sizes, ordered.slots
+    majors, firsts, chunks = ordered.majors, ordered.keys_first, ordered.state[0]
+    if chunks == 0:
+        return i64(-1), i64(0)
+    low, high = i64(0), i64(chunks) - 1
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if majors[middle] > group or (majors[middle] == group and firsts[middle] >= key):
+            high = middle - 1
+        else:
+            low = middle
+    chunk = i64(order[low])
+    base, begin, end = chunk * CHUNK, i64(0), i64(sizes[chunk])
+    while begin < end:
+        middle = (begin + end) >> 1
+        entry = slots[base + middle]
+        if groups[entry] < group or (groups[entry] == group and keys[entry] < key):
+            begin = middle + 1
+        else:
+            end = middle
+    if begin == sizes[chunk]:
+        return i64(ordered.nexts[chunk]), i64(0)
+    return chunk, begin
+
+
+@kernel
+def gain(
+    view: SSIView,
     chunk: int,
     index: int,
     group: int,
@@ -202,21 +238,51 @@ def append_passed(
     changed: Int64s,
     counts: Int64s,
 ) -> None:
-    """Append the queries whose bound in one of their lists is in (d, e], from a place of the list on."""
+    """Append the queries whose lower bound is in (d, e], from a place of their list on."""
+    queries = view.queries
     while chunk >= 0:
-        for at in range(chunk * CHUNK + index, chunk * CHUNK + ordered.sizes[chunk]):
-            slot = ordered.slots[at]
-            bound, sign = bounds[slot], listed_sign(i64(queries.marks[slot]), upper)
-            if bound > e or queries.groups[slot] != group:
+        for at in range(chunk * CHUNK + index, chunk * CHUNK + view.lows.sizes[chunk]):
+            slot = view.lows.slots[at]
+            low, sign = queries.lows[slot], low_sign(i64(queries.marks[slot]))
+            if low > e or queries.groups[slot] != group:
                 return
-            if reaches(bound, sign, e, e_rest) and not reaches(bound, sign, d, d_rest):
-                append_pair(changed, counts, which, row, queries.ids[slot])
-        chunk = i64(ordered.nexts[chunk])
+            if reaches(low, sign, e, e_rest) and not reaches(low, sign, d, d_rest):
+                emit(changed, counts, which, row, queries.ids[slot])
+        chunk = i64(view.lows.nexts[chunk])
         index = i64(0)
 
 
 @kernel
-def append_swapped(
+def lose(
+    view: SSIView,
+    chunk: int,
+    index: int,
+    group: int,
+    d: int,
+    d_rest: int,
+    e: int,
+    e_rest: int,
+    row: int,
+    which: int,
+    changed: Int64s,
+    counts: Int64s,
+) -> None:
+    """Append the queries whose upper bound is in [d, e), from a place of their list on."""
+    queries = view.queries
+    while chunk >= 0:
+        for at in range(chunk * CHUNK + index, chunk * CHUNK + view.highs.sizes[chunk]):
+            slot = view.highs.slots[at]
+            high, sign = ~queries.highs[slot], high_sign(i64(queries.marks[slot]))
+            if high < d or queries.groups[slot] != group:
+                return
+            if reaches(d, d_rest, high, sign) and not reaches(e, e_rest, high, sign):
+                emit(changed, counts, which, row, queries.ids[slot])
+        chunk = i64(view.highs.nexts[chunk])
+        index = i64(0)
+
+
+@kernel
+def swap(
     view: SSIView,
     group: int,
     d: int,
@@ -236,21 +302,15 @@ def append_swapped(
     begins, ends = view.queries.lows, view.queries.highs
     if ~view.stabs.highest[group] >= e:
         if is_shorter(view.lows, view.highs, view.queries.groups, begins, ends, group, d, ~e):
-            append_run(
-                view, view.lows, begins, group, d, False, d, d_rest, e, e_rest, True, row, gained, changed, counts
-            )
+            run(view, view.lows, begins, group, d, False, d, d_rest, e, e_rest, True, row, gained, changed, counts)
         else:
-            append_run(
-                view, view.highs, ends, group, ~e, True, d, d_rest, e, e_rest, True, row, gained, changed, counts
-            )
+            run(view, view.highs, ends, group, ~e, True, d, d_rest, e, e_rest, True, row, gained, changed, counts)
     if view.stabs.lowest[group] <= d:
         lost = 1 - gained
         if is_shorter(view.highs, view.lows, view.queries.groups, ends, begins, group, ~e, d):
-            append_run(
-                view, view.highs, ends, group, ~e, False, d, d_rest, e, e_rest, False, row, lost, changed, counts
-            )
+            run(view, view.highs, ends, group, ~e, False, d, d_rest, e, e_rest, False, row, lost, changed, counts)
         else:
-            append_run(view, view.lows, begins, group, d, True, d, d_rest, e, e_rest, False, row, lost, changed, counts)
+            run(view, view.lows, begins, group, d, True, d, d_rest, e, e_rest, False, row, lost, changed, counts)
 
 
 @kernel
@@ -258,7 +318,8 @@ def is_shorter(
     one: Ordered, other: Ordered, groups: Int32s, keys: Int64s, other_keys: Int64s, group: int, key: int, other_key: int
 ) -> Any:
     """Whether a group has fewer entries from `key` on in one list than up to `other_key` in the other, by chunks."""
-    chunk, _ = seek(one, groups, keys, group, key)
+    at, index = find(one, groups, keys, group, key, -1)
+    chunk, index = list_place(one, at, index)
     against = i64(other.homes[group])
     while True:
         if chunk < 0 or groups[one.slots[chunk * CHUNK]] > group:
@@ -272,7 +333,7 @@ def is_shorter(
 
 
 @kernel
-def append_run(
+def run(
     view: SSIView,
     ordered: Ordered,
     keys: Int64s,
@@ -294,7 +355,8 @@ def append_run(
     if up_to:
         chunk, index = i64(ordered.homes[group]), first_of(ordered, queries.groups, group)
     else:
-        chunk, index = seek(ordered, queries.groups, keys, group, key)
+        at, index = find(ordered, queries.groups, keys, group, key, -1)
+        chunk, index = list_place(ordered, at, index)
     while chunk >= 0:
         for at in range(chunk * CHUNK + index, chunk * CHUNK + ordered.sizes[chunk]):
             slot = ordered.slots[at]
@@ -304,6 +366,6 @@ def append_run(
             begins_later = not reaches(queries.lows[slot], low_sign(mark), d, d_rest)
             ends_later = reaches(e, e_rest, ~queries.highs[slot], high_sign(mark))
             if begins_later == later and ends_later == later:
-                append_pair(changed, counts, which, row, queries.ids[slot])
+                emit(changed, counts, which, row, queries.ids[slot])
         chunk = i64(ordered.nexts[chunk])
         index = i64(0)

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fencepost.compiled import kernel
-from fencepost.indexes.arrays import Int32s, Int64s, i64
+from fencepost.indexes.arrays import Int64s, i64
 from fencepost.indexes.kernels.vectors import PADDING
-from fencepost.indexes.ssi.members import enlarge
+from fencepost.indexes.ssi.members import Int32s, enlarged
 
 CHUNK = 64
 _FILLED = 56
@@ -59,7 +59,7 @@ def _sized(chunks: int, majors: int, with_keys: bool) -> Ordered:
     )
 
 
-def build_ordered(slots: Int64s, majors: Int32s, keys: Int64s, majors_known: int, with_keys: bool) -> Ordered:
+def built(slots: Int64s, majors: Int32s, keys: Int64s, majors_known: int, with_keys: bool) -> Ordered:
     """The list of these slots, which are in order already."""
     chunks = -(-len(slots) // _FILLED)
     ordered = _sized(chunks + chunks // 16 + 1, majors_known, with_keys)
@@ -67,22 +67,17 @@ def build_ordered(slots: Int64s, majors: Int32s, keys: Int64s, majors_known: int
     return ordered
 
 
-def with_room(ordered: Ordered, additions: int = 1) -> Ordered:
-    """The list with as many chunks to spare as additions can need, however many removals are between them.
-
-    An addition splits at most one chunk, and leaves two halves: each is split again only after half a chunk more.
-    """
-    listed = int(ordered.state[_LISTED])
-    needed = listed + min(additions, listed + additions // (CHUNK // 2) + 1)
-    if needed <= len(ordered.sizes):
+def with_room(ordered: Ordered) -> Ordered:
+    """The list with a chunk to spare."""
+    if ordered.state[_FREE] or ordered.state[_USED] < len(ordered.sizes):
         return ordered
-    size = max(needed, len(ordered.sizes) + len(ordered.sizes) // 8 + 1)
+    size = len(ordered.sizes) + len(ordered.sizes) // 8 + 1
     per_chunk = ("sizes", "nexts", "order", "majors")
     return ordered._replace(
-        slots=enlarge(ordered.slots, size * CHUNK),
-        keys=enlarge(ordered.keys, size * CHUNK + PADDING) if len(ordered.keys) else ordered.keys,
-        keys_first=enlarge(ordered.keys_first, size + PADDING),
-        **{name: enlarge(getattr(ordered, name), size) for name in per_chunk},
+        slots=enlarged(ordered.slots, size * CHUNK),
+        keys=enlarged(ordered.keys, size * CHUNK + PADDING) if len(ordered.keys) else ordered.keys,
+        keys_first=enlarged(ordered.keys_first, size + PADDING),
+        **{name: enlarged(getattr(ordered, name), size) for name in per_chunk},
     )
 
 
@@ -193,34 +188,6 @@ def find(ordered: Ordered, majors: Int32s, keys: Int64s, major: int, key: int, s
         else:
             end = middle
     return low, begin
-
-
-@kernel
-def seek(ordered: Ordered, majors: Int32s, keys: Int64s, major: int, key: int) -> Any:
-    """The chunk and index of the first entry at or after (major, key); chunk -1 if there is none."""
-    order, sizes, slots = ordered.order, ordered.sizes, ordered.slots
-    first_majors, firsts, listed = ordered.majors, ordered.keys_first, ordered.state[_LISTED]
-    if listed == 0:
-        return i64(-1), i64(0)
-    low, high = i64(0), listed - 1
-    while low < high:
-        middle = (low + high + 1) >> 1
-        if first_majors[middle] > major or (first_majors[middle] == major and firsts[middle] >= key):
-            high = middle - 1
-        else:
-            low = middle
-    chunk = i64(order[low])
-    base, begin, end = chunk * CHUNK, i64(0), i64(sizes[chunk])
-    while begin < end:
-        middle = (begin + end) >> 1
-        entry = slots[base + middle]
-        if majors[entry] < major or (majors[entry] == major and keys[entry] < key):
-            begin = middle + 1
-        else:
-            end = middle
-    if begin == sizes[chunk]:
-        return i64(ordered.nexts[chunk]), i64(0)
-    return chunk, begin
 
 
 @kernel
@@ -342,10 +309,13 @@ def has_room(ordered: Ordered) -> Any:
 
 
 @kernel
-def add_all(ordered: Ordered, majors: Int32s, keys: Int64s, slots: Int64s) -> None:
-    """Insert slots; the caller has made room for all of them."""
-    for slot in slots:
-        add(ordered, majors, keys, slot)
+def add_all(ordered: Ordered, majors: Int32s, keys: Int64s, start: int, slots: Int64s) -> Any:
+    """Insert slots, from the `start`-th on, as long as there is room; the next one."""
+    for i in range(start, len(slots)):
+        if not has_room(ordered):
+            return i
+        add(ordered, majors, keys, slots[i])
+    return len(slots)
 
 
 @kernel

@@ -1,13 +1,14 @@
-"""The kernels that ask an SSI: Q1 and Q2."""
+"""The kernels that ask an SSI: Q1, Q2 and moves."""
 
 from typing import Any, NamedTuple
 
-from fencepost.compiled import kernel, kernel_piece
-from fencepost.indexes.arrays import Bools, Int8s, Int32s, Int64s, UInt8s, i64
-from fencepost.indexes.contracts.bands import listed_sign, low_sign
+from fencepost.compiled import kernel
+from fencepost.indexes.arrays import Bools, Int64s, UInt8s, i64
+from fencepost.indexes.contracts.bands import high_sign, low_sign
 from fencepost.indexes.kernels.vectors import count_above
 from fencepost.indexes.ordinal import SMALLEST
 from fencepost.indexes.ssi.distance import gap, limit, reaches
+from fencepost.indexes.ssi.members import Int8s, Int32s
 from fencepost.indexes.ssi.ordered import CHUNK, Ordered, find, first_of
 
 _COMPARED = 32
@@ -181,40 +182,51 @@ def entry(order: Int32s, place: int) -> Any:
 # -- lists of a stabbing group ------------------------------------------------------------------------------
 
 
-@kernel_piece
-def scan(
-    queries: Queries,
-    ordered: Ordered,
-    bounds: Int64s,
-    upper: bool,
-    group: int,
-    most: int,
-    rest: int,
-    above: bool,
-    low: int,
-    low_rest: int,
-    out: Int64s,
-    count: int,
-) -> Any:
-    """Append the queries of a group whose bound in one of its lists is at most (most, rest); the new count.
-
-    If `above`, only those whose lower bound is above the difference (low, low_rest).
-    """
-    chunk = i64(ordered.homes[group])
-    index = first_of(ordered, queries.groups, group)
+@kernel
+def scan_lows(view: SSIView, group: int, difference: int, rest: int, out: Int64s, count: int) -> Any:
+    """Append the queries of a group whose lower bound is at most a difference; the new count."""
+    queries, lows = view.queries, view.lows
+    chunk = i64(lows.homes[group])
+    index = first_of(lows, queries.groups, group)
     while chunk >= 0:
-        for at in range(chunk * CHUNK + index, chunk * CHUNK + ordered.sizes[chunk]):
-            slot = ordered.slots[at]
-            bound = bounds[slot]
-            if bound > most or queries.groups[slot] != group:
+        for at in range(chunk * CHUNK + index, chunk * CHUNK + lows.sizes[chunk]):
+            slot = lows.slots[at]
+            low = queries.lows[slot]
+            if low > difference or queries.groups[slot] != group:
                 return count
-            mark = i64(queries.marks[slot])
-            within = bound < most or listed_sign(mark, upper) <= rest
-            if within and not (above and reaches(queries.lows[slot], low_sign(mark), low, low_rest)):
+            if low < difference or low_sign(i64(queries.marks[slot])) <= rest:
                 if count < len(out):
                     out[count] = queries.ids[slot]
                 count += 1
-        chunk = i64(ordered.nexts[chunk])
+        chunk = i64(lows.nexts[chunk])
+        index = i64(0)
+    return count
+
+
+@kernel
+def scan_highs(
+    view: SSIView, group: int, difference: int, rest: int, above: bool, low: int, low_rest: int, out: Int64s, count: int
+) -> Any:
+    """Append the queries of a group whose upper bound is at least a difference.
+
+    If `above`, only those whose lower bound is above the difference (low, low_rest).
+    """
+    queries, highs = view.queries, view.highs
+    chunk = i64(highs.homes[group])
+    index = first_of(highs, queries.groups, group)
+    while chunk >= 0:
+        for at in range(chunk * CHUNK + index, chunk * CHUNK + highs.sizes[chunk]):
+            slot = highs.slots[at]
+            high = ~queries.highs[slot]
+            if high < difference or queries.groups[slot] != group:
+                return count
+            mark = i64(queries.marks[slot])
+            ends_later = high > difference or high_sign(mark) >= rest
+            if ends_later and not (above and reaches(queries.lows[slot], low_sign(mark), low, low_rest)):
+                if count < len(out):
+                    out[count] = queries.ids[slot]
+                count += 1
+        chunk = i64(highs.nexts[chunk])
         index = i64(0)
     return count
 
@@ -227,11 +239,11 @@ def partition_begin(view: SSIView, partition: int) -> Any:
     return i64(view.points.homes[partition]), first_of(view.points, view.stabs.partitions, partition)
 
 
-# -- Q1 and Q2 ----------------------------------------------------------------------------------------------
+# -- Q2 -----------------------------------------------------------------------------------------------------
 
 
 @kernel
-def ask(
+def affected_by(
     kind: int,
     side: int,
     keys: Int64s,
@@ -240,42 +252,26 @@ def ask(
     rows: RowList,
     view: SSIView,
     offsets: Int64s,
-    out_rows: Int64s | None,
-    out_queries: Int64s,
+    out: Int64s,
 ) -> Any:
-    """Q1 for each key of a side, or Q2 if `out_rows` is None; the number of answers, those without room included."""
+    """Q2 for each key of a side; the number of ids, of which `out` has those it has room for."""
     count = i64(0)
     for probe in range(len(keys)):
         offsets[probe] = count
-        if not missing[probe] and groups[probe] >= 0:
-            count = ask_one(kind, side, keys[probe], groups[probe], rows, view, out_rows, out_queries, count)
+        if missing[probe] or groups[probe] < 0:
+            continue
+        begin, end = span(rows, groups[probe])
+        if begin == end:
+            continue
+        count = affected_in(kind, side, keys[probe], begin, end, rows, view, 0, out, count)
+        if groups[probe] > 0:
+            count = affected_in(kind, side, keys[probe], begin, end, rows, view, groups[probe], out, count)
     offsets[len(keys)] = count
     return count
 
 
-@kernel_piece
-def ask_one(
-    kind: int,
-    side: int,
-    key: int,
-    group: int,
-    rows: RowList,
-    view: SSIView,
-    out_rows: Int64s | None,
-    out_queries: Int64s,
-    count: int,
-) -> Any:
-    """Append the answers for one key: among the queries of all groups, then among those of its own."""
-    begin, end = span(rows, group)
-    if begin < end:
-        count = ask_in(kind, side, key, begin, end, rows, view, 0, out_rows, out_queries, count)
-        if group > 0:
-            count = ask_in(kind, side, key, begin, end, rows, view, group, out_rows, out_queries, count)
-    return count
-
-
 @kernel
-def ask_in(
+def affected_in(
     kind: int,
     side: int,
     key: int,
@@ -284,16 +280,12 @@ def ask_in(
     rows: RowList,
     view: SSIView,
     partition: int,
-    out_rows: Int64s | None,
-    out_queries: Int64s,
+    out: Int64s,
     count: int,
 ) -> Any:
-    """The answers among the queries of one partition: from each stabbing point outwards, as far as its group reaches.
-
-    For Q2 only the two neighbours of the point matter: other rows meet no query that these do not.
-    """
+    """Q2 among the queries of one partition: around each stabbing point only its two neighbours matter."""
     order, sizes, firsts, row_keys = rows.order.order, rows.order.sizes, rows.order.keys_first, rows.order.keys
-    queries, stabs, points = view.queries, view.stabs, view.points
+    stabs, points = view.stabs, view.points
     chunk, index = partition_begin(view, partition)
     while chunk >= 0:
         for at in range(chunk * CHUNK + index, chunk * CHUNK + points.sizes[chunk]):
@@ -302,68 +294,97 @@ def ask_in(
                 return count
             bound, below = limit(kind, side, key, stabs.points[group], i64(stabs.signs[group]))
             place = rank(order, sizes, firsts, row_keys, begin, end, bound, below)
-            if out_rows is None:
-                # Q2: of the rows left and right of the stabbing point only the nearest matter.
-                has_low = place > begin
-                low, low_rest = i64(0), i64(0)
-                if has_low:
-                    low, low_rest = gap(kind, side, key, row_keys[entry(order, before(order, sizes, place))])
-                    if low >= stabs.lowest[group]:
-                        count = scan(
-                            queries,
-                            view.lows,
-                            queries.lows,
-                            False,
-                            group,
-                            low,
-                            low_rest,
-                            False,
-                            0,
-                            0,
-                            out_queries,
-                            count,
-                        )
-                if place < end:
-                    high, rest = gap(kind, side, key, row_keys[entry(order, place)])
-                    if high <= ~stabs.highest[group]:
-                        count = scan(
-                            queries,
-                            view.highs,
-                            queries.highs,
-                            True,
-                            group,
-                            ~high,
-                            -rest,
-                            has_low,
-                            low,
-                            low_rest,
-                            out_queries,
-                            count,
-                        )
-                continue
-            # Q1: rows left of the stabbing point are in the queries that begin early enough,
+            has_low = place > begin
+            low, low_rest = i64(0), i64(0)
+            if has_low:
+                low, low_rest = gap(kind, side, key, row_keys[entry(order, before(order, sizes, place))])
+                if low >= stabs.lowest[group]:
+                    count = scan_lows(view, group, low, low_rest, out, count)
+            if place < end:
+                high, high_rest = gap(kind, side, key, row_keys[entry(order, place)])
+                if high <= ~stabs.highest[group]:
+                    count = scan_highs(view, group, high, high_rest, has_low, low, low_rest, out, count)
+        chunk = i64(points.nexts[chunk])
+        index = i64(0)
+    return count
+
+
+# -- Q1 -----------------------------------------------------------------------------------------------------
+
+
+@kernel
+def pairs_of(
+    kind: int,
+    side: int,
+    keys: Int64s,
+    groups: Int64s,
+    missing: Bools,
+    rows: RowList,
+    view: SSIView,
+    offsets: Int64s,
+    out_rows: Int64s,
+    out_queries: Int64s,
+) -> Any:
+    """Q1 for each key of a side; the number of pairs, of which the columns have those they have room for."""
+    count = i64(0)
+    for probe in range(len(keys)):
+        offsets[probe] = count
+        if missing[probe] or groups[probe] < 0:
+            continue
+        begin, end = span(rows, groups[probe])
+        if begin == end:
+            continue
+        count = pairs_in(kind, side, keys[probe], begin, end, rows, view, 0, out_rows, out_queries, count)
+        if groups[probe] > 0:
+            count = pairs_in(
+                kind, side, keys[probe], begin, end, rows, view, groups[probe], out_rows, out_queries, count
+            )
+    offsets[len(keys)] = count
+    return count
+
+
+@kernel
+def pairs_in(
+    kind: int,
+    side: int,
+    key: int,
+    begin: int,
+    end: int,
+    rows: RowList,
+    view: SSIView,
+    partition: int,
+    out_rows: Int64s,
+    out_queries: Int64s,
+    count: int,
+) -> Any:
+    """Q1 among the queries of one partition: from each stabbing point outwards, as far as its group reaches."""
+    order, sizes, firsts, row_keys = rows.order.order, rows.order.sizes, rows.order.keys_first, rows.order.keys
+    stabs, points = view.stabs, view.points
+    chunk, index = partition_begin(view, partition)
+    while chunk >= 0:
+        for at in range(chunk * CHUNK + index, chunk * CHUNK + points.sizes[chunk]):
+            group = i64(points.slots[at])
+            if stabs.partitions[group] != partition:
+                return count
+            bound, below = limit(kind, side, key, stabs.points[group], i64(stabs.signs[group]))
+            place = rank(order, sizes, firsts, row_keys, begin, end, bound, below)
             row = place
             while row > begin:
                 row = before(order, sizes, row)
                 stored = entry(order, row)
-                low, low_rest = gap(kind, side, key, row_keys[stored])
-                if low < stabs.lowest[group]:
+                difference, rest = gap(kind, side, key, row_keys[stored])
+                if difference < stabs.lowest[group]:
                     break
-                found = scan(
-                    queries, view.lows, queries.lows, False, group, low, low_rest, False, 0, 0, out_queries, count
-                )
+                found = scan_lows(view, group, difference, rest, out_queries, count)
                 out_rows[count:found] = rows.ids[rows.order.slots[stored]]
                 count = found
-            # rows right of it in those that end late enough.
             row = place
             while row < end:
                 stored = entry(order, row)
-                high, rest = gap(kind, side, key, row_keys[stored])
-                if high > ~stabs.highest[group]:
+                difference, rest = gap(kind, side, key, row_keys[stored])
+                if difference > ~stabs.highest[group]:
                     break
-                found = scan(
-                    queries, view.highs, queries.highs, True, group, ~high, -rest, False, 0, 0, out_queries, count
-                )
+                found = scan_highs(view, group, difference, rest, False, 0, 0, out_queries, count)
                 out_rows[count:found] = rows.ids[rows.order.slots[stored]]
                 count = found
                 row = behind(order, sizes, row)
