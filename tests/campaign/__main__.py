@@ -50,10 +50,10 @@ def main() -> int:
     journal = Journal(given.resume or FOLDER / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}.jsonl")
     if given.resume is None:
         minutes = 0.0 if repeated else 120.0 if given.minutes is None else given.minutes
-        journal.begin(secrets.randbelow(10**9) if given.seed is None else given.seed, minutes)
+        journal.begin(secrets.randbelow(10**9) if given.seed is None else given.seed, minutes, given.only)
     elif given.minutes is not None:
         journal.run["minutes"] = given.minutes
-    trials = choose(TRIALS, given.only, journal.run["minutes"])
+    trials = choose(TRIALS, given.only or journal.run["only"], journal.run["minutes"])
     if not trials:
         parser.error(f"no trial is named {given.only}; there are {', '.join(_names())}")
     console = Console(width=None if sys.stdout.isatty() else WIDE)

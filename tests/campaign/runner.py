@@ -141,9 +141,9 @@ class Journal:
             else:
                 self.run = found
 
-    def begin(self, seed: int, minutes: float) -> None:
+    def begin(self, seed: int, minutes: float, only: str | None = None) -> None:
         """Write what the whole run has in common."""
-        self.run = {"seed": seed, "minutes": minutes}
+        self.run = {"seed": seed, "minutes": minutes, "only": only}
         self._append(self.run)
 
     def add(self, result: Result) -> None:
