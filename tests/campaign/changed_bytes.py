@@ -1,5 +1,6 @@
 """Every changed byte is noticed: files of ours are damaged, then read; they are refused, or answer as before."""
 
+import dataclasses
 import functools
 import random
 import shutil
@@ -145,8 +146,8 @@ def _ask_directory(path: Path) -> Any:
     for version in (1, 2):
         found.append(_answer_of(directory.load(version)))
         if plan is not None:
-            directory.check_parts(version, plan)
-            found += [_answer_of(directory.load_part(version, part)) for part in range(plan.parts)]
+            directory.verify_shards(version, plan)
+            found += [_answer_of(directory.load_shard(version, part)) for part in range(plan.shards)]
     return found
 
 
@@ -215,7 +216,7 @@ def try_state(seed: int) -> int:
 def _seed_task(path: Path) -> Any:
     from tests.spark.test_bucket_state import task_of
 
-    return task_of(path / "published", pa.string())._replace(seed=str(path))
+    return dataclasses.replace(task_of(path / "published", pa.string()), seed=str(path))
 
 
 def _make_seed(rng: random.Random, path: Path) -> Iterable[Path]:

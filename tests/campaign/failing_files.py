@@ -267,7 +267,7 @@ def _check_versions(path: Path, published: list[int]) -> None:
         found += same
         plan = directory.shards()
         if plan is not None:
-            directory.check_parts(version, plan)
+            directory.verify_shards(version, plan)
     require(found == sorted(found), f"versions are there in the order {found}")
 
 
