@@ -434,3 +434,8 @@ def test_refusals_cross_process_boundaries() -> None:
     with pytest.raises(ConditionError) as refused:
         parse("x < y")
     assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
+
+
+def test_blanks_cost_no_more_than_other_characters() -> None:
+    assert parse("price > 4" + " " * 90_000) == parse("price > 4")
+    assert parse(" " * 45_000 + "price > 4" + "\n" * 45_000) == parse("price > 4")

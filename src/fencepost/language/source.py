@@ -14,8 +14,8 @@ STRING = r"'(?:[^']|'')*'"
 QUOTED = r'"(?:[^"]|"")*"|`(?:[^`]|``)*`'
 COMMENT = r"--[^\n]*|/\*.*?\*/"
 _TOKEN = re.compile(
-    rf"\s*(?:{COMMENT}|(?P<number>{NUMBER})|(?P<string>{STRING})|(?P<quoted>{QUOTED})"
-    r"|(?P<word>[^\W\d]\w*)|(?P<operator><=>|<>|!=|<=|>=|==|::|[-+*/%(),.<>=])|(?P<unknown>\S))",
+    rf"{COMMENT}|(?P<number>{NUMBER})|(?P<string>{STRING})|(?P<quoted>{QUOTED})"
+    r"|(?P<word>[^\W\d]\w*)|(?P<operator><=>|<>|!=|<=|>=|==|::|[-+*/%(),.<>=])|(?P<unknown>\S)",
     re.DOTALL,
 )
 _TYPE_WORDS = frozenset(["DATE", "DATETIME", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"])

@@ -1,12 +1,9 @@
 """A monitor's state as a file.
 
-It is an Arrow file, and behind it a tail of 32 bytes: a mark with the format, the length of what is before it, and a
-checksum of that. So nothing is read of a file of which a byte has changed. The Arrow table has a row per object; the
-rest is JSON in its metadata.
+It is an Arrow file with a seal behind it. The Arrow table has a row per object; the rest is JSON in its metadata.
 """
 
 import json
-import struct
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -19,14 +16,13 @@ from fencepost._files.whole import replace_file
 from fencepost.emitting.emitter import Emitter
 from fencepost.emitting.engine import Counts
 from fencepost.errors import FencepostError
-from fencepost.indexes.kernels.checksum import checksum
 from fencepost.pairing.engine import Pairwise
 from fencepost.pairing.rules import SIDES
 from fencepost.watching.engine import Watch
 from fencepost.watching.rules_in_force import RulesInForce
+from fencepost.watching.sealed import check_seal, make_seal
 
 _MARK = b"fencepost state2"
-_TAIL = struct.Struct(f"<{len(_MARK)}sQQ")
 _METADATA = b"fencepost.monitor"
 
 
@@ -61,7 +57,7 @@ def save(path: Path, watch: Watch, pairs: Pairwise, emitter: Emitter) -> None:
             writer.write_table(table)
         content = mapped(draft)
         with draft.open("ab") as file:
-            file.write(_TAIL.pack(_MARK, len(content), checksum(content)))
+            file.write(make_seal(_MARK, content))
 
 
 def restore(path: Path, watch: Watch, pairs: Pairwise, emitter: Emitter) -> None:
@@ -94,14 +90,11 @@ def restore(path: Path, watch: Watch, pairs: Pairwise, emitter: Emitter) -> None
 def _read(path: Path) -> Any:
     """The table of a file, every byte of which is as it was written."""
     try:
-        content = np.fromfile(path, np.uint8)
+        content, fault = check_seal(_MARK, np.fromfile(path, np.uint8))
     except OSError as error:
         raise _refused(path, f"cannot be read ({error.strerror})") from None
-    content, tail = content[: -_TAIL.size], content[-_TAIL.size :].tobytes()
-    if len(tail) < _TAIL.size or not tail.startswith(_MARK):
-        raise _refused(path, "is cut short, or was saved in another format, or is something else")
-    if tail != _TAIL.pack(_MARK, len(content), checksum(content)):
-        raise _refused(path, "has changed since it was saved")
+    if fault is not None:
+        raise _refused(path, fault)
     return pa.ipc.open_file(pa.BufferReader(pa.py_buffer(content))).read_all()
 
 

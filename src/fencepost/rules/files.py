@@ -224,16 +224,17 @@ def _check_columns(path: Path, names: list[str]) -> None:
 def _read_parquet(path: Path) -> RuleFile:
     try:
         file = pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as error:
+        schema = file.schema_arrow
+        names = [name for name in schema.names if name != "table"]
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _no_parquet(path, error) from None
-    if (_header(path, file.schema_arrow) or {}).get("tables"):  # which have no conditions of their own
+    if (_header(path, schema) or {}).get("tables"):  # which have no conditions of their own
         from fencepost.rules.rules import Rules  # it reads them, by this module
 
         file.close()
         texts = Rules.from_parquet(path).with_text()
         mappings = ({**fields_of(rule), "condition": condition} for rule, condition in texts)
         return RuleFile("row", 0, ((row, partial(dict, mapping)) for row, mapping in enumerate(mappings)))
-    names = [name for name in file.schema_arrow.names if name != "table"]
     _check_columns(path, names)
 
     def rows() -> Rows:
@@ -368,7 +369,8 @@ def read_parquet(path: str | PathLike[str]) -> StoredRules:
     """Reads what write_parquet wrote; refuses foreign, newer and damaged files."""
     try:
         table = pq.read_table(str(path))
-    except (pa.ArrowException, OSError) as error:
+        table.schema.names  # noqa: B018 (a damaged name shows only when it is read)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, FileNotFoundError):
             raise
         raise _no_parquet(path, error, _OWN) from None

@@ -25,6 +25,7 @@ from fencepost.spark.work.task import Task
 from fencepost.watching.keyed_objects import KeyedObjects
 from fencepost.watching.objects import Objects
 from fencepost.watching.rules_in_force import KeptColumns
+from fencepost.watching.sealed import check_seal, make_seal
 from fencepost.watching.state import State
 from fencepost.watching.tables import replay_tables, table_of
 
@@ -33,6 +34,7 @@ BLOB = "head string, base binary"
 
 _HASH = "xxhash64"
 _METADATA = b"fencepost.bucket"
+_SEED = b"fencepost seed01"
 _MOST_ENTRIES = 256
 _MOST_WARM = 2_000_000
 """Objects of the engines that a process keeps at hand."""
@@ -177,14 +179,22 @@ def keep(engine: Any, before: Opened | None, store: BucketStore, task: Task, buc
 def seed_bytes(engine: Any, task: Task) -> bytes:
     """A bucket as a file for `seed`."""
     table = engine.tables()[0]
-    return packed_bytes(table.replace_schema_metadata({_METADATA: json.dumps(_head(engine, task))}))
+    content = packed_bytes(table.replace_schema_metadata({_METADATA: json.dumps(_head(engine, task))}))
+    return content + make_seal(_SEED, np.frombuffer(content, np.uint8))
 
 
 def _seeded(task: Task, bucket: int) -> Opened | None:
     file = None if task.seed is None else Path(task.seed, f"{bucket:05}.arrow")
     if file is None or not file.exists():
         return None
-    table = file.read_bytes()
+    content, fault = check_seal(_SEED, np.fromfile(file, np.uint8))
+    if fault is not None:
+        raise FencepostError(
+            f"the seed {file}, which {fault}",
+            "a file as save_state wrote it",
+            "Restore a copy, or save the state again.",
+        )
+    table = content.tobytes()
     head = json.loads(packed_table(table).schema.metadata[_METADATA])
     return _restored(head, [table], task, bucket)
 
