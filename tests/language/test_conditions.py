@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from typing import Any
@@ -437,5 +438,5 @@ def test_refusals_cross_process_boundaries() -> None:
 
 
 def test_blanks_cost_no_more_than_other_characters() -> None:
-    assert parse("price > 4" + " " * 90_000) == parse("price > 4")
-    assert parse(" " * 45_000 + "price > 4" + "\n" * 45_000) == parse("price > 4")
+    for text in ("price > 4" + " " * 90_000, " " * 45_000 + "price > 4" + "\n" * 45_000):
+        assert replace(parse(text), text="price > 4") == parse("price > 4")

@@ -43,7 +43,7 @@ def canonical_name(written: str) -> str:
     """
     if written in ('""', "``"):
         raise RefusalError(
-            [], f"a column without a name, {written}", "a name", "Write the name of a column, or 'text'."
+            [], f"has a column without a name, {written}", "a name", "Write the name of a column, or 'text'."
         )
     if written.startswith("`"):
         return '"' + written[1:-1].replace("``", "`").replace('"', '""') + '"'
