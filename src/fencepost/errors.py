@@ -8,6 +8,9 @@ _FIRST_WORDS = re.compile(
 )
 """Words of ours that messages begin with. Names, paths and values of users stay as they are written."""
 
+_CLAUSE = re.compile("[^,;:]* must ")
+"""An expectation that is a sentence of its own, "ids must be unique"; not "one type, since they must be equal"."""
+
 
 def join_message(got: str, expected: str, remedy: str) -> str:
     """What happened, what was expected and what to do next, in one line that can go on after a colon.
@@ -17,7 +20,8 @@ def join_message(got: str, expected: str, remedy: str) -> str:
     >>> join_message("interval 7 has lo=5 and hi=5", "lo < hi", "Remove it or widen it.")
     'interval 7 has lo=5 and hi=5; expected lo < hi. Remove it or widen it.'
     """
-    return f"{shorten(got)}; {'' if ' must ' in expected else 'expected '}{shorten(expected)}. {remedy}"
+    is_clause = _CLAUSE.match(expected) is not None
+    return f"{shorten(got)}; {'' if is_clause else 'expected '}{shorten(expected)}. {remedy}"
 
 
 def shorten(text: str, most: int = 400) -> str:

@@ -180,7 +180,7 @@ def test_groups_must_be_given_where_there_are_any() -> None:
     ("call", "message"),
     [
         (lambda ix: ix.insert(9, (0, 5), (1, 5)), r"Box 9 with lo=5, hi=5 in dimension 1; expected lo < hi"),
-        (lambda ix: ix.insert(9, (0, 5), (1, 4), bounds="[]"), r"box 9 with lo=5, hi=4 in dimension 1"),
+        (lambda ix: ix.insert(9, (0, 5), (1, 4), bounds="[]"), r"Box 9 with lo=5, hi=4 in dimension 1"),
         (lambda ix: ix.insert(9, (0, 5, 6), (1, 9)), r"Box 9 with 3 lower bounds; expected 2, one per dimension"),
         (lambda ix: ix.insert(9, 0, 1), r"Box 9 with 1 lower bound; expected 2"),
         (lambda ix: ix.insert(1, (0, 0), (1, 1)), r"Id 1, which is in the index already; expected a new id"),
@@ -188,7 +188,7 @@ def test_groups_must_be_given_where_there_are_any() -> None:
         (lambda ix: ix.insert_many([8], [(0, 0)] * 2, [(1, 1)] * 2), r"1 ids and 2 los"),
         (lambda ix: ix.insert_many([8], [(0, 0)], [(1, 1)], groups=[1, 2]), r"1 ids and 2 groups"),
         (lambda ix: ix.insert_many([8], [(0, 0)], [(1, 1)], bounds="[["), r"Bounds '\[\['"),
-        (lambda ix: ix.insert_ordinals([8], [[0, 0]], [[1, -1]]), r"box 8 with lo=0, hi=-1 in dimension 1"),
+        (lambda ix: ix.insert_ordinals([8], [[0, 0]], [[1, -1]]), r"Box 8 with lo=0, hi=-1 in dimension 1"),
         (lambda ix: ix.remove(5), r"Id 5 to remove; expected the id of a box"),
         (lambda ix: ix.remove_many([1, 1]), r"Id 1 to remove twice"),
         (lambda ix: ix.box(5), r"Id 5; expected the id of a box"),

@@ -156,7 +156,7 @@ def test_a_paused_rule_keeps_its_version(tmp_path: Path) -> None:
     both.add(2, "x >= 2", detect="inside,enter,exit,cross", enabled=False)
     for restored in (one, Monitor(both, object="vehicle", time="ts")):
         restored.restore(tmp_path / "state")
-        assert "rule 2" in refusal(lambda: restored.add(2, "x >= 2"))  # noqa: B023
+        assert "Rule 2" in refusal(lambda: restored.add(2, "x >= 2"))  # noqa: B023
         assert restored.replace(2, "x >= 0", detect="enter", initial=True)["rule_version"].to_pylist() == [4]
         restored.save(tmp_path / "again")
         again = Rules.from_dicts(

@@ -235,7 +235,7 @@ def test_a_figure_that_lacks_something_is_refused_by_name_and_skipped_among_all(
     assert not (tmp_path / "figures").exists()
     result = run("--out", str(tmp_path / "figures"), "--table", str(page))
     assert result.exit_code == 0, result.output
-    assert "ours-spark is skipped: got no java;" in result.stderr
+    assert "ours-spark is skipped: no java;" in result.stderr
     assert not (tmp_path / "figures" / "ours-spark.json").exists()
     assert "Not measured: ours-spark (No java;" in page.read_text()
     run(small[0], "--out", str(tmp_path / "figures"), "--table", str(page))

@@ -41,7 +41,7 @@ def test_a_version_is_loaded_once_and_let_go_when_others_are_used(tmp_path: Path
         assert snapshot_at(source, version).version == version
     gc.collect()
     assert gone() is None
-    with pytest.raises(FencepostError, match=r"version 7 of .*; expected a published version \(the last are: 2, 3, 4"):
+    with pytest.raises(FencepostError, match=r"Version 7 of .*; expected a published version \(the last are: 2, 3, 4"):
         snapshot_at(source, 7)
 
 

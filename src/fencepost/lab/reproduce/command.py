@@ -88,7 +88,7 @@ def _measurable(chosen: list[Figure], skip: bool) -> list[Figure]:
         if lacks is None:
             able.append(figure)
         elif skip:
-            typer.echo(f"{figure.name} is skipped: {lacks}", err=True)
+            typer.echo(f"{figure.name} is skipped: {lacks.one_line}", err=True)
         else:
             raise FencepostError(f"{figure.name}: {lacks.got}", lacks.expected, lacks.remedy)
     return able
