@@ -17,6 +17,7 @@ from tests.docs.settings import SETTINGS
 NOT_RUN = {
     ("README.md", "make demo "): "tests/spark/test_demo.py runs the demo, and make test-all runs this",
     ("README.md", " rules: "): "a picture",
+    ("docs/pipeline.md", "fencepost deliveries "): "tests/cli/test_deliveries.py runs these commands",
     ("docs/how-it-works.md", "window "): "a picture",
 }
 """Blocks by page and beginning that nothing runs, with the reason."""
