@@ -81,7 +81,7 @@ def test_steps_that_cannot_be_are_refused_whole() -> None:
     for actions, values, message in (
         ([MOVED, MOVED, CAME], [1.0, 2.0, 3.0], "Right row 7 in step 1; expected a row that is there if it moves"),
         ([MOVED, CAME, CAME], [1.0, 2.0, 3.0], "Left row 1 in step 2"),
-        ([MOVED, CAME, MOVED], [1.0, float("nan"), 3.0], "right row 7 with value nan; expected a finite number"),
+        ([MOVED, CAME, MOVED], [1.0, float("nan"), 3.0], "Right row 7 with value nan; expected a finite number"),
     ):
         with pytest.raises(FencepostError, match=message):
             index.replay(sides, [1, 7, 1], np.array(actions, np.uint8), values)
