@@ -214,7 +214,7 @@ def test_a_read_only_book_is_read_and_published_but_not_written(book: fp.RuleBoo
     assert done.returncode == 0, done.stderr
     counted, refused = done.stdout.strip().splitlines()
     assert counted == "1 1"
-    assert "a read-only rule book" in refused
+    assert "is read-only; expected one that may be written" in refused
     assert len(book) == 1
 
 

@@ -133,7 +133,7 @@ def test_backtest_why_and_verify(shell: Shell) -> None:
         shown = shell.run(f"fencepost why {event['event_id']} {source}").out
         assert f"IBM: {event['detect']} of rule 1 (version 1)" in shown
         assert "symbol = 'IBM' and 40.0 <= price <= 50.0" in shown
-    assert "no event 00 in events.jsonl" in shell.refused("fencepost why 00 --events events.jsonl")
+    assert "No event 00 in events.jsonl" in shell.refused("fencepost why 00 --events events.jsonl")
     assert "ticks.csv without the column event_id" in shell.refused("fencepost why 00 --events ticks.csv")
 
 
@@ -160,7 +160,7 @@ def test_files_that_lie(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     home, url = shell.home, "sqlite:///rules.db"
     monkeypatch.chdir(home)
     (home / "bad.jsonl").write_text('{"symbol": "IBM", "price": 1}\n{"symbol": "IBM", "price": }\n')
-    assert "line 2 of bad.jsonl" in shell.refused("fencepost match bad.jsonl")
+    assert "Line 2 of bad.jsonl" in shell.refused("fencepost match bad.jsonl")
     (home / "short.csv").write_text("symbol,price,volume,ts\nIBM,1\n")
     assert "Expected 4 columns, got 2" in shell.refused("fencepost match short.csv")
     (home / "mixed.csv").write_text("symbol,price,volume,ts\nIBM,1,2,2024-01-01\nIBM,cheap,2,2024-01-01\n")

@@ -103,22 +103,26 @@ def test_refusals_in_plain_words(tmp_path: Path) -> None:
         "fencepost rules add 2 'x > 1' --label team"
     )
     assert "expires='soon'; expected a datetime" in shell.call_refused("fencepost rules add 2 'x > 1' --expires soon")
-    assert "rule 9; expected the id of a rule that is in the book" in shell.refused("fencepost rules show 9")
+    assert "Rule 9 does not exist; expected the id of a rule in the book" in shell.refused("fencepost rules show 9")
     assert "Rule 1 already exists" in shell.call_refused("fencepost rules add 1 'price > 4'")
     assert "version 1, added by ann; expected version 7" in shell.call_refused("fencepost rules remove 1 --expect 7")
-    assert "which is no file" in shell.call_refused("fencepost rules import nowhere.csv")
+    assert "nowhere.csv is no file" in shell.call_refused("fencepost rules import nowhere.csv")
     (tmp_path / "lies.csv").write_text("id,price,volume\n1,2,3\n")
-    assert "lies.csv with the column 'price'; expected the columns id," in shell.call_refused(
+    assert "lies.csv has the unknown column 'price'; expected the columns id," in shell.call_refused(
         "fencepost rules import lies.csv"
     )
-    assert "in no directory" in shell.call_refused("fencepost rules export nowhere/rules.csv")
-    assert "that is no rule book" in shell.call_refused("fencepost rules list --book sqlite:///lies.csv")
+    assert "The directory of nowhere/rules.csv does not exist" in shell.call_refused(
+        "fencepost rules export nowhere/rules.csv"
+    )
+    assert "is no rule book" in shell.call_refused("fencepost rules list --book sqlite:///lies.csv")
     read_only = "sqlite:///file:rules.db?mode=ro&uri=true"
-    assert "a read-only rule book" in shell.refused("fencepost rules remove 1", FENCEPOST_BOOK=read_only)
+    assert "is read-only; expected one that may be written" in shell.refused(
+        "fencepost rules remove 1", FENCEPOST_BOOK=read_only
+    )
     other = sqlite3.connect(tmp_path / "rules.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     locked = shell.refused("fencepost rules remove 1", FENCEPOST_BOOK="sqlite:///rules.db?timeout=0.1")
-    assert "a locked rule book" in locked
+    assert "is locked by another writer" in locked
     assert "Wait for the other writer to finish, and try again." in locked
     other.close()
     assert "does not answer" in shell.call_refused("fencepost rules list --book postgresql://ann@127.0.0.1:1/rules")
