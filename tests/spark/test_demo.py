@@ -44,7 +44,7 @@ def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
         if running.poll() is None:
             os.killpg(running.pid, signal.SIGKILL)
     assert running.returncode == 0, told + errors
-    assert "Ending: what is under way is told first." in told
+    assert "Stopping after the rows under way." in told
     assert "Spot check" in told
     assert errors == ""
 
