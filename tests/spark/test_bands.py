@@ -331,7 +331,7 @@ def test_refusals(spark: Any, tmp_path: Path) -> None:
     streams.put(quotes(20, 3, start=20), None)
     for name, value, message in (
         ("buckets", 4, "bands with buckets=4; expected buckets=3, with which the checkpoint was made"),
-        ("rules", rules, "other rules than those that the checkpoint was made with"),
+        ("rules", rules, "Other rules than those that the checkpoint was made with"),
     ):
         changed = Streams.__new__(Streams)
         changed.__dict__.update(streams.__dict__, options=dict(streams.options))
