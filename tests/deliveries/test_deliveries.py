@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import importlib.metadata
 import json
 import random
 import signal
@@ -130,6 +131,18 @@ def test_a_redirect_is_not_followed(tmp_path: Path, status: int) -> None:
 def test_only_http_is_spoken(tmp_path: Path, address: str) -> None:
     with pytest.raises(FencepostError, match="as a webhook; expected http:// or https:// and a host"):
         Sender(Spool(tmp_path), hook(address))
+
+
+def test_code_that_is_not_installed_can_send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    spool = Spool(tmp_path)
+    put(spool, 0, events(1))
+    with receiver() as heard:
+        assert send(spool, hook(heard.url)).counts == Delivered(1, 0, 0)
+    assert heard.posts[0][0]["User-Agent"] == "fencepost"
 
 
 def test_undelivered_events_may_lie_elsewhere(tmp_path: Path) -> None:

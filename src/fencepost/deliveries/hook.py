@@ -63,8 +63,7 @@ class Receiver:
         self._pool = urllib3.connection_from_url(
             hook.url, maxsize=hook.concurrency, timeout=urllib3.Timeout(hook.wait), retries=False, **trusted
         )
-        agent = f"fencepost/{importlib.metadata.version('fencepost')}"
-        self._headers = {"User-Agent": agent, "Content-Type": "application/json", **hook.headers}
+        self._headers = {"User-Agent": _name_agent(), "Content-Type": "application/json", **hook.headers}
 
     def post(self, events: Sequence[Event]) -> Answer:
         """Try once."""
@@ -89,6 +88,13 @@ class Receiver:
     def close(self) -> None:
         """Close the connections."""
         self._pool.close()
+
+
+def _name_agent() -> str:
+    try:
+        return f"fencepost/{importlib.metadata.version('fencepost')}"
+    except importlib.metadata.PackageNotFoundError:  # it runs from a zip, or from its sources
+        return "fencepost"
 
 
 def pause_before(attempt: int, hook: Hook, asked: float) -> float:
