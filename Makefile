@@ -2,17 +2,19 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+OLDEST := .venv-spark-oldest
 PYTEST := $(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder --durations 10
 
 .DEFAULT_GOAL := help
 
 help: ## list these commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-18s %s\n", $$1, $$2}'
 
 $(VENV)/dev: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(f"fencepost needs Python 3.11 or newer, got {sys.version.split()[0]}; set PYTHON=...") if sys.version_info < (3, 11) else 0'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m tools.java
 	@touch $@
 
 $(VENV)/bench: $(VENV)/dev
@@ -21,6 +23,12 @@ $(VENV)/bench: $(VENV)/dev
 
 $(VENV)/docs: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs]'
+	@touch $@
+
+$(OLDEST)/ready: pyproject.toml
+	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[spark,remote]' 'pyspark==4.0.*' hypothesis pytest pytest-timeout pytest-xdist
+	@$(OLDEST)/bin/python -m tools.java
 	@touch $@
 
 setup: $(VENV)/dev ## create .venv and install fencepost with its tools (the others do this themselves)
@@ -39,9 +47,12 @@ format: $(VENV)/dev ## format the code and apply safe fixes
 test: $(VENV)/dev ## the tests of every commit, in minutes: all that start no process of their own
 	$(PYTEST) -m "not slow and not system" --hypothesis-profile quick
 
-test-all: $(VENV)/dev ## every test: also real shells, kills, examples, the demo; then test-system
+test-all: $(VENV)/dev ## every test: also real shells, kills, examples, the demo; then test-spark-oldest and test-system
 	$(PYTEST) -m "not system"
-	@$(MAKE) --no-print-directory test-system
+	@$(MAKE) --no-print-directory test-spark-oldest test-system
+
+test-spark-oldest: $(OLDEST)/ready ## the operators on the oldest Spark that fencepost supports
+	$(OLDEST)/bin/pytest -m "oldest and not system" --durations 10 -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning tests/spark
 
 test-system: $(VENV)/dev ## tests that need servers, such as PostgreSQL (tools/system-packages installs them)
 	-@$(BIN)/fencepost connector > /dev/null
@@ -60,6 +71,7 @@ bench-spark: $(VENV)/dev ## match on Spark against a plan that does nothing and 
 	$(BIN)/python -m benchmarks.spark $(BENCH)
 	$(BIN)/python -m benchmarks.spark_kafka $(BENCH)
 	$(BIN)/python -m benchmarks.spark_shards $(BENCH)
+	$(BIN)/python -m benchmarks.deliveries $(BENCH)
 
 kafka: $(VENV)/dev ## start a Kafka broker on 127.0.0.1:9092, and get Spark's connector to it
 	$(BIN)/python -m tools.kafka start
@@ -76,11 +88,15 @@ figures-full: $(VENV)/dev ## the same at the papers' own sizes, for an hour and 
 docs: $(VENV)/docs ## the documentation as a site: open site/index.html (a broken link is an error)
 	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going docs site
 
+wheel: $(VENV)/dev ## a wheel to install elsewhere, in dist/
+	@rm -rf build/lib build/bdist.*
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
 demo: $(VENV)/dev ## a market and a city under a million rules, live on local Spark (DEMO="--once" ends by itself)
 	@$(BIN)/fencepost demo $(DEMO)
 
 clean: ## remove the virtual environment and everything generated
-	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OLDEST) dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup check format test test-all test-system soak campaign bench bench-spark figures figures-full docs kafka kafka-stop demo clean
+.PHONY: help setup check format test test-all test-spark-oldest test-system wheel soak campaign bench bench-spark figures figures-full docs kafka kafka-stop demo clean

@@ -47,6 +47,7 @@ def run(full: bool) -> list[Report]:
             report.at_most("import_file, against parsing alone", importing / parsing, 4)
             everything = once(lambda: living.publish(directory))
             report.note("publish, first version", f"{everything:,.2f} s")
+            report.at_most("publish, first version, against parsing alone", everything / parsing, 2)
 
             def edit() -> None:
                 living.import_file(written(home / "edits.jsonl", conditions(EDITS, next(seeds))), existing="replace")

@@ -52,7 +52,7 @@ class Contest:
         file, faults = read_pipeline(self._write(topic, number))
         assert not faults, faults
         rows = source_frames(self._spark, file, "source", SCHEMA, []).rows
-        writer = sink_writer(operator(file, rows), file, None)
+        writer = sink_writer(operator(file, rows), file, {})
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
         assert sum(report["numInputRows"] for report in query.recentProgress) == (ROWS if topic == "ticks" else 1)

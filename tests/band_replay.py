@@ -39,6 +39,14 @@ class ReplayBand:
     enabled: bool = True
     version: int = field(default=1, compare=False)
 
+    @property
+    def name(self) -> str | None:
+        return None if self.id % 3 == 0 else f"band {self.id} over {self.right}"
+
+    @property
+    def labels(self) -> dict[str, str] | None:
+        return {"detect": "+".join(sorted(self.detect))} if self.initial else None
+
     def condition(self) -> str:
         difference = f"left.x - right.{self.right}"
         parts = [] if self.lower is None else [f"{difference} {'>=' if self.closed[0] else '>'} {self.lower!r}"]
@@ -90,6 +98,14 @@ class BandEvent(NamedTuple):
     before: dict[str, float | None]
     after: dict[str, float | None]
     event_id: str
+    c: str | None
+    """The key that rules compare with strings, of the row that moved, or else of the left one."""
+    c_before: str | None
+    name: str | None
+    labels: dict[str, str] | None
+    condition: str
+    venue: str | None
+    """What the row that moved carries."""
 
 
 class BandReplay:
@@ -175,7 +191,7 @@ class BandReplay:
                 if now:
                     happened.append("inside")
                 for detect in happened:
-                    events += self._event(rule, pair, detect, time, None, before, after, sequence)
+                    events += self._event(rule, pair, detect, time, None, before, after, sequence, row.get("venue"))
         if row["deleted"]:
             self.sides[side].pop(object, None)
         else:
@@ -250,6 +266,7 @@ class BandReplay:
         before: Row,
         after: Row,
         sequence: int | None,
+        venue: str | None = None,
     ) -> list[BandEvent]:
         if detect not in rule.detect:
             return []
@@ -262,4 +279,5 @@ class BandReplay:
         for name in ATTRIBUTES:
             record += packed(double_ordinal(was[name])) + packed(double_ordinal(now[name]))
         digest = blake2b(record, digest_size=16).hexdigest()
-        return [BandEvent(rule.id, rule.version, *pair, detect, time, reason, was, now, digest)]
+        told: Any = after.get("c"), before.get("c"), rule.name, rule.labels, rule.condition(), venue
+        return [BandEvent(rule.id, rule.version, *pair, detect, time, reason, was, now, digest, *told)]

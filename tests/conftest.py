@@ -9,6 +9,7 @@ first, in which the kernels of rules about objects and about pairs are compiled:
 for its workers to do that.
 """
 
+import contextlib
 import multiprocessing.util
 import os
 import subprocess
@@ -19,12 +20,16 @@ from typing import Any
 
 import pytest
 
+from fencepost._java import prepare_java
+from fencepost.errors import FencepostError
 from tests import s3
 from tests.effort import register_profiles
 
 os.environ |= s3.ENVIRONMENT
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "conf"))
 register_profiles()
+with contextlib.suppress(FencepostError):  # tests that need a Java say so
+    prepare_java()
 
 COMPILING = ["test_replay", "test_band_replay"]
 UNMARKED = "This test starts an interpreter. Mark it with pytest.mark.slow: make test has none of those."

@@ -79,6 +79,7 @@ def wait_for(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
 def emptied(url: str) -> str:
     """The same database without any book."""
     with psycopg.connect(url, autocommit=True) as connection:
-        for name in ("book", "rules", "past", "published"):
-            connection.execute(f"DROP TABLE IF EXISTS fencepost_{name}".encode())
+        found = connection.execute("SELECT tablename FROM pg_tables WHERE tablename LIKE 'fencepost!_%' ESCAPE '!'")
+        for (name,) in found.fetchall():
+            connection.execute(f'DROP TABLE "{name}" CASCADE'.encode())
     return url

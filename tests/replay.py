@@ -77,6 +77,14 @@ class ReplayRule:
     def expired(self, clock: int) -> bool:
         return self.expires is not None and self.expires <= clock
 
+    @property
+    def name(self) -> str | None:
+        return None if self.id % 3 == 0 else f"rule {self.id}, {len(self.boxes)} boxes"
+
+    @property
+    def labels(self) -> dict[str, str] | None:
+        return {"detect": "+".join(sorted(self.detect)), "ü": ""} if self.initial else None
+
     def condition(self) -> str:
         return " OR ".join(f"({box.text()})" for box in self.boxes)
 
@@ -92,6 +100,12 @@ class ReplayEvent(NamedTuple):
     after: dict[str, float | None]
     sequence: int | None
     event_id: str
+    keys: dict[str, tuple[str | None, str | None]]
+    """Before and after."""
+    told: tuple[str | None, dict[str, str] | None, str]
+    """Name, labels and condition of the rule version that the event names."""
+    carried: Any
+    """What the row that caused it had in the column `venue`."""
 
 
 @dataclass
@@ -189,7 +203,7 @@ class Replay:
             ("inside", holds),
         ):
             for rule in rules:
-                events += self._event(rule, object, detect, time, None, before, after, sequence)
+                events += self._event(rule, object, detect, time, None, before, after, sequence, row.get("venue"))
         self.objects[object] = Known(time, after)
         return events
 
@@ -260,6 +274,7 @@ class Replay:
         before: Mapping[str, Any],
         after: Mapping[str, Any],
         sequence: int | None,
+        carried: Any = None,
     ) -> list[ReplayEvent]:
         if detect not in rule.detect:
             return []
@@ -272,7 +287,10 @@ class Replay:
         for name in self.attributes:
             record += packed(double_ordinal(was[name])) + packed(double_ordinal(now[name]))
         digest = blake2b(record, digest_size=16).hexdigest()
-        return [ReplayEvent(rule.id, rule.version, object, detect, time, reason, was, now, sequence, digest)]
+        keys = {name: (before.get(name), after.get(name)) for name in self.keys}
+        told = rule.name, rule.labels, rule.condition()
+        facts = rule.id, rule.version, object, detect, time, reason, was, now, sequence, digest
+        return [ReplayEvent(*facts, keys, told, carried)]
 
 
 def identity(object: Any) -> bytes:

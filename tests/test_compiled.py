@@ -1,12 +1,15 @@
 """The cache of compiled code never serves what was compiled from other sources."""
 
+import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
-from fencepost.compiled import kernel, source_digest
+from fencepost import compiled
+from fencepost.compiled import is_trusted, kernel, source_digest
 
 PROGRAM = """
 from fencepost.indexes.helper_user import answer, {0}
@@ -82,6 +85,43 @@ def test_a_class_that_moved_does_not_trip_over_the_old_cache(tmp_path: Path) -> 
     (indexes / "helper_user.py").write_text(user.format("other"))
     assert run_in(tmp_path, "first") == ["1", "0"]
     assert run_in(tmp_path, "first") == ["1", "1"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("planted", ["directory", "file"])
+def test_a_cache_that_others_may_write_to_is_left_alone(tmp_path: Path, planted: str) -> None:
+    (package_in(tmp_path) / "helper_user.py").write_text(
+        "from fencepost.compiled import kernel\n@kernel\ndef answer():\n    return 1\n"
+    )
+    assert run_in(tmp_path) == ["1", "0"]
+    cache = tmp_path / "fencepost" / "indexes" / "__pycache__"
+    (data,) = cache.glob("*.nbc")
+    data.write_bytes(b"planted: whoever loads it fails")
+    (cache if planted == "directory" else data).chmod(0o777)
+    before = {file.name: file.read_bytes() for file in cache.glob("*.nb?")}
+    assert run_in(tmp_path) == ["1", "0"]
+    assert {file.name: file.read_bytes() for file in cache.glob("*.nb?")} == before, "nothing is saved there"
+    (cache if planted == "directory" else data).chmod(0o755)
+    data.unlink()
+    assert [run_in(tmp_path), run_in(tmp_path)] == [["1", "0"], ["1", "1"]]
+
+
+def test_a_cache_is_judged_by_owner_and_mode_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "_judged", {})
+    monkeypatch.setattr(compiled, "_is_private", lambda group: group == 4711)
+    assert is_trusted(str(tmp_path / "missing"))
+    for mode, group, trusted in ((0o755, 1, True), (0o775, 4711, True), (0o775, 4712, False), (0o757, 1, False)):
+        found = os.stat_result((0o40000 | mode, 0, 0, 1, os.geteuid(), group, 0, 0, 0, 0))
+        assert compiled._is_ours(found) == trusted
+    stranger = max(os.geteuid(), compiled._owner()) + 1
+    assert not compiled._is_ours(os.stat_result((0o40755, 0, 0, 1, stranger, 1, 0, 0, 0, 0)))
+    (tmp_path / "f.nbi").touch()
+    (tmp_path / "f.nbi").chmod(0o666)
+    with pytest.warns(UserWarning, match=r"f\.nbi.* NUMBA_CACHE_DIR to a directory of your own"):
+        assert not is_trusted(str(tmp_path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not is_trusted(str(tmp_path))
 
 
 def test_the_digest_covers_names_and_contents(tmp_path: Path) -> None:

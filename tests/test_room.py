@@ -14,11 +14,17 @@ import pytest
 import fencepost as fp
 from fencepost import _memory
 from fencepost._memory import SETTING, AnswerTooLargeError, parse_size, show_size
+from fencepost.emitting.emitter import Emitter
 from fencepost.errors import FencepostError
 from fencepost.indexes import BoxIndex, SliceList, matches
+from fencepost.pairing.batch import BandBatch
 from fencepost.spark.work import match as spark_match
+from fencepost.spark.work.bucket import step
 from fencepost.spark.work.claims import Claim
+from fencepost.spark.work.packing import CLOCK, METERS, OTHER_ROWS, ROWS, VERSION, packed_bytes, packed_table
+from fencepost.spark.work.store import keep, open_bucket, warm_engines
 from tests.effort import seeds
+from tests.spark import test_band_bucket, test_bucket_state
 
 
 @pytest.fixture
@@ -179,7 +185,7 @@ def test_workers_of_spark_match_in_pieces(small: None, monkeypatch: pytest.Monke
     snapshot = wide_rules(200).compile()
     monkeypatch.setattr(spark_match, "begin_task", lambda: None)
     monkeypatch.setattr(spark_match, "version_of_task", lambda *_: Claim(1, 0))
-    monkeypatch.setattr(spark_match, "snapshot_at", lambda *_: snapshot)
+    monkeypatch.setattr("fencepost.spark.work.usable.snapshot_at", lambda *_: snapshot)
     task = spark_match.MatchTask(None, 1, False, ("price",), False)  # type: ignore[arg-type]
     rows = pa.record_batch({"price": pa.array(np.linspace(-5, 115, 300))})
     found = list(spark_match.match_batches([rows], task, [0]))
@@ -187,6 +193,132 @@ def test_workers_of_spark_match_in_pieces(small: None, monkeypatch: pytest.Monke
     assert pa.Table.from_batches(found)["price"].to_pylist() == rows["price"].to_pylist()
     for price, ids in zip(rows["price"].to_pylist(), pa.Table.from_batches(found)["rule_ids"].to_pylist(), strict=True):
         assert sorted(ids) == [id for id in range(200) if id % 7 <= price < 100 + id % 5]
+
+
+@pytest.mark.usefixtures("small")
+def test_an_answer_that_must_be_one_array_says_how_many_rows_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = wide_rules(200).compile()
+    monkeypatch.setattr(spark_match, "begin_task", lambda: None)
+    monkeypatch.setattr(spark_match, "version_of_task", lambda *_: Claim(1, 0))
+    monkeypatch.setattr("fencepost.spark.work.usable.snapshot_at", lambda *_: snapshot)
+    task = spark_match.MatchTask(None, 1, False, ("price",), True)  # type: ignore[arg-type]
+    prices = pa.array(np.linspace(-5, 115, 300))
+    with pytest.raises(
+        AnswerTooLargeError, match=r"about 300 rows .* Set spark\.sql\..*maxRecordsPerBatch to [0-9]+ or"
+    ):
+        list(spark_match.match_arrays([prices], task))
+    monkeypatch.setenv(SETTING, "800 KB")
+    (found,) = spark_match.match_arrays([prices], task)
+    monkeypatch.delenv(SETTING)
+    (whole,) = spark_match.match_arrays([prices], task)
+    assert [sorted(ids) for ids in found.field(0).to_pylist()] == [sorted(ids) for ids in whole.field(0).to_pylist()]
+
+
+@pytest.mark.parametrize("seed", seeds(12))
+def test_a_bucket_of_watch_writes_the_same_events_in_pieces(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)  # noqa: S311
+    test_bucket_state.rules_of(rng).publish(tmp_path, {"x": "double", "zone": "string"})
+    task = test_bucket_state.task_of(tmp_path, pa.string())
+    tables = [test_bucket_state.rows_of(rng, pa.string(), at) for at in range(0, 90, 10)]
+    triggers = [
+        [(ROWS, 0, packed_bytes(rows)), *([(CLOCK, 70, b"")] if at == 7 else [])] for at, rows in enumerate(tables)
+    ]
+    compare_steps(task, triggers, monkeypatch)
+
+
+@pytest.mark.parametrize("seed", seeds(12))
+def test_a_bucket_of_bands_writes_the_same_events_in_pieces(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)  # noqa: S311
+    rules = fp.Rules()
+    for id in range(12):
+        detect = rng.choice(["enter,exit", "enter,exit,cross", "inside"])
+        rules.add(id, test_band_bucket.condition_of(rng, kinds=True), detect=detect)
+    rules.publish(tmp_path, test_band_bucket.SCHEMA)
+    task = test_band_bucket.task_of(tmp_path)
+    triggers = []
+    for at in range(0, 60, 10):
+        left, right = (test_band_bucket.rows_of(rng, at, rng.choice([2, 150])) for _ in range(2))
+        triggers.append([(ROWS, 0, packed_bytes(left)), (OTHER_ROWS, 0, packed_bytes(right))])
+    compare_steps(task, triggers, monkeypatch, kilobytes=150)
+
+
+def compare_steps(task: Any, triggers: list[Any], monkeypatch: pytest.MonkeyPatch, kilobytes: int = 20) -> None:
+    """Events in their order, meters and state after each trigger: in pieces as at once."""
+    whole = step_through(task, triggers)
+    tables = []
+
+    def counted(self: Emitter, *given: Any) -> Any:
+        tables.append(written(self, *given))
+        return tables[-1]
+
+    written = Emitter._write
+    monkeypatch.setattr(Emitter, "_write", counted)
+    monkeypatch.setattr(matches, "_SMALL", 0)
+    monkeypatch.setenv(SETTING, f"{kilobytes} KB")
+    assert step_through(task, triggers) == whole
+    assert len(tables) > len(triggers)
+    assert max(table.num_rows for table in tables) <= kilobytes * 1000 / 400
+
+
+def step_through(task: Any, triggers: list[Any]) -> list[Any]:
+    warm_engines.clear()
+    store, found = test_bucket_state.Kept(appends=True), []
+    for number, trigger in enumerate(triggers):
+        given_back = step(0, [*trigger, *([] if number else [(VERSION, 1, b"")])], store, task)
+        payloads = [row["payload"] for row in given_back if row["payload"] is not None]
+        events = [event for payload in payloads for event in packed_table(payload).to_pylist()]
+        meter = {name: sum(row[name] for row in given_back) for name in METERS if name != "nanoseconds"}
+        opened = open_bucket(store, task, 0)
+        assert opened is not None
+        found.append((events, meter, [table.to_pylist() for table in opened.engine.tables()]))
+        keep(opened.engine, opened, store, task, 0)
+    return found
+
+
+@pytest.mark.parametrize("seed", seeds(12))
+def test_pairs_of_a_monitor_are_the_same_in_pieces(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, pieces = play_pairs(seed), []
+    only = BandBatch.apply
+
+    def counted(self: BandBatch, joins: Any) -> Any:
+        for piece in only(self, joins):
+            pieces.append(piece)
+            yield piece
+
+    monkeypatch.setattr(BandBatch, "apply", counted)
+    monkeypatch.setattr(matches, "_SMALL", 0)
+    monkeypatch.setattr("fencepost.emitting.emitter._BYTES", 0)
+    monkeypatch.setenv(SETTING, "200 KB")
+    assert play_pairs(seed) == whole
+    assert len(pieces) > 12
+
+
+def play_pairs(seed: int) -> list[Any]:
+    rng = random.Random(seed)  # noqa: S311
+    rules, found = fp.Rules(), []
+    for id in range(40):
+        low = rng.randrange(-9, 6)
+        same = rng.choice(["", " AND left.zone = right.zone"])
+        detect = rng.choice(["enter,exit", "enter,exit,cross", "inside"])
+        rules.add(id, f"left.x - right.x BETWEEN {low} AND {low + rng.randrange(9)}{same}", detect=detect)
+    monitor = fp.Monitor(rules, object="o", time="t", timeout=7, report=rng.choice(["pairs", "rules"]))
+    for at in range(6):
+        sides = []
+        for _ in range(2):
+            count = rng.choice([1, 90])
+            columns = {
+                "o": pa.array([rng.randrange(25) for _ in range(count)]),
+                "t": pa.array([at * 3 + rng.randrange(3) for _ in range(count)]),
+                "x": pa.array([rng.choice([None, rng.randrange(12) / 1.0]) for _ in range(count)], pa.float64()),
+                "zone": pa.array([rng.choice("ab") for _ in range(count)]),
+            }
+            sides.append(pa.table(columns))
+        found += monitor.update(left=sides[0], right=sides[1]).to_pylist()
+    return [*found, monitor.counters]
 
 
 def test_sizes_are_read_and_shown() -> None:

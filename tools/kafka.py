@@ -12,9 +12,9 @@ import sys
 import time
 from pathlib import Path
 
+from fencepost._java import prepare_java
 from fencepost.errors import FencepostError
 from fencepost.pipeline.connector import fetch_connector, jar_cache, run_maven
-from fencepost.pipeline.runtime.requirements import java_command
 
 __all__ = ["Broker", "broker_jars"]
 
@@ -142,10 +142,7 @@ class Broker:
         draft.replace(self._settings)
 
     def _java(self, *arguments: str) -> list[str]:
-        java = java_command()
-        if java is None:
-            raise FencepostError("no java", "a JDK, 17 or newer", "Install one, or set JAVA_HOME.")
-        return [java, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{self._jars}/*", *arguments]
+        return [prepare_java().command, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{self._jars}/*", *arguments]
 
 
 def _free_port() -> int:

@@ -1,4 +1,11 @@
-"""Texts for people: a count with its noun, and nothing that could steer a terminal."""
+"""Texts for people: a count with its noun, no password, and nothing that could steer a terminal."""
+
+import re
+
+_USER = re.compile(r"""([A-Za-z][A-Za-z0-9+.-]*://)(?:([^\s/:@?#"'<>]*)(:[^\s"'<>]*)?@)""")
+_QUERY = re.compile(r"""([A-Za-z][A-Za-z0-9+.-]*://[^\s?"'<>]*\?)([^\s"'<>]*)""")
+_HARMLESS = {"host", "port", "sslmode", "connect_timeout", "application_name", "mode", "timeout", "uri"}
+"""Parameters of a URL that are no secret."""
 
 
 def count(number: int, noun: str) -> str:
@@ -23,3 +30,42 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """The same for a text of several lines, which stay lines."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+def mask_urls(text: str) -> str:
+    """A text whose URLs show no password: neither that of a user nor the values of a query.
+
+    >>> mask_urls("postgresql://ann:s3cret@db/rules?sslmode=require&password=x does not answer")
+    'postgresql://ann:***@db/rules?sslmode=require&password=*** does not answer'
+    >>> mask_urls("https://token@hooks/alerts?key=x")
+    'https://***@hooks/alerts?key=***'
+    """
+    if "://" not in text:
+        return text
+    return _QUERY.sub(_mask_query, _USER.sub(_mask_user, text))
+
+
+def mask_url(url: str) -> str:
+    """The same for a text that is meant as one URL, whatever is wrong with it.
+
+    >>> mask_url("ann:s3 cret@db/rules"), mask_url("postgresql://ann:p w@db/rules")
+    ('***@db/rules', 'postgresql://***@db/rules')
+    """
+    scheme, separator, rest = url.partition("://") if "://" in url else ("", "", url)
+    _, at, place = rest.rpartition("@")
+    return mask_urls(f"{scheme}{separator}{'***' if at else ''}{at}{place}")
+
+
+def _mask_user(found: "re.Match[str]") -> str:
+    scheme, user, password = found.groups()
+    if scheme.lower().startswith("http"):  # there a user alone may be a token
+        return f"{scheme}***@"
+    return f"{scheme}{user}:***@" if password else f"{scheme}{user}@"
+
+
+def _mask_query(found: "re.Match[str]") -> str:
+    pairs = [pair.partition("=") for pair in found[2].split("&")]
+    shown = (
+        name + equals + (value if name.lower() in _HARMLESS or not value else "***") for name, equals, value in pairs
+    )
+    return found[1] + "&".join(shown)

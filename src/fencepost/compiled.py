@@ -6,12 +6,16 @@ of ``fencepost.indexes``. Kernels elsewhere are refused, so the digest is comple
 
 Of several processes that need the same machine code at once, as the workers of an engine do, one compiles it and the
 others wait for that.
+
+Compiled code runs as whoever loads it. So a cache that somebody else may write to is left alone.
 """
 
 import hashlib
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import IO, Any, TypeVar
@@ -84,6 +88,66 @@ class _DigestCacheImpl(FunctionCache._impl_class):  # type: ignore[misc]
     _locator_classes = [_UserProvided, _InTree, _UserWide, _InZip]  # noqa: RUF012
 
 
+_judged: dict[str, bool] = {}
+"""By directory of a cache that is there: whether it can be trusted."""
+
+
+def is_trusted(folder: str) -> bool:
+    """Whether nobody else can have written to a cache: looked at once for each directory, with one warning if not.
+
+    Trusted are this user, root, and the owner of this package, whose sources run anyway.
+    """
+    if folder not in _judged:
+        try:
+            stats = [(folder, os.stat(folder))]
+        except FileNotFoundError:
+            return True  # this process makes it
+        names = (os.path.join(folder, name) for name in os.listdir(folder) if name.endswith((".nbi", ".nbc")))
+        try:
+            stats += [(name, os.stat(name)) for name in names]
+        except FileNotFoundError:
+            return True  # another process replaces a file: the next look will tell
+        wrong = next((name for name, found in stats if not _is_ours(found)), None)
+        _judged[folder] = wrong is None
+        if wrong is not None:
+            warnings.warn(
+                f"Compiled code in {folder} is not used, and kernels are compiled anew: others may write to {wrong} or "
+                "own it. Take their right to write away, or set NUMBA_CACHE_DIR to a directory of your own.",
+                stacklevel=2,
+            )
+    return _judged[folder]
+
+
+def _is_ours(found: os.stat_result) -> bool:
+    if not hasattr(os, "geteuid"):
+        return True  # a system without such owners
+    if found.st_uid not in {0, os.geteuid(), _owner()} or found.st_mode & 0o002:
+        return False
+    return not found.st_mode & 0o020 or found.st_gid == 0 or _is_private(found.st_gid)
+
+
+@cache
+def _owner() -> int:
+    """Who owns this package; 0 in a zip."""
+    try:
+        return os.stat(__file__).st_uid
+    except OSError:
+        return 0
+
+
+@cache
+def _is_private(group: int) -> bool:
+    """Whether a group has no other member than this user, whose name it has."""
+    import grp
+    import pwd
+
+    try:
+        found, user = grp.getgrgid(group), pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return False
+    return found.gr_name == user and set(found.gr_mem) <= {user}
+
+
 class _DigestCache(FunctionCache):  # type: ignore[misc]
     _impl_class = _DigestCacheImpl
 
@@ -96,6 +160,8 @@ class _DigestCache(FunctionCache):  # type: ignore[misc]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was compiled before, or None: then it is for this process to compile, and to save."""
+        if not is_trusted(self._cache_path):
+            return None
         found = super().load_overload(sig, target_context)
         if found is None and self._lock is None:
             self._lock = self._locked()
@@ -106,6 +172,9 @@ class _DigestCache(FunctionCache):  # type: ignore[misc]
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled, and let the others have it."""
+        if not is_trusted(self._cache_path):
+            self._unlock()
+            return
         try:
             super().save_overload(sig, data)
         finally:

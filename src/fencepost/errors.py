@@ -2,6 +2,8 @@
 
 import re
 
+from fencepost._text import mask_urls
+
 _FIRST_WORDS = re.compile(
     "(an?|the|no|two|both|neither|more|other|rule [0-9]+|rows?|columns?|ids?|bounds|labels|keys|ranges|arrays|groups|"
     "query|(left|right) row|side|domain|on the|objects?|version|line|interval|box|values?)(?=[ :,;])"
@@ -32,6 +34,8 @@ def shorten(text: str, most: int = 400) -> str:
 class FencepostError(Exception):
     """A refusal that a person can act on: what was got, what was expected, what to do next.
 
+    URLs in it show no password.
+
     Args:
         got: what is wrong, led by its noun: "rule 7 already exists", "column price is of type string", "shards=70".
         expected: what would have been accepted, "a number", or a clause with must, "ids must be unique".
@@ -44,6 +48,7 @@ class FencepostError(Exception):
     """
 
     def __init__(self, got: str, expected: str, remedy: str) -> None:
+        got, expected, remedy = map(mask_urls, (got, expected, remedy))
         super().__init__(got, expected, remedy)
         self.got = got
         self.expected = expected
@@ -57,3 +62,7 @@ class FencepostError(Exception):
     def __str__(self) -> str:
         message = self.one_line
         return message[0].upper() + message[1:] if _FIRST_WORDS.match(message) else message
+
+
+class UnreachableError(FencepostError):
+    """A server that does not answer now. It may later: another attempt makes sense."""

@@ -268,8 +268,14 @@ def event_id(
     return blake2b(_packed(len(sequence), len(moved)).pack(*fields), digest_size=_DIGEST).hexdigest()
 
 
-def event_schema(object: Any, time: Any, attributes: Mapping[str, AttributeType], other: Any = None) -> Any:
-    """The Arrow schema of events.
+def event_schema(
+    object: Any,
+    time: Any,
+    attributes: Mapping[str, AttributeType],
+    other: Any = None,
+    further: Sequence[tuple[str, Any]] = (),
+) -> Any:
+    """The Arrow schema of events; further columns, with their types, stand behind the attributes.
 
     >>> event_schema(pa.string(), pa.int64(), {"price": AttributeType("double")}).names[-3:]
     ['reason', 'price', 'price_before']
@@ -297,7 +303,7 @@ def event_schema(object: Any, time: Any, attributes: Mapping[str, AttributeType]
                 )
             taken.add(column)
             fields.append((column, attributes[name].arrow))
-    return pa.schema(fields)
+    return pa.schema([*fields, *further])
 
 
 def event_table(
@@ -307,8 +313,9 @@ def event_table(
     attributes: Mapping[str, AttributeType],
     snapshot_version: int,
     others: Any = None,
+    further: Sequence[tuple[str, Any]] = (),
 ) -> Any:
-    """The events as an Arrow table."""
+    """The events as an Arrow table; further columns stand behind the attributes."""
     count = len(facts.rule_ids)
     detections, reasons = _texts()
     columns = [
@@ -326,8 +333,9 @@ def event_table(
         moved, type_ = facts.attributes[name], attributes[name]
         columns.append(type_.decode(moved.after, moved.after_known))
         columns.append(type_.decode(moved.before, moved.before_known))
-    schema = event_schema(objects.type, time.arrow, attributes, None if others is None else others.type)
-    return pa.Table.from_arrays(columns, schema=schema)
+    types = [(name, column.type) for name, column in further]
+    schema = event_schema(objects.type, time.arrow, attributes, None if others is None else others.type, types)
+    return pa.Table.from_arrays([*columns, *(column for _, column in further)], schema=schema)
 
 
 @cache

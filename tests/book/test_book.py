@@ -14,9 +14,12 @@ from typing import Any
 
 import pytest
 from hypothesis.stateful import run_state_machine_as_test
+from sqlalchemy import create_engine
+from sqlalchemy import text as sql
 
 import fencepost as fp
 from fencepost.published import VersionDirectory
+from fencepost.rules.checked import UnknownColumnWarning
 from fencepost.snapshot.store import read_header
 from tests import postgres
 from tests.book.machine import BookMachine
@@ -69,7 +72,10 @@ def test_texts_are_never_sql(book: fp.RuleBook, tmp_path: Path) -> None:
     book.publish(tmp_path / "published")
     found = VersionDirectory(tmp_path / "published").load().match({"symbol": nasty}).sets()
     assert found == [{id} for id in range(1, len(nasty) + 1)]
-    for bad in ("1; DROP TABLE fencepost_rules", "1", 2**63, None, 1.5, True):
+    for name in ("1; DROP TABLE fencepost_rules", "1"):
+        with pytest.raises(fp.FencepostError, match="o rule has the name"):
+            book.remove(name)
+    for bad in (2**63, None, 1.5, True):
         with pytest.raises(fp.FencepostError, match="cannot be the id of a rule; expected an integer of 64 bits"):
             book.replace(bad, "price > 4")  # type: ignore[arg-type]
         assert bad not in book
@@ -93,6 +99,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"expires": "tomorrow"}, "expected a datetime, or its ISO text"),
     ({"enabled": 1}, "expected True or False"),
     ({"author": 7}, "author=7; expected a name"),
+    ({"name": ""}, "name=''; expected a text of 1 to 500 characters"),
+    ({"name": "x" * 501}, "name of 501 characters; expected a text of 1 to 500 characters"),
+    ({"name": 7}, "name=7; expected a text of 1 to 500 characters"),
+    ({"name": "\ud800"}, "expected characters that can be stored"),
+    ({"name": "a\0"}, "expected characters that can be stored"),
 ]
 
 
@@ -103,6 +114,37 @@ def test_refused_rules_change_nothing(book: fp.RuleBook) -> None:
             with pytest.raises(fp.FencepostError, match=message.replace("Rule 7", f"Rule {id}")):
                 change(id, **{"condition": "price > 4", **options})
     assert (len(book), book[8].version, book.revision) == (1, 1, 1)
+
+
+def test_a_book_from_before_names_is_upgraded(url: str, tmp_path: Path) -> None:
+    with fp.RuleBook(url, author="ann") as book:
+        book.add(1, "price > 4", labels={"team": "x"})
+        book.replace(1, "price > 5")
+        before, changes = list(book), list(book.history())
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.begin() as connection:
+        connection.execute(sql("DROP INDEX ix_fencepost_rules_name"))
+        for table in ("fencepost_rules", "fencepost_past"):
+            connection.execute(sql(f"ALTER TABLE {table} DROP COLUMN name"))
+        connection.execute(sql("UPDATE fencepost_book SET format = 1"))
+    engine.dispose()
+    if url.startswith("sqlite"):
+        (tmp_path / "rules.db").chmod(0o400)
+        tmp_path.chmod(0o500)
+        try:
+            if not os.access(tmp_path, os.W_OK):  # root may write anything
+                with pytest.raises(fp.FencepostError, match=r"cannot be upgraded to 2: .* is read-only"):
+                    fp.RuleBook(url)
+        finally:
+            tmp_path.chmod(0o700)
+            (tmp_path / "rules.db").chmod(0o600)
+    with fp.RuleBook(url, author="bob") as book:
+        assert (list(book), list(book.history())) == (before, changes)
+        book.replace(1, "price > 6", name="floor")
+        assert (book.id_of("floor"), book[1].name) == (1, "floor")
+        book.add(2, "price > 7")
+    with fp.RuleBook(url) as book, pytest.raises(fp.FencepostError, match="has the name 'floor' of rule 1"):
+        book.replace(2, "price > 7", name="floor")
 
 
 def test_a_rule_that_another_writer_changed(url: str, book: fp.RuleBook) -> None:
@@ -264,15 +306,69 @@ def test_a_restored_book_publishes_what_it_has(tmp_path: Path) -> None:
     assert found == [{*range(20)} - {4}]
 
 
-def test_a_version_that_needs_another_column_is_refused(book: fp.RuleBook, tmp_path: Path) -> None:
-    book.add(1, "price > 4")
-    book.publish(tmp_path)
-    book.add(2, "volume > 4")
-    with pytest.raises(fp.RuleFaultsError, match="rule 2: `volume > 4` uses the column volume, which the schema"):
-        book.publish(tmp_path)
-    assert VersionDirectory(tmp_path).latest() == 1
-    book.remove(2)
-    assert book.publish(tmp_path) == 3
+def test_a_faulty_rule_does_not_block_the_others(book: fp.RuleBook, url: str, tmp_path: Path) -> None:
+    tmp_path /= "published"
+    directory = VersionDirectory(tmp_path)
+    for id in range(40):
+        book.add(id, f"price > {id}", detect="enter,exit")
+    assert book.publish(tmp_path) == 1
+    monitor = fp.Monitor(directory.load(), object="symbol")
+    monitor.update({"symbol": ["IBM"], "price": [100.0]})
+    with pytest.warns(UnknownColumnWarning, match=r"rule 1 is stored, but not published .* Did you mean price\?"):
+        book.replace(1, "prcie > 4", detect="enter,exit")
+    with pytest.warns(UnknownColumnWarning, match=r"To add the column, publish with --type volume=TYPE"):
+        book.add(50, "volume > 4", detect="enter,exit")
+    with pytest.raises(fp.RuleFaultsError, match="rule 50: `volume > 4` uses the column volume, which the schema"):
+        book.publish(tmp_path, strict=True)
+    assert directory.latest() == 1
+    difference = book.preview(tmp_path, {"volume": "bigint"})
+    assert (difference.added, difference.edited, difference.removed, difference.paused) == ((50,), (), (), (1,))
+    assert (list(difference.faulty), difference.columns, difference.unchanged) == ([1], {"volume": "bigint"}, 39)
+    assert (directory.latest(), directory.schema()) == (1, {"price": "double"}), "nothing was written"
+    with pytest.warns(fp.FaultyRulesWarning, match=r"2 faulty rules not published") as warned:
+        assert book.publish(tmp_path) == 3
+    assert [fault.id for fault in warned[0].message.faults] == [1, 50]  # type: ignore[union-attr]
+    left = monitor.follow(directory.load())
+    assert left.select(["rule_id", "detect", "reason"]).to_pylist() == [
+        {"rule_id": 1, "detect": "exit", "reason": "paused"}
+    ]
+    faults: list[fp.RuleFault] = []
+    with fp.RuleBook(url, create=False) as fresh:  # which remembers nothing
+        assert fresh.publish(tmp_path, {"volume": "bigint"}, faults=faults) == 4
+    assert [fault.id for fault in faults] == [1]
+    assert directory.schema() == {"price": "double", "volume": "bigint"}
+    assert directory.load().match({"price": [0.0], "volume": [5]}).sets() == [{50}]
+    book.replace(1, "price > 4", detect="enter,exit")
+    assert book.publish(tmp_path) == 5, "nobody is faulty any more"
+    assert len(directory.load()) == 41
+    assert book.columns == {"price": "double", "volume": "bigint"}
+    difference = book.preview(tmp_path)
+    assert (difference.unchanged, str(difference)) == (41, "unchanged: 41 rules")
+
+
+def test_a_first_version_without_a_good_rule_is_refused(book: fp.RuleBook, tmp_path: Path) -> None:
+    tmp_path /= "published"
+    book.add(1, "prize > 4")
+    with pytest.raises(fp.RuleFaultsError, match=r"none is left that could be published(.|\n)*rule 1: `prize"):
+        book.publish(tmp_path, {"price": "double"})
+    assert VersionDirectory(tmp_path).latest() is None
+    book.replace(1, "price > 4")
+    assert book.publish(tmp_path, {"price": "double"}) == 2
+    with pytest.warns(UnknownColumnWarning):
+        book.replace(1, "prize > 4")
+    with pytest.warns(fp.FaultyRulesWarning):
+        assert book.publish(tmp_path) == 3, "what was in force ends"
+
+
+def test_types_beside_inferred_ones(book: fp.RuleBook, tmp_path: Path) -> None:
+    book.add(1, "price > 4 AND symbol = 'IBM'")
+    book.publish(tmp_path, {"Price": "decimal(9,2)", "gate": "string"}, infer=True)
+    assert VersionDirectory(tmp_path).schema() == {"Price": "decimal(9,2)", "gate": "key", "symbol": "key"}
+    faults: list[fp.RuleFault] = []
+    with pytest.warns(UnknownColumnWarning):
+        book.add(2, "volume > 4")
+    book.publish(tmp_path, infer=True, faults=faults)
+    assert [fault.id for fault in faults] == [2], "only the first version infers"
 
 
 def test_old_versions_are_collected(book: fp.RuleBook, tmp_path: Path) -> None:

@@ -161,9 +161,12 @@ def test_what_is_no_book(tmp_path: Path) -> None:
     newer = f"sqlite:///{tmp_path}/newer.db"
     fp.RuleBook(newer).close()
     with sqlite3.connect(tmp_path / "newer.db") as connection:
-        connection.execute("UPDATE fencepost_book SET format = 2")
+        connection.execute("UPDATE fencepost_book SET format = 9")
     connection.close()
-    assert "a rule book of format 2; expected format 1. Upgrade fencepost." in refusal(newer)
+    assert (
+        "a rule book of format 9; expected format 2, or an older one, which is upgraded. Upgrade fencepost."
+        in refusal(newer)
+    )
     assert "cannot be opened" in refusal(f"sqlite:///{tmp_path}/nowhere/rules.db")
     assert "No rule book is at" in refusal(f"sqlite:///{tmp_path}/nowhere.db", create=False)
     assert not (tmp_path / "nowhere.db").exists()
@@ -260,5 +263,5 @@ def test_rows_that_no_book_writes_are_refused(book: fp.RuleBook, tmp_path: Path,
         with fp.RuleBook(f"sqlite:///{tmp_path}/rules.db") as again:
             list(again.history())
 
-    with pytest.raises(fp.FencepostError, match=r"backup|Export it with the fencepost that made it"):
+    with pytest.raises(fp.FencepostError, match="backup"):
         read()

@@ -132,7 +132,7 @@ def _make_directory(rng: random.Random, path: Path, schema: bool) -> Iterable[Pa
     shards = rng.choice([None, None, 2])
     for version in range(2):
         rules.replace(version, "price > 1")
-        rules.publish(path, schema=SCHEMA, **({} if shards is None else {"shards": shards}))
+        rules.publish(path, schema=SCHEMA, shards=shards)
     VersionDirectory(path).tick(100)
     files = [file for file in path.rglob("*") if file.is_file() and not file.name.endswith(".lease")]
     return [file for file in files if (file.name == "schema.json") == schema]

@@ -251,9 +251,7 @@ def _expected(version: int) -> Any:
 
 
 def _publish(version: int, path: Path, shards: int | None) -> int:
-    return _rules_of(version).publish(
-        path / "published", schema=SCHEMA, **({} if shards is None else {"shards": shards})
-    )
+    return _rules_of(version).publish(path / "published", schema=SCHEMA, shards=shards)
 
 
 def _check_versions(path: Path, published: list[int]) -> None:
@@ -338,7 +336,7 @@ def try_leftovers(seed: int) -> int:
             VersionDirectory(path / "published").collect(timedelta(0), fresh_for=timedelta(0))
         newest = f"{number:08}"
         files = {file.name for file in (path / "published").iterdir()}
-        needed = {newest, f"{newest}.published", f"{newest}.claim", "schema.json", "markers", "collected"}
+        needed = {newest, f"{newest}.published", "used", "schema.json", "markers", "collected"}
         require(files <= needed, f"{sorted(files - needed)} are left")
 
     return try_points(seed, prepare, act, examine, _STRIDE)

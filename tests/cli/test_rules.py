@@ -24,7 +24,9 @@ def test_rules_from_the_first_to_the_last(tmp_path: Path) -> None:
     shell.call(
         "fencepost rules add 2 'price < 4' --label 'team=it''s; DROP TABLE' --expires 2020-01-01 --paused --author bob"
     )
-    added = json.loads(shell.call("fencepost rules replace 1 'price > 41' --initial --expect 1 --json").out)
+    added = json.loads(
+        shell.call("fencepost rules replace 1 'price > 41' --initial --expect 1 --name 'ibm roof' --json").out
+    )
     assert added == {
         "id": 1,
         "condition": "price > 41",
@@ -33,13 +35,15 @@ def test_rules_from_the_first_to_the_last(tmp_path: Path) -> None:
         "labels": None,
         "expires": None,
         "enabled": True,
+        "name": "ibm roof",
         "version": 2,
     }
+    assert "name      ibm roof" in shell.call("fencepost rules show 1").out.splitlines()
     listed = json.loads(shell.call("fencepost rules list --json").out)
     assert [(rule["id"], rule["version"], rule["enabled"]) for rule in listed] == [(1, 2, True), (2, 1, False)]
     assert listed[1]["labels"] == {"team": "its; DROP TABLE"}
     lines = shell.call("fencepost rules list").out.splitlines()
-    assert lines[0].split("\t") == ["id", "version", "detect", "condition", "labels", "expires", "state"]
+    assert lines[0].split("\t") == ["id", "name", "version", "detect", "condition", "labels", "expires", "state"]
     assert lines[2].split("\t")[-1] == "paused"
     assert (
         shell.run("fencepost --book sqlite:///rules.db rules list", FENCEPOST_BOOK="nonsense").out.splitlines() == lines
@@ -90,6 +94,31 @@ def test_many_rules_in_and_out_of_files(tmp_path: Path) -> None:
         assert (len(done.out.splitlines()), done.err) == (2, "")
 
 
+def test_columns_that_come_and_rules_that_are_faulty(tmp_path: Path) -> None:
+    shell, directory = Shell(tmp_path), VersionDirectory(tmp_path / "published")
+    shell.call("fencepost rules add 1 'price > 4'")
+    shell.call("fencepost publish published --type gate=string")
+    assert directory.schema() == {"gate": "key", "price": "double"}
+    warned = shell.call("fencepost rules add 2 'prcie > 4'").err
+    assert "warning: rule 2 is stored, but not published as it is" in warned
+    assert "Did you mean price?" in warned
+    shell.call("fencepost rules add 3 'volume > 4'")
+    shown = shell.call("fencepost publish published --dry-run --type volume=bigint").out
+    assert shown.splitlines()[0] == "added: 1 rule: 3"
+    assert "columns added: volume bigint" in shown
+    told = json.loads(shell.call("fencepost publish published --dry-run --json").out)
+    assert (told["added"], list(told["faulty"]), told["unchanged"]) == ([], ["2", "3"], 1)
+    assert "2 faults in 2 rules" in shell.call_refused("fencepost publish published --strict")
+    assert directory.latest() == 1, "nothing was written"
+    done = shell.call("fencepost publish published --type volume=bigint")
+    assert "1 faulty rule not published" in done.err
+    assert "rule 2: `prcie > 4` uses the column prcie" in done.err
+    told = json.loads(shell.call("fencepost publish published --json").out)
+    assert [fault["id"] for fault in told["faults"]] == [2]
+    assert directory.added_columns() == {"volume"}
+    assert len(directory.load()) == 2
+
+
 def test_refusals_in_plain_words(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     shell.call("fencepost rules add 1 'price > 4'")
@@ -126,7 +155,7 @@ def test_refusals_in_plain_words(tmp_path: Path) -> None:
     assert "Wait for the other writer to finish, and try again." in locked
     other.close()
     assert "does not answer" in shell.call_refused("fencepost rules list --book postgresql://ann@127.0.0.1:1/rules")
-    for wrong in ("rules add x 'price > 4'", "rules add 2", "rules sell", "rules list --limit -1", "rules", "nonsense"):
+    for wrong in ("rules restore 1 x", "rules add 2", "rules sell", "rules list --limit -1", "rules", "nonsense"):
         shell.call(f"fencepost {wrong}", 2)
     assert len(json.loads(shell.call("fencepost rules list --json").out)) == 1
 

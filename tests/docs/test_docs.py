@@ -18,10 +18,11 @@ NOT_RUN = {
     ("README.md", "make demo "): "tests/spark/test_demo.py runs the demo, and make test-all runs this",
     ("README.md", " rules: "): "a picture",
     ("docs/pipeline.md", "fencepost deliveries "): "tests/cli/test_deliveries.py runs these commands",
+    ("docs/production.md", "[Unit]"): "tests/pipeline/test_production.py runs its ExecStart",
     ("docs/how-it-works.md", "window "): "a picture",
 }
 """Blocks by page and beginning that nothing runs, with the reason."""
-DOCUMENTED = ("fencepost", "fencepost.spark", "fencepost.pipeline", "fencepost.indexes")
+DOCUMENTED = ("fencepost", "fencepost.plot", "fencepost.spark", "fencepost.pipeline", "fencepost.indexes")
 
 
 def reason_not_to_run(page: str, text: str) -> str | None:

@@ -96,6 +96,11 @@ def random_rows(rng: random.Random, objects: int) -> list[Row]:
     ]
 
 
+def venue_of(row: Row) -> str | None:
+    """What events carry of a left row; rows without an order between them have the same."""
+    return None if row["x"] is None else f"{row['x']}, {row['k']}, {row['c']}, {row['sequence']}"
+
+
 def table_of(side: str, given: list[Row], strings: bool) -> Any:
     objects = [None if row["object"] is None else f"row {row['object']}" for row in given]
     columns = {
@@ -107,6 +112,8 @@ def table_of(side: str, given: list[Row], strings: bool) -> Any:
     for name in COLUMNS[side]:
         type_ = pa.float64() if name in ATTRIBUTES else pa.string()
         columns[name] = pa.array([row[name] for row in given], type_)
+    if side == "left":  # the right one has nothing to carry
+        columns["venue"] = pa.array([venue_of(row) for row in given], pa.string())
     return pa.table(columns)
 
 
@@ -117,8 +124,9 @@ class Twins(Played):
         self, first: str = "enter", timeout: int | None = None, sequenced: bool = False, strings: bool = False
     ) -> None:
         self.strings = strings
+        further = {"labels": True, "condition": True, "carry": ["venue"]}
         replay = BandReplay(first=first, timeout=timeout, sequenced=sequenced)
-        super().__init__(replay, NOWHERE, first, timeout, sequenced, deleted="deleted")
+        super().__init__(replay, NOWHERE, first, timeout, sequenced, deleted="deleted", **further)
 
     def _put(self, rule: ReplayBand) -> list[BandEvent]:
         events: list[BandEvent] = self.replay.put(rule)
@@ -134,6 +142,8 @@ class Twins(Played):
                 self.now = self.now if time is None else max(self.now, time)
                 timed[-1].append({**row, "time": time})
         named = [[{**row, "object": self._name(row["object"])} for row in own] for own in timed]
+        for row in named[0]:
+            row["venue"] = venue_of(row)
         expected = self.replay.update(*named)
         got = self.monitor.update(
             left=table_of("left", timed[0], self.strings), right=table_of("right", timed[1], self.strings)
@@ -150,6 +160,7 @@ class Twins(Played):
         for event in table.to_pylist():
             before, after = {n: event[f"{n}_before"] for n in ATTRIBUTES}, {n: event[n] for n in ATTRIBUTES}
             time = (event["time"] - EPOCH) // timedelta(microseconds=1)
+            event["labels"] = event["labels"] and dict(event["labels"])
             named = {name: event[name] for name in BandEvent._fields if name not in ("time", "before", "after")}
             found.append(BandEvent(**named, time=time, before=before, after=after))
         return found

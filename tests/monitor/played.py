@@ -19,7 +19,8 @@ def options(rule: Any) -> dict[str, Any]:
     """How a rule of a replay is added to a monitor."""
     expires = None if rule.expires is None else EPOCH + timedelta(microseconds=rule.expires)
     detect = ",".join(sorted(rule.detect))
-    return {"detect": detect, "initial": rule.initial, "expires": expires, "enabled": rule.enabled}
+    told = {"name": rule.name, "labels": rule.labels}
+    return {"detect": detect, "initial": rule.initial, "expires": expires, "enabled": rule.enabled, **told}
 
 
 def rules_of(rules: Iterable[Any]) -> Rules:

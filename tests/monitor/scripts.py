@@ -110,6 +110,11 @@ def timed(rows: list[Row], now: int) -> tuple[list[Row], int]:
     return given, now
 
 
+def venue_of(row: Row) -> str | None:
+    """What events carry of a row; rows without an order between them have the same."""
+    return None if row["y"] is None else f"{row['x']}, {row['y']}, {row['k']}, {row['sequence']}"
+
+
 def table_of(rows: list[Row], kind: str) -> Any:
     objects = pa.string() if kind == "strings" else pa.int64()
     return pa.table(
@@ -120,6 +125,7 @@ def table_of(rows: list[Row], kind: str) -> Any:
             "x": pa.array([row["x"] for row in rows], pa.float64()),
             "y": pa.array([row["y"] for row in rows], pa.float64()),
             "k": pa.array([row["k"] for row in rows], pa.string()),
+            "venue": pa.array([venue_of(row) for row in rows], pa.string()),
         }
     )
 
@@ -130,7 +136,8 @@ class Pair(Played):
     def __init__(self, kind: str, first: str, timeout: int | None, sequenced: bool, start: list[ReplayRule]) -> None:
         self.kind = kind
         replay = Replay(ATTRIBUTES, KEYS, first=first, timeout=timeout, sequenced=sequenced)
-        super().__init__(replay, [NOWHERE, *start], first, timeout, sequenced)
+        settings = {"labels": True, "carry": "venue", "condition": True}
+        super().__init__(replay, [NOWHERE, *start], first, timeout, sequenced, **settings)
 
     def _put(self, rule: ReplayRule) -> list[ReplayEvent]:
         put = self.replay.replace if rule.id in self.replay.rules else self.replay.add
@@ -139,7 +146,8 @@ class Pair(Played):
 
     def _rows(self, drawn: list[Row]) -> tuple[list[ReplayEvent], Any]:
         given, self.now = timed(drawn, self.now)
-        expected = self.replay.update({**row, "object": named(self.kind, row["object"])} for row in given)
+        taken = [{**row, "object": named(self.kind, row["object"]), "venue": venue_of(row)} for row in given]
+        expected = self.replay.update(taken)
         return expected, self.monitor.update(table_of(given, self.kind))
 
     def _events(self, table: Any) -> list[ReplayEvent]:
@@ -160,6 +168,9 @@ class Pair(Played):
                     after,
                     None,
                     event["event_id"],
+                    {name: (event[f"{name}_before"], event[name]) for name in KEYS},
+                    (event["name"], event["labels"] and dict(event["labels"]), event["condition"]),
+                    event["venue"],
                 )
             )
         return found

@@ -56,10 +56,10 @@ def test_an_operator_for_one_stream_leaves_bands_out() -> None:
     watch = Watch(RulesInForce(rules.compile(), None), WatchColumns("id", None, ()), Clock(None, None), silent=False)
     emitter = Emitter()
     step = watch.update([Table({"id": [1], "price": [101.0]})])
-    names = emitter.emit(step.found, step.about).schema.names
+    names = emitter.emit(step).schema.names
     step.settle()
     step = watch.follow(watch.rules.follow(rules.compile()))
-    assert emitter.emit(step.found, step.about).schema.names == names
+    assert emitter.emit(step).schema.names == names
     assert "volume" not in names
 
 

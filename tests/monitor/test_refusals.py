@@ -22,7 +22,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
         ),
         (
             lambda: Monitor({}, object="vehicle"),  # type: ignore[arg-type]
-            "dict as rules; expected Rules or a Snapshot. Build them with Rules() and add().",
+            "dict as rules; expected Rules, a Snapshot or a RuleBook. Build them with Rules() and add().",
         ),
         (
             lambda: monitor_of("x >= 1").follow(Rules()),  # type: ignore[arg-type]

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.emitting.emitter import schema_of
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
 from tests.effort import examples, seeds
@@ -26,6 +25,7 @@ from tests.monitor.scripts import (
     scripts,
     table_of,
     timed,
+    venue_of,
 )
 from tests.replay import Range, Replay, ReplayBox, ReplayRule
 
@@ -129,6 +129,12 @@ def test_a_straight_line_crosses_what_it_meets(box: tuple[tuple[int, int], ...],
     assert [(e["detect"], e["time"], e["event_id"]) for e in events.to_pylist()] == expected
 
 
+def names_of(monitor: Monitor) -> list[str]:
+    """The columns of events."""
+    names: list[str] = monitor._emitter.schema(monitor._watch.subjects()).names
+    return names
+
+
 @examples(120)
 @given(st.lists(rows, max_size=12), st.lists(rules(), max_size=4), kinds_of_objects, st.booleans(), st.booleans())
 def test_update_one_gives_the_events_of_the_replay(
@@ -143,14 +149,13 @@ def test_update_one_gives_the_events_of_the_replay(
     for row in timed(stream, 0)[0]:
         object, time = named(kind, row["object"]), row["time"]
         values = {name: row[name] for name in ("x", "y", "k") if row[name] is not None or row["sequence"] != 2}
+        values["venue"] = venue = venue_of(row)
         if sequenced:
             values["sequence"] = row["sequence"]
         at = None if time is None else EPOCH + timedelta(microseconds=time)
-        expected = pair.replay.update([{**row, "object": object}])
+        expected = pair.replay.update([{**row, "object": object, "venue": venue}])
         got = pair.monitor.update_one(object, at, **values)
-        table = pa.Table.from_pylist(
-            [dict(zip(schema_of(pair.monitor._watch.subjects()).names, event, strict=True)) for event in got]
-        )
+        table = pa.Table.from_pylist([dict(zip(names_of(pair.monitor), event, strict=True)) for event in got])
         pair.check(table, expected)
 
 

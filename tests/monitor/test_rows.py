@@ -47,6 +47,8 @@ def test_the_event_table_has_the_schema_of_the_design() -> None:
             ("price_before", pa.float64()),
             ("volume", pa.float64()),
             ("volume_before", pa.float64()),
+            ("symbol", pa.string()),
+            ("symbol_before", pa.string()),
         ]
     )
 
@@ -255,3 +257,37 @@ def test_late_rows_may_have_columns_of_any_kind_of_string() -> None:
     for ts in (2, 1):
         monitor.update({"vehicle": [7], "ts": [ts], "x": [2.0], "note": pa.array(["n"], pa.string_view())})
     assert [table["note"].to_pylist() for table in late] == [["n"]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "condition", "crossed"),
+    [
+        ("bigint", "n BETWEEN 2 AND 4", True),
+        ("bigint", "n >= 2 AND n < 5", True),
+        ("bigint", "n BETWEEN 2 AND 3 OR n BETWEEN 5 AND 6", False),
+        ("bigint", "n BETWEEN 2 AND 3 OR n BETWEEN 4 AND 6", True),
+        ("double", "n BETWEEN 2 AND 4", False),
+        ("double", "n >= 2 AND n < 5", True),
+    ],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_whole_number_reaches_up_to_the_next_one_on_a_line(
+    kind: str, condition: str, crossed: bool, turned: bool
+) -> None:
+    """The line is where m is right only between 4 and 5, and comes to 5 outside."""
+    rules = Rules()
+    rules.add(1, f"({condition}) AND m BETWEEN 0 AND 10", detect="cross")
+    monitor = Monitor(rules, object="o", time="t", schema={"n": kind, "m": "bigint"})
+    ends = [(4, 21), (5, -21)]
+    for time, (n, m) in enumerate(reversed(ends) if turned else ends):
+        events = monitor.update({"o": [1], "t": [time], "n": [n], "m": [m]})
+    assert events["detect"].to_pylist() == ["cross"] * crossed
+
+
+def test_a_line_along_the_next_whole_number_is_outside() -> None:
+    rules = Rules()
+    rules.add(1, "n BETWEEN 2 AND 4 AND m BETWEEN 0 AND 10", detect="cross")
+    monitor = Monitor(rules, object="o", time="t", schema={"n": "bigint", "m": "bigint"})
+    for time, (n, m) in enumerate([(5, -5), (5, 15), (4, 15), (4, -5)]):
+        events = monitor.update({"o": [1], "t": [time], "n": [n], "m": [m]})
+        assert events["detect"].to_pylist() == (["cross"] if time == 3 else [])

@@ -1,6 +1,8 @@
 """A monitor's state, saved and restored."""
 
 import os
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fencepost.book import RuleBook
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
 from tests.effort import examples
@@ -166,3 +169,79 @@ def test_a_paused_rule_keeps_its_version(tmp_path: Path) -> None:
             ]
         )
         Monitor(again, object="vehicle", time="ts").restore(tmp_path / "again")
+
+
+@examples(60)
+@given(scripts, kinds_of_objects, st.one_of(st.none(), st.integers(1, 12)), st.lists(rules(), max_size=3), st.data())
+def test_a_monitor_loaded_with_its_rules_goes_on_as_if_nothing_had_been(
+    tmp_path_factory: pytest.TempPathFactory,
+    script: list[tuple[str, Any]],
+    kind: str,
+    timeout: int | None,
+    start: list[ReplayRule],
+    data: st.DataObject,
+) -> None:
+    path = tmp_path_factory.mktemp("state") / "monitor.arrow"
+    pair = Pair(kind, "enter", timeout, False, start)
+    stop = data.draw(st.integers(0, len(script)))
+    for action, argument in script[:stop]:
+        pair.play(action, argument)
+    pair.monitor.save(path, rules=True)
+    counters, shown = pair.monitor.counters, list(pair.monitor.rules)
+    pair.monitor = Monitor.load(path)
+    assert pair.monitor.counters == counters
+    assert sorted(pair.monitor.rules, key=lambda rule: rule.id) == sorted(shown, key=lambda rule: rule.id)
+    for action, argument in script[stop:]:
+        pair.play(action, argument)
+
+
+def test_all_settings_are_loaded_and_every_byte_counts(tmp_path: Path) -> None:
+    given_rules = Rules()
+    given_rules.add(1, "x >= 1 AND k = 'u'", detect="enter,exit", labels={"a": "b"}, name="one")
+    given_rules.add(2, "left.x - right.x BETWEEN -1 AND 1", detect="enter,exit")
+    given_rules.add(3, "x > 5", enabled=False)
+    settings: dict[str, Any] = {"first": "silent", "timeout": timedelta(minutes=5), "sequence": ["a", "b"]}
+    settings |= {"schema": {"x": "decimal(9,2)", "k": "string", "y": "bigint"}, "deleted": "gone", "key": "k"}
+    monitor = Monitor(given_rules, object="id", time="ts", report="rules", **settings)
+    noon = datetime(2024, 1, 1, 12, tzinfo=UTC)
+    monitor.update([{"id": 1, "ts": noon, "x": Decimal("0.5"), "k": "u", "y": 3}])
+    monitor.save(tmp_path / "m", rules=True)
+    late: list[Any] = []
+    loaded = Monitor.load(str(tmp_path / "m"), late=late.append)
+    loaded.save(tmp_path / "again", rules=True)
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()
+    row = [{"id": 1, "ts": noon + timedelta(minutes=1), "x": Decimal("1.50")}]
+    assert loaded.update(row).to_pylist() == monitor.update(row).to_pylist()
+    assert loaded.update([{"id": 1, "ts": noon, "x": Decimal("1.50")}]).num_rows == 0
+    assert len(late) == 1
+    assert loaded.add(4, "y = 3", detect="enter", initial=True).num_rows == 1, "declared columns are remembered"
+    assert loaded.replace(3, "x > 6") is not None
+    assert loaded.rules[3].version == 2
+    same = Monitor(given_rules, object="id", time="ts", report="rules", **settings)
+    same.restore(tmp_path / "m")
+    assert same.counters["rows"] == 1
+
+    content = (tmp_path / "m").read_bytes()
+    assert b"pickle" not in content
+    for place in [*range(0, len(content), 97), *range(len(content) - 48, len(content))]:
+        changed = bytearray(content)
+        changed[place] ^= 1
+        (tmp_path / "changed").write_bytes(changed)
+        assert "the state file" in refusal(lambda: Monitor.load(tmp_path / "changed")).lower()
+    (tmp_path / "changed").write_bytes(content[:-100])
+    refusal(lambda: Monitor.load(tmp_path / "changed"))
+    monitor.save(tmp_path / "state")
+    assert "has no rules" in refusal(lambda: Monitor.load(tmp_path / "state"))
+
+
+def test_a_loaded_monitor_goes_on_with_its_book(tmp_path: Path) -> None:
+    with RuleBook(f"sqlite:///{tmp_path}/rules.db") as book:
+        book.add(1, "x >= 1", detect="enter,exit")
+        monitor = Monitor(book, object="id")
+        monitor.update_one(7, x=2.0)
+        monitor.save(tmp_path / "m", rules=True)
+        book.replace(1, "x >= 3", detect="enter,exit")
+        loaded = Monitor.load(tmp_path / "m", book=book)
+        assert loaded.refresh()["reason"].to_pylist() == ["edited"]
+        assert loaded.rules[1].version == 2
+        assert "without a rule book" in refusal(Monitor.load(tmp_path / "m").refresh)

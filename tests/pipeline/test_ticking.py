@@ -13,6 +13,7 @@ import fencepost as fp
 from fencepost.errors import FencepostError
 from fencepost.pipeline import run
 from fencepost.pipeline.file.ticks import Ticks
+from fencepost.pipeline.runtime.log import Log
 from fencepost.pipeline.runtime.progress import Progress
 from fencepost.pipeline.runtime.ticker import Ticker
 from fencepost.published.markers import Markers
@@ -164,7 +165,7 @@ class Query:
 def a_ticker(clock: Path, rules: Path, out: StringIO) -> Ticker:
     second, before = timedelta(milliseconds=1), int((time.time() - 7200) * 1_000_000)
     ticks = Ticks(Markers(clock), ["a"], second, timedelta(0), dates=False, now=before)
-    return Ticker(ticks, VersionDirectory(rules), out)
+    return Ticker(ticks, VersionDirectory(rules), Log(out))
 
 
 def test_without_a_timeout_it_ticks_while_a_rule_expires(tmp_path: Path) -> None:
@@ -173,7 +174,7 @@ def test_without_a_timeout_it_ticks_while_a_rule_expires(tmp_path: Path) -> None
     rules.publish(tmp_path / "published")
     rules.add(2, "price > 5", detect="enter,exit", expires=datetime(2030, 1, 1, tzinfo=UTC))
     rules.publish(tmp_path / "published")
-    out, clock, progress, query = StringIO(), tmp_path / "clock", Progress(StringIO()), Query()
+    out, clock, progress, query = StringIO(), tmp_path / "clock", Progress(Log(StringIO())), Query()
     ticker = a_ticker(clock, tmp_path / "published", out)
     ticker.tick(query, progress)
     assert not clock.exists(), "nothing ends by time in version 1"
@@ -190,7 +191,7 @@ def test_a_marker_that_cannot_be_written_is_told_once_and_stops_nothing(tmp_path
     rules = fp.Rules()
     rules.add(1, "price > 4", expires=datetime(2030, 1, 1, tzinfo=UTC))
     rules.publish(tmp_path / "published")
-    out, progress, query = StringIO(), Progress(StringIO()), Query()
+    out, progress, query = StringIO(), Progress(Log(StringIO())), Query()
     ticker = a_ticker(tmp_path / "clock", tmp_path / "published", out)
     for _ in range(3):
         ticker.tick(query, progress)

@@ -5,11 +5,13 @@ import multiprocessing
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from fencepost.book import RuleBook
 from fencepost.errors import FencepostError
 from fencepost.published import VersionDirectory
 from fencepost.rules import Rules
@@ -23,9 +25,12 @@ def snapshot_of(version: int) -> Snapshot:
     return compiled(RULE * version, version)
 
 
-def publish_several(path: Path, times: int) -> None:
+def publish_several(path: Path, times: int, numbers: Path) -> None:
+    versions = VersionDirectory(path)
     for _ in range(times):
-        VersionDirectory(path).publish(snapshot_of)
+        with numbers.open("a") as file:
+            file.write(f"{versions.publish(snapshot_of)}\n")
+        versions.collect(timedelta(0))
 
 
 def publish_never(path: Path, claimed: Path) -> None:
@@ -50,14 +55,18 @@ def test_versions_count_up_and_load(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_publishers_at_once_lose_nothing(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=publish_several, args=(tmp_path, 4)) for _ in range(3)]
+    path, files = tmp_path / "published", [tmp_path / f"{n}.txt" for n in range(3)]
+    workers = [context.Process(target=publish_several, args=(path, 4, file)) for file in files]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
         assert worker.exitcode == 0
-    assert VersionDirectory(tmp_path).versions() == list(range(1, 13))
-    assert len(VersionDirectory(tmp_path).load()) == 12
+    assert sorted(int(number) for file in files for number in file.read_text().split()) == list(range(1, 13))
+    assert len(VersionDirectory(path).load()) == 12
+    VersionDirectory(path).collect(timedelta(0))
+    assert VersionDirectory(path).versions() == [12]
+    assert not list(path.glob("*.claim"))
 
 
 @pytest.mark.slow
@@ -77,15 +86,38 @@ def test_a_killed_publisher_leaves_a_gap_and_no_half_version(tmp_path: Path) -> 
     assert versions.versions() == [1, 3]
 
 
-def test_a_half_written_announcement_does_not_count(tmp_path: Path) -> None:
+def test_no_older_version_passes_for_a_damaged_one(tmp_path: Path) -> None:
     versions = VersionDirectory(tmp_path)
     versions.publish(snapshot_of)
     versions.publish(snapshot_of)
     announcement = tmp_path / "00000002.published"
     announcement.write_text(announcement.read_text()[:5])
-    assert versions.latest() == 1
-    with pytest.raises(FencepostError, match=r"Version 2 of .*; expected a published version \(the last are: 1\)"):
-        versions.load(2)
+    for ask in (versions.latest, versions.load, lambda: versions.load(2)):
+        with pytest.raises(
+            FencepostError, match=r"Version 2 of .* is damaged; .* Publish the rules again, .* or delete"
+        ):
+            ask()
+    assert versions.load(1).version == 1
+    assert versions.collect(timedelta(0)) == [], "else an older one would be the newest"
+    assert versions.publish(snapshot_of) == 3
+    assert versions.load().version == 3
+    assert versions.versions() == [1, 3]
+
+
+@pytest.mark.parametrize("name", ["{:08}.published", "{:08}/header.json"])
+def test_rules_are_published_over_a_damaged_version(tmp_path: Path, name: str) -> None:
+    rules, path = Rules(), tmp_path / "published"
+    rules.add(1, "x > 1")
+    with RuleBook(f"sqlite:///{tmp_path}/rules.db") as book:
+        book.add(1, "x > 1")
+        for publisher in (rules, book):
+            number = publisher.publish(path)
+            file = path / name.format(number)
+            file.write_bytes(file.read_bytes()[:7])
+            with pytest.raises(FencepostError, match="Publish the rules again"):
+                VersionDirectory(path).latest()
+            assert publisher.publish(path) == number + 1
+            assert len(VersionDirectory(path).load()) == 1
 
 
 def test_an_empty_directory_is_refused(tmp_path: Path) -> None:
@@ -108,11 +140,46 @@ def test_the_first_version_fixes_the_schema(tmp_path: Path) -> None:
     versions.publish(snapshot_of)
     other = VersionDirectory(tmp_path / "other")
     other.publish(snapshot_of)
-    with pytest.raises(FencepostError, match=r"rules that need later as double; expected the columns that"):
-        other.publish(snapshot_of, {"later": "double"})
-    with pytest.raises(FencepostError, match=r"rules that need extra as date; .*Publish to a new directory"):
-        other.publish(snapshot_of, {"extra": "date"})
+    wider = Rules()
+    wider.add(1, "extra > 4")
+    with pytest.raises(FencepostError, match=r"rules that need extra as double; .*Publish with schema= naming the new"):
+        other.publish(lambda number: wider.compile(version=number))
+    with pytest.raises(FencepostError, match=r"The column price as date; expected double, as .* Leave its type"):
+        other.publish(snapshot_of, {"price": "date"})
+    with pytest.raises(FencepostError, match=r"The column Price beside price, which .* differ by more than case"):
+        other.publish(snapshot_of, {"Price": "double"})
     assert other.versions() == [1]
+
+
+def test_columns_can_be_added(tmp_path: Path) -> None:
+    versions = VersionDirectory(tmp_path)
+    versions.publish(snapshot_of)
+    first = versions.schema()
+    assert first is not None
+    assert versions.added_columns() == frozenset()
+    versions.publish(snapshot_of, {"gate": "key", "price": "double"})
+    versions.publish(snapshot_of, {"gate": "key"})
+    versions.publish(snapshot_of, {"delay": "double", "gate": "key"})
+    assert versions.schema() == {**first, "gate": "key", "delay": "double"}
+    assert versions.added_columns() == {"gate", "delay"}
+    assert sorted(file.name for file in tmp_path.glob("schema*")) == [
+        "schema.0001.json",
+        "schema.0002.json",
+        "schema.json",
+    ]
+    whole = (tmp_path / "schema.0002.json").read_bytes()
+    for place in range(len(whole)):
+        (tmp_path / "schema.0002.json").write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(FencepostError, match=r"schema\.0002\.json is damaged"):
+            versions.schema()
+
+
+def test_publishers_that_add_columns_at_once_lose_none(tmp_path: Path) -> None:
+    VersionDirectory(tmp_path).publish(snapshot_of)
+    names = [f"column{number}" for number in range(12)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda name: VersionDirectory(tmp_path).publish(snapshot_of, {name: "double"}), names))
+    assert VersionDirectory(tmp_path).added_columns() == set(names)
 
 
 def test_versions_are_collected_unless_leased_or_young_or_newest(tmp_path: Path) -> None:
@@ -202,11 +269,12 @@ def test_a_directory_in_place_of_a_file_is_refused(tmp_path: Path, name: str) ->
 
 
 @pytest.mark.parametrize("content", ["[]", "7", "[" * 100_000, '{"digest": 7}', '{"header": [], "digest": ""}'])
-def test_a_damaged_header_is_refused_or_skipped(tmp_path: Path, content: str) -> None:
+def test_a_damaged_header_is_refused(tmp_path: Path, content: str) -> None:
     versions = VersionDirectory(tmp_path)
     versions.publish(snapshot_of)
     (tmp_path / "00000001" / "header.json").write_text(content)
-    assert versions.latest() is None
+    with pytest.raises(FencepostError, match="announcement or header is damaged"):
+        versions.latest()
     with pytest.raises(FencepostError, match="Save or publish the snapshot again"):
         Snapshot.load(tmp_path / "00000001")
 
@@ -245,7 +313,9 @@ def test_whatever_the_dead_left_is_collected(
     assert (tmp_path / "00000002").exists(), "somebody may still work on it"
     age(tmp_path)
     assert versions.collect(timedelta(0)) == []
-    assert files_in(tmp_path) - clean == {"00000002.claim", "00000003.claim", f"markers/{6:020}.clock"}
+    assert files_in(tmp_path) - clean == {
+        "00000002.claim", "00000003.claim", f"markers/{6:020}.clock", "used/00000001"
+    }  # fmt: skip
     assert not (tmp_path / "00000002").exists()
     assert versions.publish(snapshot_of) == 4
     assert versions.versions() == [1, 4]
@@ -256,8 +326,7 @@ def killed(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_claims_and_markers_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.published.directory._CLAIMS", 4)
+def test_claims_and_markers_do_not_pile_up(tmp_path: Path) -> None:
     versions = VersionDirectory(tmp_path)
     most = 0
     for number in range(1, 43):
@@ -268,11 +337,34 @@ def test_claims_and_markers_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.M
             assert versions.versions() == [number]
             most = max(most, len(list((tmp_path / "markers").iterdir())))
     assert most == 1
-    assert [int(file.name[:8]) for file in sorted(tmp_path.glob("*.claim"))] == [*range(4, 41, 4), 41, 42]
+    assert not list(tmp_path.glob("*.claim"))
+    assert sorted(file.name for file in (tmp_path / "used").iterdir()) == ["00000039", "00000042"]
+
+
+def test_claims_of_publishers_at_work_stay(tmp_path: Path) -> None:
+    """A version that is not announced yet is as old as its claim, and the claims above the newest version count."""
+    versions = VersionDirectory(tmp_path)
+    versions.publish(snapshot_of)
+
+    def compile_slowly(number: int) -> Snapshot:
+        assert versions.publish(snapshot_of) == 3
+        versions.collect(timedelta(0))
+        assert (tmp_path / "00000002.claim").exists()
+        assert not (tmp_path / "00000003.claim").exists(), "its version is announced"
+        assert versions.publish(snapshot_of) == 4
+        (tmp_path / "00000002.claim").unlink()  # as if it had taken hours
+        return snapshot_of(number)
+
+    assert versions.publish(compile_slowly) == 2
+    assert versions.versions() == [2, 3, 4]
+    with pytest.raises(KeyboardInterrupt):
+        versions.publish(killed)  # type: ignore[arg-type]
+    versions.collect(timedelta(0), fresh_for=timedelta(0))
+    assert [file.name for file in tmp_path.glob("*.claim")] == ["00000005.claim"]
+    assert versions.publish(snapshot_of) == 6
 
 
 def test_a_publisher_that_slept_claims_no_old_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.published.directory._CLAIMS", 4)
     versions = VersionDirectory(tmp_path)
     for _ in range(9):
         versions.publish(snapshot_of)

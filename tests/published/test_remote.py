@@ -56,8 +56,8 @@ def test_a_directory_at_a_url_is_one(bucket: str, cache: Path) -> None:
     assert (versions.load().version, len(versions.load(2))) == (3, 2)
     shutil.rmtree(cache)
     assert versions.load(1).match(table_of([ROW])).sets() == [{7}]
-    with pytest.raises(FencepostError, match=r"rules that need extra as date; .*Publish to a new directory"):
-        versions.publish(snapshot_of, {"extra": "date"})
+    with pytest.raises(FencepostError, match=r"The column price as date; expected double, .*to a new directory"):
+        versions.publish(snapshot_of, {"price": "date"})
     assert versions.markers.newest() == (3, None)
     versions.tick(7)
     versions.tick(9)
@@ -70,8 +70,9 @@ def test_a_directory_at_a_url_is_one(bucket: str, cache: Path) -> None:
         assert versions.collect(timedelta(0)) == [1]
     assert versions.collect(timedelta(0)) == [2]
     assert versions.versions() == [3]
-    assert places.names(versions.path, "00000002*") == ["00000002.claim"]
-    assert versions.publish(snapshot_of) == 5, "numbers are never used again, nor is one that was refused"
+    assert places.names(versions.path, "00000002*") == []
+    assert versions.publish(snapshot_of, {"extra": "date"}) == 5, "no number is used again, nor one that was refused"
+    assert versions.added_columns() == {"extra"}
 
 
 @pytest.mark.slow
@@ -102,7 +103,8 @@ def test_a_version_that_was_not_finished_is_skipped(bucket: str) -> None:
     places.put(versions.path / "00000002" / "arrays.bin", "half")
     assert versions.latest() == 1
     places.put(versions.path / "00000002.published", "half")
-    assert versions.latest() == 1
+    with pytest.raises(FencepostError, match="announcement or header is damaged"):
+        versions.latest()
     assert versions.publish(snapshot_of) == 3
     assert versions.versions() == [1, 3]
 

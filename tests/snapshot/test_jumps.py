@@ -108,6 +108,7 @@ def columns_of(rules: dict[int, Rule]) -> CompiledColumns:
         np.full(count, NEVER),
         pa.nulls(count, pa.large_string()),
         pa.nulls(count, pa.large_string()),
+        pa.nulls(count, pa.large_string()),
     )
     return CompiledColumns(columns, made, TYPES, None, {})
 

@@ -38,6 +38,7 @@ ARROW = pa.schema(
 )
 NAMED: dict[str, Any] = {"object": "venue", "time": "ts", "sequence": "seq", "deleted": "gone", "key": "symbol"}
 DETECT = "enter,exit,cross,inside"
+FURTHER: Any = {"labels": True, "carry": ["seq"]}
 
 
 def quotes(n: int, seed: int, start: int = 0) -> pa.Table:
@@ -77,7 +78,8 @@ def rules_of(seed: int, count: int = 14, detect: str = DETECT) -> fp.Rules:
             ["", " AND left.symbol = right.symbol AND left.symbol = 'SAP'", " AND left.kind = 'bid'"]
         )
         expires = EPOCH + timedelta(seconds=rng.randrange(150)) if rng.random() < 0.15 else None
-        rules.add(id, condition, detect=detect, expires=expires)
+        told: Any = {"name": f"band {id}", "labels": {"id": str(id)}} if id % 3 else {}
+        rules.add(id, condition, detect=detect, expires=expires, **told)
     return rules
 
 
@@ -85,6 +87,9 @@ def facts(events: Any) -> Counter[str]:
     """Every event with all it says, but for the version of the snapshot."""
     if isinstance(events, pa.Table):
         rows = events.drop_columns("snapshot_version").to_pylist()
+        for row in rows:
+            if row.get("labels"):
+                row["labels"] = dict(row["labels"])
         return Counter(str({**row, "time": row["time"].replace(tzinfo=None)}) for row in rows)
     return Counter(str(row.asDict()) for row in events.drop("snapshot_version").collect())
 
@@ -129,12 +134,13 @@ def monitor_of(rules: Any, **options: Any) -> fp.Monitor:
     return fp.Monitor(rules, **{**NAMED, **options})
 
 
+@pytest.mark.oldest
 def test_batch_stream_and_monitor_tell_the_same(spark: Any, tmp_path: Path) -> None:
     rules, timeout = rules_of(1), timedelta(seconds=40)
     parts = [(quotes(120, 2 * n, start=60 * n), quotes(110, 2 * n + 1, start=60 * n)) for n in range(3)]
     stale = quotes(20, 99, start=0)
-    streams = Streams(spark, tmp_path, rules, timeout=timeout, late=tmp_path / "late", observe="bands")
-    monitor = monitor_of(rules, timeout=timeout)
+    streams = Streams(spark, tmp_path, rules, timeout=timeout, late=tmp_path / "late", observe="bands", **FURTHER)
+    monitor = monitor_of(rules, timeout=timeout, **FURTHER)
     expected = []
     for number, (left, right) in enumerate(parts):
         streams.put(left, right)
@@ -162,7 +168,7 @@ def test_batch_stream_and_monitor_tell_the_same(spark: Any, tmp_path: Path) -> N
 
     in_order = [pa.concat_tables(side) for side in zip(*parts, strict=True)]
     one, two = (spark.createDataFrame(side.to_pandas(), SCHEMA).repartition(3) for side in in_order)
-    batch = bands(one, two, rules, timeout=timeout, buckets=5, **NAMED)
+    batch = bands(one, two, rules, timeout=timeout, buckets=5, **NAMED, **FURTHER)
     assert facts(batch) == facts(pa.concat_tables(expected[:-1]))
 
 
@@ -221,13 +227,15 @@ def test_without_a_key_all_rows_meet(spark: Any) -> None:
     assert facts(bands(one, two, rules, **options)) == facts(expected)
 
 
+@pytest.mark.oldest
 def test_rules_change_while_the_streams_run(spark: Any, tmp_path: Path) -> None:
     rules = rules_of(7, detect="enter,exit")
     published = tmp_path / "published"
     rules.publish(published)
     directory = VersionDirectory(published)
-    streams = Streams(spark, tmp_path / "streams", published, observe="bands")
-    monitor, expected = monitor_of(directory.load()), []
+    streams = Streams(spark, tmp_path / "streams", published, observe="bands", labels=True)
+    # Of both sides every column of the schema is remembered there.
+    monitor, expected = monitor_of(directory.load(), labels=True, schema=directory.schema()), []
     for number in range(4):
         left, right = quotes(80, number, start=30 * number), quotes(80, number + 9, start=30 * number)
         if number in (1, 2):
@@ -251,9 +259,10 @@ def test_rules_change_while_the_streams_run(spark: Any, tmp_path: Path) -> None:
     assert {"removed", "edited", "paused", "initial"} <= set(told["reason"].to_pylist())
     rules.add(200, "left.price - right.volume > 0", detect="enter,exit")
     with pytest.raises(FencepostError, match="volume"):
-        rules.publish(published)
+        rules.publish(published, strict=True)
 
 
+@pytest.mark.oldest
 @pytest.mark.slow
 def test_killed_again_and_again_each_fact_is_told_once(spark: Any, tmp_path: Path) -> None:
     """SIGKILL at random moments, the rest by a query that goes on from the checkpoint."""
@@ -289,7 +298,8 @@ def test_killed_again_and_again_each_fact_is_told_once(spark: Any, tmp_path: Pat
         streams.put(*part)
     streams.run()
     # A kill between the two sources leaves one of them a file ahead, so what each micro-batch took decides.
-    monitor, told = monitor_of(rules), []
+    schema = VersionDirectory(tmp_path / "published").schema()
+    monitor, told = monitor_of(rules, schema=schema), []
     for *taken, _ in recorded_batches(tmp_path / "checkpoint", 3):
         tables = [pa.concat_tables([parts[int(name[:4])][side] for name in taken[side]] or [empty]) for side in (0, 1)]
         told.append(monitor.update(left=tables[0], right=tables[1]))
@@ -319,6 +329,12 @@ def test_refusals(spark: Any, tmp_path: Path) -> None:
         ({"report": "all"}, "report='all'; expected 'pairs' or 'rules'"),
         ({"rules": boxes}, "1 rule without a band"),
         ({"buckets": 0}, "buckets=0"),
+        ({"carry": "kind"}, "carry='kind', which events have as a column already"),
+        ({"carry": ["volume"]}, "No column volume, which carry= names; expected one type on the sides that have it"),
+        (
+            {"right": frame.selectExpr("* except (seq)", "'a' AS seq"), "carry": "seq", "sequence": None},
+            "seq as bigint on one side and string on the other",
+        ),
         ({"time": "kind"}, "kind of type string as time"),
         ({"right": spark.readStream.schema(SCHEMA).parquet(str(tmp_path))}, "A streaming frame beside a batch"),
     ):

@@ -37,7 +37,7 @@ def test_a_row_that_is_larger_than_a_piece_is_one_by_itself() -> None:
 def test_a_meter_is_told_once_however_many_pieces_there_are(parts: tuple[int, ...]) -> None:
     tables = [table(rows) for rows in parts]
     meter = {name: at + 1 for at, name in enumerate(METERS)}
-    rows = stepped_rows(tables, meter)
+    rows = stepped_rows([payload for each in tables for payload in packed_pieces(each)], meter)
     assert {name: sum(row[name] for row in rows) for name in METERS} == meter
     packed = [row["payload"] for row in rows if row["payload"] is not None]
     assert bool(packed) == bool(parts)

@@ -7,23 +7,29 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+PRIVATE = 0o600
+"""The mode of files that nobody else may read."""
 
-def write_whole(path: Path, content: bytes | str, durable: bool = True) -> None:
-    """Write a file, in place of any other of that name; text in UTF-8."""
-    with replace_file(path, durable) as draft:
+
+def write_whole(path: Path, content: bytes | str, durable: bool = True, mode: int | None = None) -> None:
+    """Write a file, in place of any other of that name; text in UTF-8. A `mode` holds from the first byte on."""
+    with replace_file(path, durable, mode) as draft:
         draft.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 @contextlib.contextmanager
-def replace_file(path: Path, durable: bool = True) -> Iterator[Path]:
-    """Where to write a file that replaces another once the block ends well; with the same permissions.
+def replace_file(path: Path, durable: bool = True, mode: int | None = None) -> Iterator[Path]:
+    """Where to write a file that replaces another once the block ends well; with its permissions, or those of `mode`.
 
     A durable file survives a loss of power from then on. The others save two waits: they can be made again.
     """
     with draft_beside(path) as draft:
+        if mode is not None:
+            draft.touch(mode)
         yield draft
-        with contextlib.suppress(FileNotFoundError):
-            shutil.copymode(path, draft)
+        if mode is None:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copymode(path, draft)
         if durable:
             _sync(draft)
         draft.replace(path)

@@ -93,7 +93,7 @@ def _damaged(row: Mapping[Any, Any]) -> FencepostError:
 
 def check_storable(rule: Rule) -> Rule:
     """Refuses text that not every database keeps as it is."""
-    texts = [str(rule.condition), *(text for pair in (rule.labels or {}).items() for text in pair)]
+    texts = [str(rule.condition), rule.name or "", *(text for pair in (rule.labels or {}).items() for text in pair)]
     check_texts(f"rule {rule.id}", texts)
     return rule
 

@@ -6,11 +6,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import URL, Connection, create_engine, event, inspect, make_url, select, text, update
+from sqlalchemy import URL, Connection, Table, create_engine, event, inspect, make_url, select, text, update
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.schema import CreateColumn
 
+from fencepost._text import mask_url, mask_urls
 from fencepost.book.tables import BOOK, FORMAT, TABLES
-from fencepost.errors import FencepostError
+from fencepost.errors import FencepostError, UnreachableError
 
 _WRITES = "fencepost_writes"
 _MAKING = 7_305_809_123
@@ -25,14 +27,30 @@ class Writing(NamedTuple):
     """The number of this change."""
 
 
+class Locked:
+    """A book that no other process changes; whoever holds it may find that there is nothing to change."""
+
+    def __init__(self, connection: Connection, last: int) -> None:
+        self.connection = connection
+        self.last = last
+        """The number of the last change."""
+
+    def begin_change(self) -> Writing:
+        """Take the next number for a change."""
+        self.last += 1
+        self.connection.execute(update(BOOK).values(revision=self.last))
+        return Writing(self.connection, self.last)
+
+
 class Database:
     """Where a rule book is kept."""
 
     def __init__(self, url: str, create: bool, wait: float) -> None:
         self._url = _read_url(url)
         self._wait = wait
-        self.name = self._url.render_as_string(hide_password=True)
+        self.name = mask_urls(self._url.render_as_string(hide_password=True))
         self._is_sqlite = self._url.get_backend_name() == "sqlite"
+        self._there: set[str] = set()
         if self._is_sqlite and not create:
             self._refuse_missing_file()
         try:
@@ -71,6 +89,23 @@ class Database:
             yield Writing(connection, revision)
 
     @contextmanager
+    def locked(self) -> Iterator[Locked]:
+        """The book for one writer: whatever is changed is changed whole or not at all."""
+        with self._transaction() as connection:
+            yield Locked(connection, connection.execute(select(BOOK.c.revision).with_for_update()).scalar_one())
+
+    def has_table(self, connection: Connection, table: Table) -> bool:
+        """Whether a book that was made by an older fencepost has this table, too."""
+        if table.name not in self._there and inspect(connection).has_table(table.name):
+            self._there.add(table.name)
+        return table.name in self._there
+
+    def ensure_table(self, connection: Connection, table: Table) -> None:
+        """Make a table where it is missing, in a transaction that may yet be taken back."""
+        if table.name not in self._there:
+            table.create(connection, checkfirst=True)
+
+    @contextmanager
     def recording(self) -> Iterator[Connection]:
         """A transaction that changes no rule."""
         with self._transaction() as connection:
@@ -95,7 +130,10 @@ class Database:
                 found = connection.execute(select(BOOK.c.format)).scalar()
                 if found is not None:
                     self._check_format(found)
-                    return
+        if BOOK.name in there and found is not None:
+            if found < FORMAT:
+                self._upgrade(found)
+            return
         if self._is_sqlite and there and BOOK.name not in there:
             raise FencepostError(
                 f"{self.name} is a database with the table {there[0]} and without rules",
@@ -122,13 +160,36 @@ class Database:
             if connection.execute(select(BOOK.c.format)).scalar() is None:
                 connection.execute(BOOK.insert().values(one=1, format=FORMAT, revision=0))
 
+    def _upgrade(self, found: int) -> None:
+        """Add what books of an older format lack: columns, which are null in what was stored before, and indexes."""
+        try:
+            with self._transaction() as connection:
+                if not self._is_sqlite:
+                    connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _MAKING})
+                TABLES.create_all(connection)
+                for table in TABLES.sorted_tables:
+                    known = {column["name"] for column in inspect(connection).get_columns(table.name)}
+                    for column in table.columns:
+                        if column.name not in known:
+                            added = CreateColumn(column).compile(dialect=connection.dialect)
+                            connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {added}"))
+                    for index in table.indexes:
+                        index.create(connection, checkfirst=True)
+                connection.execute(update(BOOK).values(format=FORMAT))
+        except FencepostError as error:
+            raise FencepostError(
+                f"{self.name} is a rule book of format {found}, and cannot be upgraded to {FORMAT}: {error.got}",
+                "a book that may be written, once",
+                "Open it where it may be written, or work on a copy.",
+            ) from None
+
     def _check_format(self, found: object) -> None:
-        if found != FORMAT:
+        if not isinstance(found, int) or not 1 <= found <= FORMAT:
             is_newer = isinstance(found, int) and found > FORMAT
             raise FencepostError(
                 f"{self.name} is a rule book of format {found!r}",
-                f"format {FORMAT}",
-                "Upgrade fencepost." if is_newer else "Export it with the fencepost that made it, and import it.",
+                f"format {FORMAT}, or an older one, which is upgraded",
+                "Upgrade fencepost." if is_newer else "Name another book, or restore this one from a backup.",
             )
 
     def _refuse_missing_file(self) -> None:
@@ -159,7 +220,7 @@ def _read_url(url: str) -> URL:
     try:
         made = make_url(url)
     except (ArgumentError, ValueError, TypeError):
-        raise _no_url(repr(url)) from None
+        raise _no_url(repr(mask_url(url))) from None
     backend = made.get_backend_name() if made.drivername != "postgres" else "postgresql"
     if backend == "postgresql" and made.drivername in ("postgres", "postgresql"):
         return made.set(drivername="postgresql+psycopg")
@@ -215,6 +276,7 @@ _POSTGRES = {
     "28": ("refuses the login", "the right user and password", "Correct them in the address."),
     "3D": ("names a database that does not exist", "one that does", "Create it, or correct its name in the address."),
 }
+_AT_LOGIN = {"authentication failed": "28", "no password supplied": "28"}
 
 
 def _refusal(error: Any, name: str) -> FencepostError:
@@ -224,10 +286,14 @@ def _refusal(error: Any, name: str) -> FencepostError:
         if code.startswith(known):
             return FencepostError(f"{name} {got}", expected, remedy)
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    for words, known in _AT_LOGIN.items():  # a connection that was never made has no code
+        if not code and words in reason:
+            got, expected, remedy = _POSTGRES[known]
+            return FencepostError(f"{name} {got}", expected, remedy)
     if "Could not decode to UTF-8" in reason:  # which has no code
         return FencepostError(f"{name} is damaged ({reason})", *_NO_BOOK)
     if not code and type(error).__name__ == "OperationalError":
-        return FencepostError(
+        return UnreachableError(
             f"{name} does not answer ({reason})", "a server that answers", "Start it, or correct the address."
         )
     return FencepostError(f"{name} reports an error: {reason}", "an answer", "Correct what it names, and try again.")

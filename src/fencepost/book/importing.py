@@ -1,15 +1,17 @@
-"""Taking in a file of rules: all of them are checked before the book is locked, then all are written or none."""
+"""Taking in a file or a table of rules: all are checked before the book is locked, then all are written or none."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 from sqlalchemy import Connection
 
 from fencepost.book.changes import Stamp, change_row, check_storable, rule_of, stamp_now
 from fencepost.book.database import Database
-from fencepost.book.storing import Existing, Imported, Progress, chunks, put, stored_rows
+from fencepost.book.incoming import IncomingTable
+from fencepost.book.storing import Existing, Imported, Progress, chunks, ids_named, number_names, put, stored_rows
 from fencepost.errors import FencepostError
 from fencepost.rules import Rule
 from fencepost.rules.checked import rule_of_mapping
@@ -19,43 +21,103 @@ from fencepost.rules.files import RuleFile, read_rules
 _ROWS_AT_ONCE = 10_000
 
 
-def import_file(database: Database, path: Path, existing: Existing, author: str, progress: Progress) -> Imported:
+def import_file(
+    database: Database, path: Path, existing: Existing, author: str, progress: Progress, zone: str = "UTC"
+) -> Imported:
     """See RuleBook.import_file."""
+    _check_existing(existing)
+    file = read_rules(path)
+    rules, places = _check_rows(file, str(path), progress, zone)
+    total = len(rules)
+    return _import(database, lambda _: rules, total, existing, author, progress, file.unit, places.__getitem__)
+
+
+def import_table(
+    database: Database, incoming: IncomingTable, existing: Existing, author: str, progress: Progress
+) -> Imported:
+    """See RuleBook.add_table."""
+    _check_existing(existing)
+    incoming.rules()  # which finds all faults, before the book is locked
+
+    def rules(connection: Connection) -> Iterable[Rule]:
+        if incoming.is_by_name:
+            incoming.number(np.array(number_names(connection, incoming.names.to_pylist()), np.int64))
+        return incoming.rules()
+
+    return _import(database, rules, incoming.count, existing, author, progress, "row", lambda number: number)
+
+
+def _check_existing(existing: str) -> None:
     if existing not in get_args(Existing):
         raise FencepostError(
             f"existing={existing!r}", f"one of {', '.join(get_args(Existing))}", "Write for example 'replace'."
         )
-    file = read_rules(path)
-    rules, places = _check_rows(file, str(path), progress)
-    faults = Faults(file.unit)
+
+
+def _import(
+    database: Database,
+    rules: Callable[[Connection], Iterable[Rule]],
+    total: int,
+    existing: Existing,
+    author: str,
+    progress: Progress,
+    unit: str,
+    place: Callable[[int], int],
+) -> Imported:
+    faults, named = Faults(unit), dict[str, int]()
     with database.writing() as writing:
         imported = _take_in(
             writing.connection,
             stamp_now(writing.revision, "added", author),
-            rules,
+            _note_names(rules(writing.connection), place, named),
+            total,
             existing,
-            lambda number, rule: faults.add(places[number], f"rule {rule.id} is already in the book"),
+            lambda number, rule: faults.add(place(number), f"rule {rule.id} is already in the book"),
             progress,
         )
         faults.raise_if_any(
-            len(rules), "Import them with --replace or --skip (existing='replace' or 'skip'); no rule was imported."
+            total, "Import them with --replace or --skip (existing='replace' or 'skip'); no rule was imported."
         )
+        refuse_taken(writing.connection, named, total, unit)
     return imported
 
 
-def _check_rows(file: RuleFile, name: str, progress: Progress) -> tuple[list[Rule], list[int]]:
+def _note_names(rules: Iterable[Rule], place: Callable[[int], int], named: dict[str, int]) -> Iterator[Rule]:
+    """The rules; on the way, the place of each name is noted."""
+    for number, rule in enumerate(rules):
+        if rule.name is not None:
+            named[rule.name] = place(number)
+        yield rule
+
+
+def refuse_taken(connection: Connection, named: Mapping[str, int], total: int, unit: str) -> None:
+    """Refuses names that several rules of the book have, now that these are written; `named` has their places."""
+    faults = Faults(unit)
+    for name, ids in ids_named(connection, list(named)).items():
+        if len(ids) > 1:
+            faults.add(named[name], f"the name {name!r} would belong to the rules {ids[0]} and {ids[1]}")
+    faults.raise_if_any(total, "Give each rule a name of its own; no rule was changed.")
+
+
+def _check_rows(file: RuleFile, name: str, progress: Progress, zone: str) -> tuple[list[Rule], list[int]]:
     """The rules of a file with their places, all checked; every fault is reported at once."""
     rules: list[Rule] = []
     places: list[int] = []
-    faults, first, count = Faults(file.unit), dict[int, int](), 0
+    faults, first, names, count = Faults(file.unit), dict[int, int](), dict[str, int](), 0
     for count, (place, read) in enumerate(file.rows, start=1):
         try:
-            rule = check_storable(rule_of_mapping(read()).rule)
+            rule = check_storable(rule_of_mapping(read(), zone).rule)
             if first.setdefault(rule.id, place) != place:
                 raise FencepostError(
                     f"rule {rule.id} is also in {file.unit} {first[rule.id]}",
                     "ids must be unique",
                     "Leave one of them out.",
+                )
+            if rule.name is not None and names.setdefault(rule.name, place) != place:
+                raise FencepostError(
+                    f"the name {rule.name!r} is also in {file.unit} {names[rule.name]}",
+                    "names must be unique",
+                    "Give each rule a name of its own.",
                 )
             rules.append(rule)
             places.append(place)
@@ -71,7 +133,8 @@ def _check_rows(file: RuleFile, name: str, progress: Progress) -> tuple[list[Rul
 def _take_in(
     connection: Connection,
     stamp: Stamp,
-    rules: Sequence[Rule],
+    rules: Iterable[Rule],
+    total: int,
     existing: Existing,
     refuse: Callable[[int, Rule], None],
     progress: Progress,
@@ -99,7 +162,7 @@ def _take_in(
                 rows.append(change_row(rule, stamps[fate], previous))
         put(connection, rows)
         done += len(some)
-        progress("storing", done, len(rules))
+        progress("storing", done, total)
     return Imported(**counts)
 
 

@@ -6,32 +6,40 @@ the book was restored from a backup: a version that this book has no record of i
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, delete, insert, select
+import pyarrow as pa
+from sqlalchemy import Connection, RowMapping, delete, func, insert, select
 
 from fencepost._files.storage import Place, modified, touch
 from fencepost.book.changes import rule_of
 from fencepost.book.database import Database
-from fencepost.book.tables import BOOK, PUBLISHED, RULES
+from fencepost.book.settings import read_setting, write_setting
+from fencepost.book.storing import Progress, chunks
+from fencepost.book.tables import BOOK, PUBLISHED, RULES, UNREMOVED
 from fencepost.errors import FencepostError
 from fencepost.ordinals.schema import read_schema
 from fencepost.published import VersionDirectory
+from fencepost.published.difference import Difference, compare_versions
 from fencepost.rules import Rule, Rules
+from fencepost.rules.compile import compile_stored, text_fields
+from fencepost.rules.faults import FaultyRules
 from fencepost.rules.options import fields_of
 from fencepost.rules.rule import microseconds_of
-from fencepost.snapshot import Snapshot
+from fencepost.rules.table_blocks import RuleFields
+from fencepost.snapshot import NEVER, Snapshot, detect_flags
 
 _LOOKED_AT = 100
 """How many versions of a directory are looked at for one of this book."""
 _COLLECTIONS = 10
 """How often versions are collected in the time that they stay."""
 _MICROSECOND = timedelta(microseconds=1)
+_READ_AT_ONCE = 20_000
 
 
 class _Version(NamedTuple):
@@ -50,11 +58,20 @@ class _Kept(NamedTuple):
     snapshot: Snapshot
 
 
+class _Made(NamedTuple):
+    """A version that could be published."""
+
+    snapshot: Snapshot
+    revision: int
+    """The last change of the book that is in it."""
+    faulty: FaultyRules
+
+
 class Publisher:
     """Publishes a book."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, zone: str) -> None:
+        self._database, self._zone = database, zone
         self._kept: _Kept | None = None
 
     def publish(
@@ -62,39 +79,89 @@ class Publisher:
         directory: str | PathLike[str],
         schema: Any,
         keep: timedelta,
-        all_rules: Callable[[Connection], Rules],
+        progress: Progress,
+        *,
         shards: int | None = None,
-    ) -> int:
-        """See RuleBook.publish."""
+        strict: bool = False,
+        infer: bool = False,
+    ) -> tuple[int, dict[int, str]]:
+        """See RuleBook.publish; the number of the version, and why rules were left out."""
         versions = VersionDirectory(directory)
-        made: list[tuple[Snapshot, int]] = []
+        made: list[_Made] = []
 
         def compile_version(number: int) -> Snapshot:
-            # Read after the number was taken: a version with a greater number then never knows less.
-            with self._database.reading() as connection:
-                revision = connection.execute(select(BOOK.c.revision)).scalar_one()
-                base = self._base(connection, versions, schema)
-                if base is None:
-                    bound = versions.schema() if schema is None else schema
-                    snapshot = all_rules(connection).compile(bound, number)
-                else:
-                    snapshot = self._changed(connection, versions, base, number)
-            made.append((snapshot, revision))
-            return snapshot
+            made.append(self._compile(versions, schema, number, progress, strict=strict, infer=infer))
+            return made[-1].snapshot
 
-        fixed = None if schema is None else read_schema(schema).as_texts()
-        number = versions.publish(compile_version, fixed, shards)
-        snapshot, revision = made[0]
+        named = None if schema is None else read_schema(schema).as_texts()
+        number = versions.publish(compile_version, named, shards)
+        snapshot, revision, faulty = made[-1]
         self._kept = _Kept(versions.path.absolute(), versions.digest(number), snapshot)
-        self._record(self._kept.digest, revision, keep)
+        self._record(self._kept.digest, revision, keep, versions.schema() or {})
         _collect(versions, keep)
-        return number
+        return number, faulty.found
 
-    def _base(self, connection: Connection, versions: VersionDirectory, schema: Any) -> _Version | None:
-        """The newest version of the directory that this book published, if its columns have the types asked for."""
-        fixed = versions.schema()
-        if fixed is None or (schema is not None and read_schema(schema).types != read_schema(fixed).types):
-            return None
+    def preview(
+        self, directory: str | PathLike[str], schema: Any, progress: Progress, *, infer: bool = False
+    ) -> Difference:
+        """See RuleBook.preview."""
+        versions = VersionDirectory(directory)
+        latest = versions.latest()
+        made = self._compile(versions, schema, (latest or 0) + 1, progress, strict=False, infer=infer)
+        before = None if latest is None else versions.load(latest)
+        known = versions.schema() or {}
+        named = {} if schema is None else read_schema(schema).as_texts()
+        columns = {name: kind for name, kind in {**named, **made.snapshot.columns}.items() if name not in known}
+        return compare_versions(before, made.snapshot, made.faulty.found, columns)
+
+    def _compile(
+        self, versions: VersionDirectory, schema: Any, number: int, progress: Progress, *, strict: bool, infer: bool
+    ) -> _Made:
+        """The rules of the book as the next version of a directory.
+
+        They are read after the number was taken: a version with a greater number then never knows less.
+        """
+        faulty = FaultyRules()
+        with self._database.reading() as connection:
+            revision = connection.execute(select(BOOK.c.revision)).scalar_one()
+            bound, base = versions.bound_schema(schema), self._base(connection, versions)
+            taken = None if strict else faulty
+            if base is None:
+                first = infer and versions.schema() is None
+                snapshot = self._compile_all(connection, bound, number, taken, first, progress)
+            else:
+                snapshot = self._changed(connection, versions, base, bound, number, taken)
+        if not len(snapshot) and base is None and not versions.is_published():
+            faulty.refuse_nothing_left(len(snapshot))
+        return _Made(snapshot, revision, faulty)
+
+    def check(self, schema: Any, progress: Progress) -> None:
+        """See RuleBook.check_rules."""
+        with self._database.reading() as connection:
+            fields, conditions = read_columns(connection, progress)
+        compile_stored(fields, conditions, schema, self._zone, progress=progress)
+
+    def _compile_all(
+        self,
+        connection: Connection,
+        schema: Any,
+        number: int,
+        faulty: FaultyRules | None,
+        infer: bool,
+        progress: Progress,
+    ) -> Snapshot:
+        """All rules of the book, as columns."""
+        fields, conditions = read_columns(connection, progress)
+        columns = compile_stored(fields, conditions, schema, self._zone, faulty, infer, progress)
+        paused = ~fields.enabled
+        if faulty is not None and faulty.found:
+            paused |= np.isin(fields.ids, np.array(list(faulty.found), np.int64))
+        rows = np.flatnonzero(paused)
+        known = dict(zip(fields.ids[rows].tolist(), fields.versions[rows].tolist(), strict=True))
+        return Snapshot.compile(columns, known, number, self._zone)
+
+    def _base(self, connection: Connection, versions: VersionDirectory) -> _Version | None:
+        """The newest version of the directory that this book published."""
         for number in islice(versions.newest_first(), _LOOKED_AT):
             digest = versions.digest(number)
             revision = connection.execute(select(PUBLISHED.c.revision).where(PUBLISHED.c.digest == digest)).scalar()
@@ -102,29 +169,43 @@ class Publisher:
                 return _Version(number, digest, revision)
         return None
 
-    def _changed(self, connection: Connection, versions: VersionDirectory, base: _Version, number: int) -> Snapshot:
-        """A version with everything that changed since it."""
+    def _changed(
+        self,
+        connection: Connection,
+        versions: VersionDirectory,
+        base: _Version,
+        schema: Any,
+        number: int,
+        faulty: FaultyRules | None,
+    ) -> Snapshot:
+        """A version with everything that changed since it, and another try of the rules that were faulty in it."""
         kept = self._kept
         if kept is not None and kept[:2] == (versions.path.absolute(), base.digest):
             before = kept.snapshot
         else:
             before = versions.load(base.number)
-        rows = connection.execute(select(RULES).where(RULES.c.revision > base.revision)).mappings().all()
-        if not rows:
+        rows = list(connection.execute(select(RULES).where(RULES.c.revision > base.revision)).mappings().all())
+        ids = {row["id"] for row in rows}
+        again = _enabled(connection, before.paused.keys() - ids)
+        if not rows and not again:
             return before.with_version(number)
-        ids = [row["id"] for row in rows]
-        changed = rules_from([rule for row in rows if (rule := rule_of(row)) is not None])
-        paused = {id: version for id, version in before.paused.items() if id not in set(ids)} | changed.paused()
-        columns = changed.columns(versions.schema())
-        return before.changed(np.array(sorted(ids), np.int64), columns, paused, number)
+        rows += again
+        ids.update(row["id"] for row in again)
+        changed = rules_from([rule for row in rows if (rule := rule_of(row)) is not None], self._zone)
+        columns = changed.usable_columns(schema, faulty)
+        paused = {id: version for id, version in before.paused.items() if id not in ids}
+        return before.changed(np.array(sorted(ids), np.int64), columns, paused | changed.paused(faulty), number)
 
-    def _record(self, digest: str, revision: int, keep: timedelta) -> None:
+    def _record(self, digest: str, revision: int, keep: timedelta, columns: Mapping[str, str]) -> None:
         now = microseconds_of(datetime.now(UTC))
         is_old = PUBLISHED.c.at < now - keep // _MICROSECOND
         try:
             with self._database.recording() as connection:
                 connection.execute(delete(PUBLISHED).where(is_old | (PUBLISHED.c.digest == digest)))
                 connection.execute(insert(PUBLISHED).values(digest=digest, revision=revision, at=now))
+                known = read_setting(connection, "columns") or {}
+                if not columns.items() <= known.items():
+                    write_setting(connection, "columns", {**known, **columns})
         except FencepostError:
             # A book that cannot be written can be published; the next time then starts from an older version.
             return
@@ -140,6 +221,57 @@ def _collect(versions: VersionDirectory, keep: timedelta) -> None:
     versions.collect(keep)
 
 
-def rules_from(rules: Iterable[Rule]) -> Rules:
+def _enabled(connection: Connection, ids: Iterable[int]) -> list[RowMapping]:
+    """Those of these rules that are enabled: not in force all the same, so they were faulty."""
+    found: list[RowMapping] = []
+    for some in chunks(sorted(ids)):
+        asked = select(RULES).where(RULES.c.id.in_(some), RULES.c.enabled, UNREMOVED)
+        found += connection.execute(asked).mappings().all()
+    return found
+
+
+def changed_since(connection: Connection, revision: int, zone: str) -> tuple[list[int], Rules]:
+    """The ids that changed after a revision, and the rules that they have now."""
+    rows = connection.execute(select(RULES).where(RULES.c.revision > revision)).mappings().all()
+    found = [rule for row in rows if (rule := rule_of(row)) is not None]
+    return [row["id"] for row in rows], rules_from(found, zone)
+
+
+def read_columns(connection: Connection, progress: Progress) -> tuple[RuleFields, Any]:
+    """All rules of a book in the order of their ids, as columns: fields, and conditions."""
+    stored = (RULES.c.id, RULES.c.version, RULES.c.detect, RULES.c.initial, RULES.c.enabled, RULES.c.expires)
+    asked = select(*stored, RULES.c.labels, RULES.c.name, RULES.c.condition).where(UNREMOVED).order_by(RULES.c.id)
+    total = connection.execute(select(func.count()).select_from(RULES).where(UNREMOVED)).scalar_one()
+    parts: list[tuple[Any, ...]] = []
+    done, text = 0, pa.large_string()
+    flags: dict[str, int] = {}
+    with connection.execute(asked, execution_options={"yield_per": _READ_AT_ONCE}) as answer:
+        for rows in answer.partitions(_READ_AT_ONCE):
+            ids, versions, detects, initial, enabled, expires, labels, names, conditions = zip(*rows, strict=True)
+            flags |= {detect: detect_flags(detect) for detect in set(detects) - flags.keys()}
+            ends = [NEVER if each is None else each for each in expires]
+            fields = RuleFields(
+                np.array(ids, np.int64),
+                np.array(versions, np.int64),
+                np.array([flags[detect] for detect in detects], np.uint8),
+                np.array(initial, np.bool_),
+                np.array(enabled, np.bool_),
+                np.array(ends, np.int64),
+                pa.array(labels, text),
+                pa.array(names, text),
+            )
+            parts.append((*fields, pa.array(conditions, text)))
+            done += len(rows)
+            progress("reading", done, total)
+    if not parts:
+        return text_fields([]), pa.array([], text)
+    joined = [
+        pa.concat_arrays(each) if isinstance(each[0], pa.Array) else np.concatenate(each)
+        for each in zip(*parts, strict=True)
+    ]
+    return RuleFields(*joined[:-1]), joined[-1]
+
+
+def rules_from(rules: Iterable[Rule], zone: str) -> Rules:
     """Stored rules, parsed."""
-    return Rules.from_dicts(map(fields_of, rules))
+    return Rules.from_dicts(map(fields_of, rules), zone=zone)

@@ -1,21 +1,25 @@
 """Writing to the tables of a book: every statement with bound parameters, many rows at a time."""
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, TypeVar
 
-from sqlalchemy import Connection, RowMapping, bindparam, insert, select, update
+from sqlalchemy import Connection, RowMapping, bindparam, func, insert, select, update
 
-from fencepost.book.tables import PAST, RULES
+from fencepost._text import count
+from fencepost.book.tables import PAST, RULES, UNREMOVED
 
 Progress = Callable[[str, int, int | None], None]
 """Called with what is being done, how many rules are done, and how many there are, if that is known."""
 Existing = Literal["refuse", "replace", "skip"]
+State = Literal["enabled", "paused", "expired"]
 
 T = TypeVar("T")
 
 _ROWS_AT_ONCE = 10_000
+_LAST_GIVEN = 2**62
 _UPDATE = (
     update(RULES)
     .where(RULES.c.id == bindparam("row_id"))
@@ -33,6 +37,33 @@ class Imported:
     skipped: int = 0
 
 
+@dataclass(frozen=True)
+class Synced:
+    """What a table changed in a book.
+
+    Args:
+        added: rules that are new, or back.
+        replaced: rules that the table says something else of.
+        removed: rules that the table no longer has.
+        unchanged: all others of the table.
+        revision: of the change; None where nothing changed, or nothing was to be changed.
+        examples: the first changes: what is done, the id, and the condition.
+    """
+
+    added: int = 0
+    replaced: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    revision: int | None = None
+    examples: tuple[tuple[str, int, str], ...] = ()
+
+    def __str__(self) -> str:
+        return (
+            f"{count(self.added, 'rule')} added, {self.replaced:,} replaced, {self.removed:,} removed, "
+            f"{self.unchanged:,} unchanged"
+        )
+
+
 def chunks(items: Iterable[T], size: int = _ROWS_AT_ONCE) -> Iterator[list[T]]:
     """Some items at a time."""
     remaining = iter(items)
@@ -44,6 +75,29 @@ def stored_rows(connection: Connection, ids: Sequence[int]) -> dict[int, RowMapp
     """The last change of each of these rules."""
     found = connection.execute(select(RULES).where(RULES.c.id.in_(ids)))
     return {row["id"]: row for row in found.mappings()}
+
+
+def ids_named(connection: Connection, names: Sequence[str], *, also_removed: bool = False) -> dict[str, list[int]]:
+    """The ids of the rules that have each of these names; with removed ones, the rule that is there comes last."""
+    found: dict[str, list[int]] = {}
+    order = (UNREMOVED, RULES.c.revision) if also_removed else (RULES.c.id,)
+    asked = select(RULES.c.name, RULES.c.id).order_by(*order)
+    asked = asked if also_removed else asked.where(UNREMOVED)
+    for some in chunks(names):
+        for name, id in connection.execute(asked.where(RULES.c.name.in_(some))):
+            found.setdefault(name, []).append(id)
+    return found
+
+
+def number_names(connection: Connection, names: Sequence[str]) -> list[int]:
+    """An id for each name: that of the rule which has it, or had it last before it was removed, or a new one.
+
+    New ids follow the largest one below 2**62 that ever was: removed rules keep their row, so none is used twice.
+    """
+    found = ids_named(connection, names, also_removed=True)
+    largest = connection.execute(select(func.max(RULES.c.id)).where(RULES.c.id < _LAST_GIVEN)).scalar()
+    following = itertools.count(max(0, -1 if largest is None else largest) + 1)
+    return [found[name][-1] if name in found else next(following) for name in names]
 
 
 def put(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:

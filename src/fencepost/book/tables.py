@@ -4,6 +4,12 @@
     fencepost_rules       per rule id the last change; a removed rule keeps its row, so that its versions go on
     fencepost_past        the changes before those
     fencepost_published   snapshots that were published, by digest, with the number of the last change in each
+    fencepost_settings    values by name: the zone, the columns that rules were published with
+    fencepost_pauses      when rules that are paused for a while go on
+    fencepost_origins     tables that are mirrored, each with the number of the last change that was compared with it
+    fencepost_mirrored    the rules of each of them, some thousands in a row: ids, and digests of what the table says
+
+Books that were made before the last three get them with the first change that needs one.
 
 A change takes the next revision and locks the one row of `fencepost_book` for it, so revisions become visible in
 their order: whoever has seen revision n has seen all before it.
@@ -11,10 +17,10 @@ their order: whoever has seen revision n has seen all before it.
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, LargeBinary, MetaData, String, Table, Text
 
-FORMAT = 1
-"""Of these tables; a book of another one is refused."""
+FORMAT = 2
+"""Of these tables: 2 has names. A book of an older one is upgraded, one of a newer one refused."""
 
 REMOVED = ("removed", "expired")
 """The actions after which a rule is no longer there."""
@@ -47,6 +53,7 @@ def _change_columns() -> list[Column[Any]]:
         Column("labels", Text),
         Column("expires", BigInteger),
         Column("enabled", Boolean, nullable=False),
+        Column("name", Text),
     ]
 
 
@@ -66,6 +73,14 @@ Index(
     postgresql_where=RULES.c.expires.is_not(None),
 )
 
+# Not unique: rules that change together may exchange their names. Whoever writes looks for names that are there twice.
+Index(
+    "ix_fencepost_rules_name",
+    RULES.c.name,
+    sqlite_where=RULES.c.name.is_not(None),
+    postgresql_where=RULES.c.name.is_not(None),
+)
+
 PAST = Table(
     "fencepost_past",
     TABLES,
@@ -80,6 +95,38 @@ PUBLISHED = Table(
     Column("digest", String(64), primary_key=True),
     Column("revision", BigInteger, nullable=False),
     Column("at", BigInteger, nullable=False),
+)
+
+PAUSES = Table(
+    "fencepost_pauses",
+    TABLES,
+    Column("id", _ID, primary_key=True, autoincrement=False),
+    # Of the pause: any later change of the rule makes the row void.
+    Column("revision", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=False, index=True),
+)
+
+ORIGINS = Table(
+    "fencepost_origins",
+    TABLES,
+    Column("origin", Text, primary_key=True),
+    Column("revision", BigInteger, nullable=False),
+    Column("rules", BigInteger, nullable=False),
+)
+
+MIRRORED = Table(
+    "fencepost_mirrored",
+    TABLES,
+    Column("origin", Text, primary_key=True),
+    Column("page", Integer, primary_key=True, autoincrement=False),
+    Column("content", LargeBinary, nullable=False),
+)
+
+SETTINGS = Table(
+    "fencepost_settings",
+    TABLES,
+    Column("name", String(40), primary_key=True),
+    Column("value", Text, nullable=False),
 )
 
 UNREMOVED = RULES.c.action.not_in(REMOVED)

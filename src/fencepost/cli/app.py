@@ -16,14 +16,14 @@ from fencepost.cli.commands import (
     pipeline,
     publish,
     rules,
+    status,
     tick,
     verify,
     version,
     why,
 )
+from fencepost.cli.commands.lab import add_lab_command
 from fencepost.errors import FencepostError
-from fencepost.lab.demo import command as demo
-from fencepost.lab.reproduce import command as reproduce
 
 app = typer.Typer(
     name="fencepost",
@@ -35,9 +35,19 @@ app = typer.Typer(
 )
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        version.version()
+        raise typer.Exit
+
+
 @app.callback()
 def _before(
     book: Annotated[str | None, typer.Option("--book", metavar="URL", help="The rule book, for any command.")] = None,
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version of fencepost."),
+    ] = False,
 ) -> None:
     """Let --book stand in front of the command, too."""
     if book is not None:
@@ -55,10 +65,11 @@ app.command("publish")(publish.publish)
 app.command("tick")(tick.tick)
 app.command("check")(pipeline.check)
 app.command("run")(pipeline.run)
+app.command("status")(status.status)
 app.command("connector")(pipeline.connector)
-app.command("demo")(demo.demo)
+add_lab_command(app, "demo")
 app.command("catalogue")(catalogue.catalogue)
-app.command("reproduce")(reproduce.reproduce)
+add_lab_command(app, "reproduce")
 app.command("version")(version.version)
 
 

@@ -12,6 +12,7 @@ from fencepost.cli.options import open_book, read_pairs
 from fencepost.errors import FencepostError
 from fencepost.ordinals import AttributeType
 from fencepost.ordinals.spellings import TYPES
+from fencepost.ordinals.zones import instants_of
 from fencepost.published import VersionDirectory
 from fencepost.rules import Rules
 from fencepost.snapshot import Snapshot
@@ -40,8 +41,9 @@ class BoundRules(NamedTuple):
         without_zone = {name: type_ for name, type_ in self.types.items() if self._lacks_zone(name, type_)}
         read_as = {**self.types, **{name: pa.timestamp("us") for name in without_zone}}
         for table, done in self.data.batches(read_as):
-            for name, type_ in without_zone.items():  # as in a condition: without a zone it is UTC
-                table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(type_))
+            for name in without_zone:  # as in a condition
+                instants = instants_of(table[name], self.snapshot.zone)
+                table = table.set_column(table.schema.get_field_index(name), name, instants)
             yield table
             report(step, done, self.data.bytes)
 
@@ -59,7 +61,7 @@ def load_newest(directory: str) -> Snapshot:
 def read_book(url: str, report: "Progress", only: Sequence[int] = ()) -> Rules:
     """The rules of a book: all, or `only` those with these ids."""
     with open_book(url) as book:
-        rules = rules_from(book[id] for id in only) if only else book.rules(progress=report)
+        rules = rules_from((book[id] for id in only), book.zone) if only else book.rules(progress=report)
     if not len(rules):
         raise FencepostError(f"{book.url} without any rule", "at least one rule", "Add some: fencepost rules add.")
     return rules

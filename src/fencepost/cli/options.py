@@ -38,14 +38,21 @@ DataPath = Annotated[
     Path, typer.Argument(metavar="FILE", help="Rows: *.jsonl, *.csv or *.parquet, or a directory of such files.")
 ]
 
+Zone = Annotated[
+    str | None,
+    typer.Option(
+        "--zone", metavar="ZONE", help="Make the book with this time zone, e.g. America/New_York (UTC by default)."
+    ),
+]
+
 DEFAULT_BOOK = "sqlite:///fencepost.db"
 
 
-def open_book(url: str, author: str | None = None, *, create: bool = False) -> "RuleBook":
+def open_book(url: str, author: str | None = None, *, create: bool = False, zone: str | None = None) -> "RuleBook":
     """The book at an address; only commands that add rules create one."""
     from fencepost.book import RuleBook
 
-    return RuleBook(url, author=author, create=create)
+    return RuleBook(url, author=author, create=create, zone=zone)
 
 
 def read_pairs(given: list[str] | None, option: str, example: str) -> dict[str, str]:

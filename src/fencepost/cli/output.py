@@ -7,6 +7,7 @@ terminal: texts spell it out, JSON escapes it.
 import json
 import math
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
@@ -94,6 +95,16 @@ def print_done(as_json: bool, value: Any, text: str) -> None:
         print_json(value)
     else:
         note(text)
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Prints what is warned of as remarks, without the places in the code."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        yield
+    for each in found:
+        note(f"warning: {each.message}")
 
 
 @contextmanager

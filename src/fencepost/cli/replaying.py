@@ -3,28 +3,40 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from fencepost._text import count
 from fencepost.cli.binding import BoundRules
+from fencepost.cli.data import DataFile
 from fencepost.cli.output import note
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
+from fencepost.watching.clock import Clock
 
 if TYPE_CHECKING:
     from fencepost.book import Progress
 
 
-def make_monitor(bound: BoundRules, object: str, time: str | None, sequence: list[str] | None) -> Monitor:
-    """A monitor over columns that the file has."""
-    named = []
+def find_roles(data: DataFile, object: str, time: str | None, sequence: list[str] | None) -> list[str | None]:
+    """The file's own names of the columns that name and order rows; refused before any rule is read."""
+    named: list[str | None] = []
     for name in (object, time, *(sequence or ())):
-        own = None if name is None else bound.data.find(name)
+        own = None if name is None else data.find(name)
         if name is not None and own is None:
             raise FencepostError(
-                f"{bound.data.path} without the column {name}",
-                f"one of {', '.join(bound.data.schema.names)}",
+                f"{data.path} without the column {name}",
+                f"one of {', '.join(data.schema.names)}",
                 "Correct --object, --time or --sequence.",
             )
         named.append(own)
+    if named[1] is not None and not (data.is_text and pa.types.is_string(data.schema.field(named[1]).type)):
+        Clock(named[1], None).type_for(data.schema.field(named[1]).type)
+    return named
+
+
+def make_monitor(bound: BoundRules, object: str, time: str | None, sequence: list[str] | None) -> Monitor:
+    """A monitor over columns that the file has."""
+    named = find_roles(bound.data, object, time, sequence)
     return Monitor(bound.snapshot, object=str(named[0]), time=named[1], sequence=[str(name) for name in named[2:]])
 
 

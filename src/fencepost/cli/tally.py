@@ -39,6 +39,7 @@ class Tally:
         self._counts: list[Any] = []
         self._rules: list[npt.NDArray[np.int64]] = []
         self._times: list[npt.NDArray[np.float64]] = []
+        self._events: list[Any] = []
 
     def add(self, events: Any) -> None:
         """Count the events of a batch."""
@@ -51,6 +52,7 @@ class Tally:
             self._counts = [self._merge()]
         self._rules.append(np.asarray(events["rule_id"]))
         self._times.append(_to_numbers(events["time"]))
+        self._events.append(events.select(["rule_id", "detect", "time"]))
 
     def _merge(self) -> Any:
         whole = pa.concat_tables(self._counts)
@@ -70,6 +72,10 @@ class Tally:
             for start, stop in zip(starts, [*starts[1:], len(ids)], strict=True)
         ]
         return sorted(found, key=lambda each: (-sum(each.events.values()), each.rule_id))
+
+    def events(self) -> Any:
+        """The rule, kind and time of every event."""
+        return pa.concat_tables(self._events) if self._events else []
 
     def histogram(self, rule_id: int | None = None, bins: int = _BINS) -> list[int]:
         """How many events there were in equal parts of the time of all of them."""
@@ -114,33 +120,11 @@ def sparkline(counts: Sequence[int]) -> str:
     return "".join(_BLOCKS[-(-count * (len(_BLOCKS) - 1) // most)] if most else " " for count in counts)
 
 
-def draw(tally: Tally, fired: Sequence[Fired], path: Path) -> None:
+def draw(tally: Tally, shown: int, path: Path) -> None:
     """Draw a picture: events over time, and by rule."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise FencepostError(
-            "--plot without matplotlib", "matplotlib installed", "Install it: pip install matplotlib."
-        ) from None
-    figure = Figure(figsize=(9, 6), layout="constrained")
-    over_time, by_rule = figure.subplots(2, 1)
-    counts = tally.histogram()
-    over_time.bar(range(len(counts)), counts, width=1.0)
-    over_time.set_title("events over time")
-    if fired:
-        over_time.set_xticks([0, len(counts) - 1])
-        over_time.set_xticklabels([str(min(each.first for each in fired)), str(max(each.last for each in fired))])
-    bottom = np.zeros(len(fired))
-    names = [str(each.rule_id) for each in fired]
-    for detect in DETECTS:
-        heights = np.array([each.events[detect] for each in fired])
-        if heights.any():
-            by_rule.bar(names, heights, bottom=bottom, label=detect)
-            bottom += heights
-    by_rule.set_title("events by rule")
-    by_rule.tick_params(axis="x", rotation=60)
-    if fired:
-        by_rule.legend()
+    from fencepost.plot import events
+
+    figure = events(tally.events(), rules=shown)
     try:
         figure.savefig(path)
     except ValueError as error:

@@ -5,10 +5,11 @@ import hmac
 import importlib.metadata
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+from urllib.parse import unquote
 
 import urllib3
 
-from fencepost._text import printable
+from fencepost._text import mask_url, mask_urls, printable
 from fencepost.deliveries.spool import Event
 from fencepost.errors import FencepostError
 
@@ -23,6 +24,7 @@ class Hook(NamedTuple):
     """Where and how to post."""
 
     url: str
+    """A user and password in it are sent as basic authentication."""
     headers: Mapping[str, str] = {}
     retries: int = 10
     backoff: float = 1.0
@@ -57,13 +59,19 @@ class Receiver:
         self._hook = hook
         parsed = urllib3.util.parse_url(hook.url)
         if parsed.scheme not in ("http", "https") or not parsed.host:
-            raise FencepostError(f"{hook.url!r} as a webhook", "http:// or https:// and a host", "Correct the address.")
+            got = f"{mask_url(hook.url)!r} as a webhook"
+            raise FencepostError(got, "http:// or https:// and a host", "Correct the address.")
         trusted = {} if parsed.scheme != "https" else {"cert_reqs": "CERT_REQUIRED", "ca_certs": hook.certificates}
         self._target = parsed.request_uri
+        user = {} if parsed.auth is None else urllib3.util.make_headers(basic_auth=unquote(parsed.auth))
         self._pool = urllib3.connection_from_url(
-            hook.url, maxsize=hook.concurrency, timeout=urllib3.Timeout(hook.wait), retries=False, **trusted
+            parsed._replace(auth=None).url,
+            maxsize=hook.concurrency,
+            timeout=urllib3.Timeout(hook.wait),
+            retries=False,
+            **trusted,
         )
-        self._headers = {"User-Agent": _name_agent(), "Content-Type": "application/json", **hook.headers}
+        self._headers = {"User-Agent": _name_agent(), "Content-Type": "application/json", **user, **hook.headers}
 
     def post(self, events: Sequence[Event]) -> Answer:
         """Try once."""
@@ -117,5 +125,5 @@ def _key_of(events: Sequence[Event]) -> str:
 
 
 def _first_line(error: object) -> str:
-    """What a person needs to see of it: a short line without control characters."""
-    return printable((str(error) or type(error).__name__).splitlines()[0])[:300]
+    """What a person needs to see of it: a short line without control characters and passwords."""
+    return printable(mask_urls(str(error) or type(error).__name__).splitlines()[0])[:300]

@@ -199,6 +199,22 @@ class Spool:
         return count
 
 
+def find_spools(directory: Path) -> dict[str, Spool]:
+    """The spools of a checkpoint, or of what fencepost keeps in it, by the name of their sink; "" for an only sink.
+
+    A spool that is named itself is found, too.
+    """
+    own = directory / "fencepost" if (directory / "fencepost").is_dir() else directory
+    places = {"": own / "deliveries"}
+    places |= {place.parent.name: place for place in sorted(own.glob("sinks/*/deliveries"))}
+    found = {name: Spool(place) for name, place in places.items() if _is_spool(place)}
+    return found or ({"": Spool(directory)} if _is_spool(directory) else {})
+
+
+def _is_spool(place: Path) -> bool:
+    return (place / "batches").is_dir() or (place / "undelivered").is_dir() or (place / "last.json").is_file()
+
+
 def stream_batch(number: int) -> str:
     """The name of a batch of the stream."""
     return f"stream-{number:010}"

@@ -1,6 +1,7 @@
 """Detections: findings of engines, as columns, before they are written as events."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -47,7 +48,7 @@ class Detections(NamedTuple):
     from_left: Bools | None = None
     """Of pairs: whether the left row is the one that moved."""
 
-    def take(self, chosen: Int64s | UInt32s) -> "Detections":
+    def take(self, chosen: Int64s | UInt32s | slice) -> "Detections":
         """The chosen detections, in that order."""
         return Detections(*(None if column is None else column[chosen] for column in self))  # type: ignore[arg-type]
 
@@ -62,6 +63,23 @@ class Values(Protocol):
     @property
     def known(self) -> Mapping[str, Bools]:
         """By attribute."""
+
+    @property
+    def keys(self) -> Mapping[str, Int64s]:
+        """By key: codes of its strings, negative where it is not known."""
+
+
+class Texts(Protocol):
+    """What rules are called, by row."""
+
+    def names(self, rows: Int64s) -> Any:
+        """Their names, an Arrow array of strings."""
+
+    def labels(self, rows: Int64s) -> Any:
+        """Their labels, an Arrow array of maps."""
+
+    def conditions(self, rows: Int64s) -> Any:
+        """Their conditions, an Arrow array of strings."""
 
 
 class Named(Protocol):
@@ -113,6 +131,18 @@ class Subjects(NamedTuple):
     """Columns of a key that pairs have in common, which events have behind the others."""
     only_movers: bool = False
     """Whether events of pairs name only the row that moved."""
+    keys: Collection[str] = ()
+    """The keys whose values events have."""
+    strings: Callable[[str], Any] | None = None
+    """The strings of a key by their codes, an Arrow array."""
+    texts: Texts | None = None
+    """What the rules are called."""
+    carried: Mapping[str, Any] = MappingProxyType({})
+    """Columns of the batch that events carry, Arrow arrays."""
+    carried_rows: Int64s | None = None
+    """Of each row of the batch: its place in them; None where no row caused anything."""
+    carried_types: Mapping[str, Any] = MappingProxyType({})
+    """The types of such columns, as far as they are known."""
 
 
 def detections_of(

@@ -1,13 +1,17 @@
 """The emitter: the one place where detections become events."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.emitting.detections import ENDED, Detections, Named, Subjects
+from fencepost.emitting.detections import ENDED, Detections, Named, Subjects, join_detections
+from fencepost.emitting.engine import Step
+from fencepost.emitting.event import Event
+from fencepost.emitting.further import EventColumns, further_arrays, further_fields, join_types, shown_keys
 from fencepost.errors import FencepostError
 from fencepost.events import (
     ABSENT,
@@ -22,7 +26,7 @@ from fencepost.events import (
 )
 from fencepost.indexes.arrays import Int64s
 from fencepost.indexes.kernels.radix import sorted_positions
-from fencepost.indexes.matches import check_room
+from fencepost.indexes.matches import check_room, in_pieces
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import DETECTS
 
@@ -30,6 +34,7 @@ Stage = Callable[[Detections, Subjects], Detections]
 """Decides in front of the writer which detections go on, for example those that one shard reports. Damping is one."""
 
 _KINDS = {bit: kind for kind, bit in DETECTS.items()}
+_PLAIN = EventColumns()
 _BYTES = 400
 """About what an event takes while it is written."""
 
@@ -37,25 +42,49 @@ _BYTES = 400
 class Emitter:
     """Orders detections that pass its stages, counts them, gives them ids and writes them. Nobody else does."""
 
-    def __init__(self, *stages: Stage) -> None:
-        self._stages = stages
+    def __init__(self, *stages: Stage, columns: EventColumns = _PLAIN) -> None:
+        self._stages, self.columns = stages, columns
         self.counts = dict.fromkeys(DETECTS, 0)
         """Events written so far, by kind."""
+        self.row_class: type[Event] = Event
+        """The names that the events of single rows have."""
         self._empty: dict[tuple[Any, ...], Any] = {}
+        self._shown: dict[tuple[Any, ...], tuple[str, ...]] = {}
 
-    def emit(self, found: Detections, about: Subjects) -> Any:
-        """Write the events of detections, in their order.
+    def emit(self, step: Step) -> Any:
+        """Write all events of a step as one table; refuses one that has no room.
 
         Events are ordered by the row that caused them; on one row by exit, cross, enter, inside, then by rule id and
         object. What no row caused is ordered by time, rule id and object.
         """
-        for stage in self._stages:
-            found = stage(found, about)
-        if not len(found.rules):
-            return self.no_events(about)
-        check_room(_BYTES * len(found.rules))
-        found = _put_in_order(found, about)
-        events = _write(found, about)
+        pieces, count = [], 0
+        for found in self._passing(step):
+            count += len(found.rules)
+            check_room(_BYTES * count)
+            pieces.append(found)
+        if not pieces:
+            return self.no_events(step.about)
+        return self._write(_put_in_order(join_detections(pieces), step.about), step.about, 0, count)
+
+    def emit_pieces(self, step: Step) -> Iterator[Any]:
+        """The same events in the same order, in tables that have room each; none where there is no event."""
+        for found in self._passing(step):
+            ordered = _put_in_order(found, step.about)
+            yield from in_pieces(len(ordered.rules), partial(self._write, ordered, step.about))
+
+    def _passing(self, step: Step) -> Iterator[Detections]:
+        """What the stages let through."""
+        for found in step.pieces:
+            for stage in self._stages:
+                found = stage(found, step.about)
+            if len(found.rules):
+                yield found
+
+    def _write(self, ordered: Detections, about: Subjects, begin: int, end: int) -> Any:
+        """Write, and count, the events of a stretch of ordered detections."""
+        check_room(_BYTES * (end - begin))
+        found = ordered if end - begin == len(ordered.rules) else ordered.take(slice(begin, end))
+        events = self._event_table(found, about)
         for kind, bit in DETECTS.items():
             self.counts[kind] += int((found.detects == bit).sum())
         return events
@@ -70,17 +99,20 @@ class Emitter:
         moved: Sequence[tuple[int | None, int | None]],
         shown: Sequence[Any],
         version: int,
+        further: Sequence[Sequence[Any]] | None = None,
     ) -> list[tuple[Any, ...]]:
         """Write the events of one row as tuples, in the order of the columns of `emit`.
 
         Found are the id, version and detected bit of each, in order; `moved` and `shown` have the attributes by name,
-        as ordinals before and after and as the values of an event.
+        as ordinals before and after and as the values of an event. `further` has the values of
+        further columns for each event, where there are such columns.
         """
         type_, at, value = time
         tag, events = time_tag(type_), []
-        for id, rule_version, bit in found:
+        for place, (id, rule_version, bit) in enumerate(found):
             digest = event_id(id, rule_version, identity, ABSENT, bit, tag, at, 0, sequence, moved)
-            events.append((digest, id, rule_version, version, object, None, _KINDS[bit], value, None, *shown))
+            event = (digest, id, rule_version, version, object, None, _KINDS[bit], value, None, *shown)
+            events.append(event if further is None else (*event, *further[place]))
         for _, _, bit in found:
             self.counts[_KINDS[bit]] += 1
         return events
@@ -88,32 +120,84 @@ class Emitter:
     def no_events(self, about: Subjects) -> Any:
         """A table without rows, made once per schema: most changes of rules cause no event."""
         other = None if about.others is None else about.others.id_type
-        shape = (about.objects.type, other, about.time, tuple(about.types), about.key)
+        carried = tuple(about.carried_types.get(name) for name in self.columns.carry)
+        shape = (about.objects.type, other, about.time, tuple(about.types), about.key, frozenset(about.keys), carried)
         if shape not in self._empty:
-            self._empty[shape] = schema_of(about).empty_table()
+            self._empty[shape] = self.schema(about).empty_table()
         return self._empty[shape]
 
+    def schema(self, about: Subjects) -> Any:
+        """The Arrow schema of events; refuses names that events cannot have."""
+        other = None if about.others is None else _type_or_null(about.others.id_type)
+        time = pa.null() if about.time is None else about.time.arrow
+        schema = event_schema(_type_or_null(about.objects.id_type), time, about.types, other)
+        for name in about.key:
+            check_key_name(name, schema.names)
+        return pa.schema([*schema, *further_fields(about, self.columns, schema.names, self.keys_of(about))])
 
-def schema_of(about: Subjects) -> Any:
-    """The Arrow schema of events; refuses names that events cannot have."""
-    other = None if about.others is None else _type_or_null(about.others.id_type)
-    time = pa.null() if about.time is None else about.time.arrow
-    schema = event_schema(_type_or_null(about.objects.id_type), time, about.types, other)
-    for place, name in enumerate(about.key):
-        check_key_name(name, schema.names)
-        keyed = about.objects.type
-        schema = schema.append(pa.field(name, pa.null() if keyed is None else keyed.field(place).type))
-    return schema
+    def keys_of(self, about: Subjects) -> tuple[str, ...]:
+        """The keys that events show."""
+        asked = (frozenset(about.keys), tuple(about.types), about.key)
+        if asked not in self._shown:
+            names = event_schema(pa.null(), pa.null(), about.types).names
+            self._shown[asked] = shown_keys(about.keys, names, about.key, self.columns)
+        return self._shown[asked]
+
+    def join(self, events: Any, about: Subjects, of_pairs: Any, about_pairs: Subjects) -> Any:
+        """Events of objects and of pairs in one table, which has the columns of both."""
+        object_type = about.objects.type
+        object_type = of_pairs.schema.field("object").type if object_type is None else object_type
+        time = pa.null() if about.time is None else about.time.arrow
+        other = of_pairs.schema.field("other").type
+        schema = event_schema(object_type, time, {**about_pairs.types, **about.types}, other)
+        both = about_pairs._replace(
+            types={**about_pairs.types, **about.types},
+            keys={*about.keys, *about_pairs.keys},
+            carried_types=join_types(about.carried_types, about_pairs.carried_types),
+        )
+        schema = pa.schema([*schema, *further_fields(both, self.columns, schema.names, self.keys_of(both))])
+        return _join_tables(events, of_pairs, schema)
+
+    def _event_table(self, found: Detections, about: Subjects) -> Any:
+        """The event table of ordered detections."""
+        attributes = {}
+        for name in about.types:
+            ordinals, known = about.values.ordinals[name], about.values.known[name]
+            attributes[name] = Moved(
+                ordinals[found.before],
+                (found.before >= 0) & known[found.before],
+                ordinals[found.after],
+                (found.after >= 0) & known[found.after],
+            )
+        named, identities, keys = _name_objects(found, about)
+        others: Any = None
+        other_identities = None
+        if about.others is not None and found.others is not None:
+            others, other_identities = _name(about.others, found.others)
+        if about.only_movers and found.from_left is not None:
+            named, identities = _hide(named, identities, ~found.from_left)
+            others, other_identities = _hide(others, other_identities, found.from_left)
+        assert about.time is not None, "there are objects, so there was a time"
+        facts = Facts(
+            about.rule_ids[found.rules],
+            about.rule_versions[found.rules],
+            identities,
+            other_identities,
+            found.detects,
+            time_tag(about.time),
+            found.times,
+            found.reasons,
+            _sequences_of(found, about),
+            attributes,
+        )
+        names, shown = event_schema(pa.null(), pa.null(), about.types).names, self.keys_of(about)
+        fields = further_fields(about, self.columns, names, shown)
+        arrays = further_arrays(found, about, self.columns, shown, keys)
+        further = [(name, array) for (name, _), array in zip(fields, arrays, strict=True)]
+        return event_table(facts, named, about.time, about.types, about.version, others, further)
 
 
-def join_events(events: Any, about: Subjects, of_pairs: Any, about_pairs: Subjects) -> Any:
-    """Events of objects and of pairs in one table, which has the columns of both."""
-    object_type = about.objects.type
-    object_type = of_pairs.schema.field("object").type if object_type is None else object_type
-    time = pa.null() if about.time is None else about.time.arrow
-    other = of_pairs.schema.field("other").type
-    schema = event_schema(object_type, time, {**about_pairs.types, **about.types}, other)
-    schema = pa.schema([*schema, *(field for field in of_pairs.schema if field.name in about_pairs.key)])
+def _join_tables(events: Any, of_pairs: Any, schema: Any) -> Any:
     tables = []
     for table in (events, of_pairs):
         columns = [
@@ -165,44 +249,6 @@ def _put_in_order(found: Detections, about: Subjects) -> Detections:
     if any_ended:
         by.append(np.where(ended, found.times, 0))
     return found.take(np.lexsort([*by, places]))
-
-
-def _write(found: Detections, about: Subjects) -> Any:
-    """The event table of ordered detections."""
-    attributes = {}
-    for name in about.types:
-        ordinals, known = about.values.ordinals[name], about.values.known[name]
-        attributes[name] = Moved(
-            ordinals[found.before],
-            (found.before >= 0) & known[found.before],
-            ordinals[found.after],
-            (found.after >= 0) & known[found.after],
-        )
-    named, identities, keys = _name_objects(found, about)
-    others: Any = None
-    other_identities = None
-    if about.others is not None and found.others is not None:
-        others, other_identities = _name(about.others, found.others)
-    if about.only_movers and found.from_left is not None:
-        named, identities = _hide(named, identities, ~found.from_left)
-        others, other_identities = _hide(others, other_identities, found.from_left)
-    assert about.time is not None, "there are objects, so there was a time"
-    facts = Facts(
-        about.rule_ids[found.rules],
-        about.rule_versions[found.rules],
-        identities,
-        other_identities,
-        found.detects,
-        time_tag(about.time),
-        found.times,
-        found.reasons,
-        _sequences_of(found, about),
-        attributes,
-    )
-    events = event_table(facts, named, about.time, about.types, about.version, others)
-    for place, name in enumerate(about.key):
-        events = events.append_column(name, keys.field(place))
-    return events
 
 
 def _name_objects(found: Detections, about: Subjects) -> tuple[Any, Identities, Any]:

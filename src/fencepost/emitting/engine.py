@@ -9,7 +9,8 @@ from fencepost.emitting.detections import Detections, Subjects
 class Step(NamedTuple):
     """The detections of an engine. Nothing has changed yet: `settle` is called once the events are written."""
 
-    found: Detections
+    pieces: Iterable[Detections]
+    """In the order of their events, each piece of bounded size; found as they are asked for, and only once."""
     about: Subjects
     settle: Callable[[], None]
 

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar, overload
 
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fencepost._memory import SETTING, AnswerTooLargeError, answer_limit, show_size
+from fencepost._text import count
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Int64s
 from fencepost.indexes.kernels.vectors import PADDING, aligned_empty
@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 _SMALL = 1 << 20
 """Bytes that an answer may always take: to ask how much is free would cost more than to find it."""
+_SHOWN = 5
+"""Rows of an answer, and ids of a row, that `repr` shows."""
 _share: ContextVar[int] = ContextVar("share", default=1)
 """The part of the memory for an answer that an index may take: one share of so many."""
 
@@ -72,7 +74,15 @@ class Matches:
         return pa.LargeListArray.from_arrays(self.offsets, self.ids)
 
     def __repr__(self) -> str:
-        return f"Matches(rows={len(self)}, ids={int(self.offsets[-1] - self.offsets[0])})"
+        sizes = f"{count(len(self), 'row')}, {int(self.offsets[-1] - self.offsets[0]):,} ids"
+        first = [_shown(row) for row in itertools.islice(self, _SHOWN)]
+        more = ["..."] if len(self) > _SHOWN else []
+        return f"Matches({sizes}{': ' if first else ''}{', '.join([*first, *more])})"
+
+
+def _shown(row: npt.NDArray[Any]) -> str:
+    ids = ", ".join(map(str, row[:_SHOWN].tolist()))
+    return f"[{ids}, ...]" if len(row) > _SHOWN else f"[{ids}]"
 
 
 def joined(parts: Sequence[Matches], dtype: npt.DTypeLike) -> Matches:
@@ -104,14 +114,27 @@ class Storage(NamedTuple):
     """Bytes of the arrays that are really allocated."""
 
 
-@contextmanager
-def share_room(shares: int) -> Iterator[None]:
-    """Leave an index one of so many shares of the memory, in the block; the rest is for what its answer becomes."""
-    before = _share.set(_share.get() * shares)
-    try:
-        yield
-    finally:
-        _share.reset(before)
+class share_room:  # noqa: N801
+    """Leave an index one of so many shares of the memory, in the block; the rest is for what its answer becomes.
+
+    A class, since a generator would cost one row's answer a tenth of its time.
+    """
+
+    __slots__ = ("_before", "_shares")
+
+    def __init__(self, shares: int) -> None:
+        self._shares = shares
+
+    def __enter__(self) -> None:
+        self._before = _share.set(_share.get() * self._shares)
+
+    def __exit__(self, *_: object) -> None:
+        _share.reset(self._before)
+
+
+def has_room(size: int) -> bool:
+    """Whether an answer may take so many bytes."""
+    return size <= _SMALL or size * _share.get() <= answer_limit()
 
 
 def check_room(size: int) -> None:

@@ -8,6 +8,7 @@ from fencepost.errors import FencepostError
 from fencepost.language.condition import Box, Clash, ColumnKind, Condition, Part, dropped_parts, never_holds
 from fencepost.language.source import Place, RefusalError
 from fencepost.ordinals import BOOLEAN, DATE, DOUBLE, KEY, TIMESTAMP, AttributeType, ColumnType
+from fencepost.ordinals.zones import bound_as
 
 _DEFAULT_TYPES: dict[ColumnKind, ColumnType] = {
     "number": DOUBLE,
@@ -213,8 +214,8 @@ def _key(part: Part, name: str, type_: ColumnType) -> str:
 def _ordinals(part: Part, name: str, type_: AttributeType) -> tuple[int, int] | None:
     try:
         return type_.range(
-            part.lower,  # type: ignore[arg-type]
-            part.upper,  # type: ignore[arg-type]
+            bound_as(part.lower, type_.kind),
+            bound_as(part.upper, type_.kind),
             lower_closed=part.lower_closed,
             upper_closed=part.upper_closed,
         )

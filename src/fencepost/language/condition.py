@@ -7,7 +7,7 @@ and every part keeps its column, so that a null makes each part, and with it the
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 from itertools import pairwise
 from typing import Literal, NamedTuple, Protocol
@@ -17,6 +17,7 @@ from fencepost.language.expression import Evaluate
 from fencepost.language.shape import Values
 from fencepost.language.source import Place, RefusalError
 from fencepost.ordinals.scalars import nearest_double
+from fencepost.ordinals.zones import Moment, at_midnight
 
 LARGEST_BOX_COUNT = 256
 _COUNTED = 1024
@@ -232,6 +233,13 @@ def excludes(lower: Part, upper: Part) -> bool:
     both_closed = lower.lower_closed and upper.upper_closed
     if type(low) is not type(high):
         low, high = _comparable(low), _comparable(high)
+    if isinstance(low, Moment) and isinstance(high, Moment):
+        # Only binding can tell whether instants count, or what the clock shows, which may jump between the two.
+        return _is_beyond(low, high, both_closed) and _is_beyond(low.wall, high.wall, both_closed)
+    return _is_beyond(low, high, both_closed)
+
+
+def _is_beyond(low: Bound, high: Bound, both_closed: bool) -> bool:
     if low == high:
         return not both_closed
     if low < high:  # type: ignore[operator]
@@ -270,9 +278,7 @@ def clash_of(box: Box, other: Box) -> Clash | None:
 
 def _comparable(constant: Bound) -> Bound:
     """A date as the timestamp at its midnight; everything else as it is."""
-    if isinstance(constant, date) and not isinstance(constant, datetime):
-        return datetime(constant.year, constant.month, constant.day, tzinfo=UTC)
-    return constant
+    return at_midnight(constant) if isinstance(constant, date) else constant
 
 
 def _check_count(boxes: list[Box], place: Place) -> list[Box]:

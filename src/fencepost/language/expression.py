@@ -1,7 +1,8 @@
 """Constant expressions: numbers, strings, dates, timestamps, truth, intervals, and arithmetic on them.
 
 An expression is compiled once per shape into a function of the constants in the text. All arithmetic is exact:
-7 / 2 is 3.5 and 0.1 + 0.2 is 0.3. A timestamp without a zone is read as UTC.
+7 / 2 is 3.5 and 0.1 + 0.2 is 0.3. A timestamp without a zone is read in the zone of the rules, which is the last of
+the values.
 """
 
 import operator
@@ -10,7 +11,7 @@ import struct
 from calendar import monthrange
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from fractions import Fraction
 from math import trunc
 from typing import Any, Literal, NamedTuple
@@ -18,6 +19,7 @@ from zoneinfo import ZoneInfo
 
 from fencepost.language.shape import Values
 from fencepost.language.source import Place, RefusalError
+from fencepost.ordinals.zones import Day, Moment, at_midnight, clock_of, days_after
 
 ConstantKind = Literal["number", "key", "date", "timestamp", "boolean", "interval"]
 Evaluate = Callable[[Values], Any]
@@ -75,7 +77,11 @@ class Duration:
 
     def after(self, start: date) -> datetime:
         """The instant this long after a date or timestamp; a day that the month lacks becomes its last."""
-        instant = _at_midnight(start)
+        instant = at_midnight(start)
+        if isinstance(instant, Moment):  # as Spark: months and days by the calendar of the zone
+            days = int(Fraction(self.microseconds, _MICROSECONDS["DAY"]))
+            rest = timedelta(microseconds=self.microseconds - days * _MICROSECONDS["DAY"])
+            return instant.later(self.months, days, rest)
         month = instant.year * 12 + instant.month - 1 + self.months
         year, month = month // 12, month % 12 + 1
         day = min(instant.day, monthrange(year, month)[1]) if 1 <= year <= 9999 else instant.day
@@ -148,7 +154,7 @@ def _arithmetic(
 def _days_after(start: date, days: int | Fraction) -> date:
     if days.denominator != 1:
         raise ValueError("a part of a day")
-    return start + timedelta(days=int(days))
+    return days_after(start, int(days))
 
 
 def _divide(numerator: int | Fraction, denominator: int | Fraction) -> int | Fraction:
@@ -222,7 +228,8 @@ def cast(constant: Constant, type_name: str, parameters: Sequence[Constant]) -> 
 
     def evaluate(values: Values) -> Any:
         try:
-            return _convert(read(values), kind, type_name, [argument(values) for argument in arguments])
+            zone: Any = values[-1]
+            return _convert(read(values), kind, type_name, [argument(values) for argument in arguments], zone)
         except (ValueError, OverflowError, KeyError, OSError):  # the last two: no such zone
             raise RefusalError(
                 [place], f"is no {type_name.lower()}", _WRITTEN[kind], "Write the constant in that form."
@@ -240,7 +247,7 @@ _WRITTEN: dict[ConstantKind, str] = {
 }
 
 
-def _convert(value: Any, kind: ConstantKind, type_name: str, parameters: list[Any]) -> Any:
+def _convert(value: Any, kind: ConstantKind, type_name: str, parameters: list[Any], zone: tzinfo | None) -> Any:
     """The value as the type; ValueError or OverflowError where that would change it."""
     if kind == "number" and isinstance(value, (int, Fraction, str)) and not isinstance(value, bool):
         return _convert_number(value, type_name, parameters)
@@ -249,11 +256,12 @@ def _convert(value: Any, kind: ConstantKind, type_name: str, parameters: list[An
     if kind == "boolean" and isinstance(value, (bool, str)):
         return value if isinstance(value, bool) else {"true": True, "false": False}[value.strip().lower()]
     if kind in ("date", "timestamp") and isinstance(value, (date, str)):
-        instant = _read_timestamp(value) if isinstance(value, str) else _at_midnight(value)
+        instant = _read_timestamp(value, zone) if isinstance(value, str) else at_midnight(value)
         if kind == "timestamp":
             return instant
-        if instant == _at_midnight(instant.date()):
-            return instant.date()
+        clock = clock_of(instant)
+        if clock.time() == time():
+            return clock.date() if zone is None else Day.of(clock.date(), zone)
     raise ValueError(value)
 
 
@@ -281,24 +289,26 @@ def _convert_number(value: int | Fraction | str, type_name: str, parameters: lis
     return _simplest(value)
 
 
-def _at_midnight(day: date) -> datetime:
-    return day if isinstance(day, datetime) else datetime(day.year, day.month, day.day, tzinfo=UTC)
+def _read_timestamp(text: str, own: tzinfo | None) -> datetime:
+    """A timestamp in UTC from `2024-12-31[ 23:59[:59[.999999]]][zone]`, without a zone in that of the rules.
 
-
-def _read_timestamp(text: str) -> datetime:
-    """A timestamp in UTC from `2024-12-31[ 23:59[:59[.999999]]][zone]`; ValueError for anything else."""
+    ValueError for anything else.
+    """
     day = _DATE.match(text)
     if not day:
         raise ValueError(text)
-    rest, time = text[day.end() :], (0, 0, 0, 0)
+    rest, parts = text[day.end() :], (0, 0, 0, 0)
     if clock := _TIME.match(rest):
         rest = rest[clock.end() :]
         fraction = (clock[4] or "0").rstrip("0")
         if len(fraction) > 6:
             raise ValueError(text)
-        time = (int(clock[1]), int(clock[2]), int(clock[3] or 0), int(fraction.ljust(6, "0")))
-    local = datetime(int(day[1]), int(day[2]), int(day[3]), *time)
-    return _in_zone(local, rest.strip())
+        parts = (int(clock[1]), int(clock[2]), int(clock[3] or 0), int(fraction.ljust(6, "0")))
+    local = datetime(int(day[1]), int(day[2]), int(day[3]), *parts)
+    rest = rest.strip()
+    if own is None:
+        return _in_zone(local, rest)
+    return Moment.of(_in_zone(local, rest), own) if rest else Moment.shown(local, own)
 
 
 def _in_zone(local: datetime, zone: str) -> datetime:

@@ -7,6 +7,7 @@ from fencepost.language.condition import Condition, Shape
 from fencepost.language.shape import ShapeKey, read_shape
 from fencepost.language.source import ConditionError, RefusalError, Source
 from fencepost.language.sql import compile_shape
+from fencepost.ordinals.zones import rules_of_zone
 
 _MOST_KEPT = 10_000
 
@@ -27,7 +28,7 @@ class Templates:
     def __len__(self) -> int:
         return len(self._shapes)
 
-    def parse(self, text: str) -> Condition | Band:
+    def parse(self, text: str, zone: str = "UTC") -> Condition | Band:
         """See parse."""
         if not isinstance(text, str):
             raise ConditionError(f"{text!r} is no condition", "a string", "Write for example 'price > 40'.")
@@ -35,11 +36,8 @@ class Templates:
             raise ConditionError("the text has half a surrogate pair", "whole characters", "Decode the text as UTF-8.")
         try:
             key, values = read_shape(text)
-            shape = self._shapes.get(key)
-            if shape is None:
-                shape = _compile(text)
-                if shape.is_reusable:
-                    self._keep(key, shape)
+            shape = self._shapes.get(key) or self._new_shape(key, text)
+            values.append(rules_of_zone(zone))
             return shape.fill(text, values)
         except RefusalError as refusal:
             raise refusal.against(text) from None
@@ -49,6 +47,17 @@ class Templates:
                 "at most some hundred parentheses inside each other",
                 "Remove parentheses that change nothing.",
             ) from None
+
+    def shape_of(self, text: str) -> Shape | BandShape:
+        """The compiled shape of a condition that parses."""
+        key, _ = read_shape(text)
+        return self._shapes.get(key) or self._new_shape(key, text)
+
+    def _new_shape(self, key: ShapeKey, text: str) -> Shape | BandShape:
+        shape = _compile(text)
+        if shape.is_reusable:
+            self._keep(key, shape)
+        return shape
 
     def _keep(self, key: ShapeKey, shape: Shape | BandShape) -> None:
         with self._lock:
@@ -73,14 +82,15 @@ def _is_whole(text: str) -> bool:
     return True
 
 
-def parse(text: str) -> Condition | Band:
+def parse(text: str, zone: str = "UTC") -> Condition | Band:
     """The boxes of a SQL condition, or the band of one that compares `left.` with `right.`.
 
     Columns match without case unless quoted (with " or `); strings take single quotes. A numeric constant is exact
-    until it is bound; a timestamp without a zone is read as UTC.
+    until it is bound.
 
     Args:
         text: what would stand after WHERE.
+        zone: that timestamps without one are read in, as `check_zone` names it.
 
     >>> condition = parse("symbol = 'IBM' AND price BETWEEN 40 AND 50")
     >>> [(part.column, part.lower, part.upper) for part in condition.boxes[0]]
@@ -93,4 +103,9 @@ def parse(text: str) -> Condition | Band:
       x > 5 AND x < 3
       ^^^^^     ^^^^^
     """
-    return _shared.parse(text)
+    return _shared.parse(text, zone)
+
+
+def shape_of(text: str) -> Shape | BandShape:
+    """The compiled shape of a condition that parses."""
+    return _shared.shape_of(text)

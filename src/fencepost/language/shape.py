@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from datetime import tzinfo
 from decimal import Decimal
 from fractions import Fraction
 
@@ -9,8 +10,8 @@ from sqlglot import Parser, Tokenizer
 
 from fencepost.language.source import COMMENT, NUMBER, QUOTED, STRING, ConditionError, RefusalError
 
-# What a slot holds: a number, a string, or a column in its canonical form.
-Value = int | Fraction | str
+# What a slot holds: a number, a string, or a column in its canonical form; behind them the zone, None for UTC.
+Value = int | Fraction | str | tzinfo | None
 Values = Sequence[Value]
 ShapeKey = tuple[str, ...]
 

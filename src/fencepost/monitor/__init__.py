@@ -3,7 +3,9 @@
 monitor   the façade
 host      both engines, the emitter and the lock: a call that fails changes nothing
 one_row   update_one, without tables
-files     save and restore
+aside     aupdate and aupdate_one, beside an event loop
+files     save, restore and load
+rules_view  the rules in force, to look at
 reasons   why an event happened; pair_reasons for bands
 settings  checks that Spark shares
 """

@@ -7,8 +7,9 @@ from functools import wraps
 from threading import RLock
 from typing import Any, TypeVar, cast
 
-from fencepost.emitting.emitter import Emitter, check_names, join_events
+from fencepost.emitting.emitter import Emitter, check_names
 from fencepost.emitting.engine import Step
+from fencepost.emitting.further import EventColumns, check_carried
 from fencepost.errors import FencepostError
 from fencepost.indexes.arguments import id_column
 from fencepost.language import Band, parse
@@ -60,6 +61,7 @@ class Host:
         silent: bool,
         late: Callable[[Any], None] | None,
         declared: dict[str, ColumnType] | None,
+        event_columns: EventColumns,
     ) -> None:
         self._clock, self._late, self._reports_late = clock, late, False
         report_late = None if late is None else self._report_late
@@ -71,18 +73,22 @@ class Host:
             silent=silent,
             late=None if report_late is None else lambda _side, table: report_late(table),
             declared=declared,
+            carry=event_columns.carry,
         )
         self._pairs.start(rules)
-        self._emitter, self._lock = Emitter(), RLock()
+        self._emitter, self._lock = Emitter(columns=event_columns), RLock()
+        check_carried(event_columns, {*rules.keys, *self._pairs.keys})
+        self._emitter.no_events(self._watch.subjects())  # refuses names that events cannot have
+        self._emitter.no_events(self._pairs.subjects())
 
     def _emit(self, step: Step, of_pairs: Step | None = None) -> Any:
         """Write the events of one engine, or of both in one table; then let the engines remember what happened."""
-        events = self._emitter.emit(step.found, step.about)
+        events = self._emitter.emit(step)
         if of_pairs is not None:
             if of_pairs.about.types:
-                more = self._emitter.emit(of_pairs.found, of_pairs.about)
+                more = self._emitter.emit(of_pairs)
                 has_objects = step.about.types or self._rules.keys or events.num_rows
-                events = join_events(events, step.about, more, of_pairs.about) if has_objects else more
+                events = self._emitter.join(events, step.about, more, of_pairs.about) if has_objects else more
             of_pairs.settle()
         step.settle()
         return events
@@ -122,7 +128,7 @@ class Host:
     def _put(self, id: int, condition: str, options: dict[str, Any]) -> Any:
         """Put a rule in force, or pause it, in place of any other with its id."""
         if self._is_band(id, condition):
-            alone = Rules()
+            alone = Rules(self._rules.compiled.zone)
             alone.add(id, condition, **options)
             return self._follow(self._rules.change(alone, id_column(())))
         rule, columns = self._rules.prepare(id, condition, options)

@@ -3,24 +3,34 @@
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
-from fencepost.emitting.emitter import schema_of
-from fencepost.emitting.engine import Step
+import pyarrow as pa
+
+from fencepost._text import count
+from fencepost.emitting.event import Event
+from fencepost.emitting.further import event_columns
 from fencepost.errors import FencepostError
 from fencepost.indexes.arguments import id_column
 from fencepost.monitor import files, one_row, reasons
+from fencepost.monitor.aside import Aside
 from fencepost.monitor.host import Host, asks, changes
 from fencepost.monitor.pair_reasons import BandReason, explain_band
+from fencepost.monitor.rules_view import RulesView
 from fencepost.monitor.settings import check_first, check_report
 from fencepost.ordinals.schema import read_schema
 from fencepost.pairing.sides import Pairing
 from fencepost.rules import Rules
+from fencepost.rules.html import rules_html
+from fencepost.rules.options import RuleOptions, takes_options
 from fencepost.rules.rule import checked_id
 from fencepost.snapshot import Snapshot, Table
 from fencepost.watching.clock import Clock
 from fencepost.watching.engine import WatchColumns
 from fencepost.watching.rules_in_force import RulesInForce
+
+if TYPE_CHECKING:
+    from fencepost.book import RuleBook
 
 
 class Monitor(Host):
@@ -34,7 +44,8 @@ class Monitor(Host):
     counted nothing, and may be made again.
 
     Args:
-        rules: `Rules` or a `Snapshot`, taken as they are now; later changes go through the monitor.
+        rules: `Rules`, a `Snapshot` or a `RuleBook`, taken as they are now. Later changes go through the monitor; those
+            of a book are taken by `refresh`.
         object: the column that names the object, in bands the row of either side.
         time: the column of event time; None takes rows as they come and counts them per object.
         sequence: a column, or several, that order rows of equal time.
@@ -48,6 +59,10 @@ class Monitor(Host):
         key: in bands, a column, or several, of both sides that tell rows apart beside `object`: only rows of one key
             make pairs, whether rules say so or not, and events have these columns behind the others.
         report: in bands, "pairs", or "rules" for events that name only the row that moved, once for each rule.
+        labels: whether events have the `name` and the `labels` of the rule version that they name.
+        carry: columns of the row that caused an event, which the event has, too; null where no row did. In bands those
+            of the row that moved.
+        condition: whether events have the `condition` of the rule; null for rules of tables.
 
     >>> rules = Rules()
     >>> rules.add(1, "symbol = 'IBM' AND price BETWEEN 40 AND 50", detect="enter,exit")
@@ -62,7 +77,7 @@ class Monitor(Host):
 
     def __init__(
         self,
-        rules: Rules | Snapshot,
+        rules: "Rules | Snapshot | RuleBook",
         *,
         object: str,
         time: str | None = None,
@@ -74,37 +89,58 @@ class Monitor(Host):
         deleted: str | None = None,
         key: str | Sequence[str] = (),
         report: Literal["pairs", "rules"] = "pairs",
+        labels: bool = False,
+        carry: str | Sequence[str] = (),
+        condition: bool = False,
     ) -> None:
         check_first(first)
         check_report(report)
-        if not isinstance(rules, (Rules, Snapshot)):
-            raise FencepostError(
-                f"{type(rules).__name__} as rules", "Rules or a Snapshot", "Build them with Rules() and add()."
-            )
         self.object, self.time, self.first, self.deleted = object, time, first, deleted
         self.sequence = (sequence,) if isinstance(sequence, str) else tuple(sequence or ())
-        in_force = RulesInForce(rules if isinstance(rules, Snapshot) else rules.compile(schema), schema)
+        self._columns = columns = event_columns(labels, condition, carry)
+        self._book: RuleBook | None = None
+        self._revision = 0
+        in_force = self._take_rules(rules, schema)
+        self._aside = Aside()
         super().__init__(
             in_force,
-            WatchColumns(object, time, self.sequence),
+            WatchColumns(object, time, self.sequence, carry=columns.carry),
             Clock(time, timeout),
             Pairing(deleted, (key,) if isinstance(key, str) else tuple(key), report),
             silent=first == "silent",
             late=late,
             declared=None if schema is None else read_schema(schema).types,
+            event_columns=columns,
         )
+
+    def _take_rules(self, rules: Any, schema: Any) -> RulesInForce:
+        if isinstance(rules, RulesInForce):  # of a file
+            return rules
+        if not isinstance(rules, (Rules, Snapshot)):
+            from fencepost.book import RuleBook
+
+            if not isinstance(rules, RuleBook):
+                raise FencepostError(
+                    f"{type(rules).__name__} as rules",
+                    "Rules, a Snapshot or a RuleBook",
+                    "Build them with Rules() and add().",
+                )
+            self._book = rules
+            self._revision, rules, _ = rules.rules_since()
+        return RulesInForce(rules if isinstance(rules, Snapshot) else rules.compile(schema), schema)
 
     # -- rows ----------------------------------------------------------------------------------------------
 
     @changes
-    def update(self, data: Any = None, *, left: Any = None, right: Any = None) -> Any:
+    def update(self, data: Any = None, *, left: Any = None, right: Any = None) -> pa.Table:
         """Takes a batch of rows and returns the events they cause, an Arrow table.
 
         Events are ordered by time, then as rows came; on one row by exit, cross, enter, inside, then by rule id.
         Rows of bands are applied by time, at one time the left ones first.
 
         Args:
-            data: an Arrow table, a pandas or polars frame, or a dict of arrays.
+            data: an Arrow table, a pandas or polars frame, a dict of arrays, or records: a list of dicts, where a
+                missing key is a null. Columns that no rule uses do not matter.
             left: in its place, rows of the left stream of bands; likewise `right`.
             right: rows of the right stream.
 
@@ -116,24 +152,58 @@ class Monitor(Host):
             return self._emit(self._pairs.update(given, self._watch.state.objects.type))
         if data is None:
             raise FencepostError("no rows", "a table, or left= or right=", "Pass the new rows.")
+        if isinstance(data, list) and not data:
+            return self._emitter.no_events(self._watch.subjects())
         moved = self._watch.take(_as_table(data), self._pairs.states[0].objects.id_type)
-        return self._emit(Step(*self._watch.detect(moved), lambda: self._watch.settle(moved)))
+        return self._emit(self._watch.detect(moved))
 
     @asks
-    def update_one(self, object: Any, time: Any = None, **values: Any) -> list[tuple[Any, ...]]:
-        """Takes one row and returns its events as tuples, in the order of the columns of `update`.
+    def update_one(self, object: Any, time: Any = None, **values: Any) -> list[Event]:
+        """Takes one row and returns its events: tuples in the order of the columns of `update`, with named fields.
 
         Args:
             object: the object.
             time: its time; None where the monitor goes without.
-            values: attributes, keys and sequence columns by name; what is left out was not observed.
+            values: attributes, keys and sequence columns by name; what is left out was not observed, and what no rule
+                uses does not matter.
+
+        >>> rules = Rules()
+        >>> rules.add(1, "price BETWEEN 40 AND 50", detect="enter,exit")
+        >>> monitor = Monitor(rules, object="symbol")
+        >>> event = monitor.update_one("IBM", price=41.5, venue="X")[0]
+        >>> event.rule_id, event.detect, event["price"], event.price_before
+        (1, 'enter', 41.5, None)
 
         """
         self._check_changeable()
         return one_row.update_one(self._watch, self._emitter, self.update, object, time, values)
 
+    async def aupdate(self, data: Any = None, *, left: Any = None, right: Any = None) -> pa.Table:
+        """`update` for coroutines: it works in a thread of the monitor, so that the event loop goes on.
+
+        Calls are made in the order in which they were awaited. One that is cancelled may have been made.
+
+        Args:
+            data: as for `update`, likewise the others.
+            left: see there.
+            right: see there.
+
+        """
+        return await self._aside.call(self.update, data, left=left, right=right)
+
+    async def aupdate_one(self, object: Any, time: Any = None, **values: Any) -> list[Event]:
+        """`update_one` for coroutines, like `aupdate`.
+
+        Args:
+            object: as for `update_one`, likewise the others.
+            time: see there.
+            values: see there.
+
+        """
+        return await self._aside.call(self.update_one, object, time, **values)
+
     @changes
-    def advance(self, time: Any) -> Any:
+    def advance(self, time: Any) -> pa.Table:
         """Moves every object's clock to a time and returns what ends by it: expired rules, objects gone silent.
 
         Args:
@@ -148,22 +218,24 @@ class Monitor(Host):
     # -- rules ---------------------------------------------------------------------------------------------
 
     @changes
-    def add(self, id: int, condition: str, **options: Any) -> Any:
+    @takes_options
+    def add(self, id: int, condition: str, **options: Unpack[RuleOptions]) -> pa.Table:
         """Adds a rule and returns the events this causes: an enter per object inside, if it asks for `initial`.
 
         Args:
             id: a new id.
             condition: the SQL condition.
-            options: detect, initial, labels, expires, enabled, as for `Rules.add`.
+            **options: as for `Rules.add`.
 
         """
         id = checked_id(id)
         if id in self._rules or id in self._rules.paused:
             raise FencepostError(f"rule {id} already exists", "ids must be unique", "Use replace() to edit it.")
-        return self._put(id, condition, options)
+        return self._put(id, condition, dict(options))
 
     @changes
-    def replace(self, id: int, condition: str, **options: Any) -> Any:
+    @takes_options
+    def replace(self, id: int, condition: str, **options: Unpack[RuleOptions]) -> pa.Table:
         """Edits a rule and returns the events this causes: exits of objects that no longer are inside.
 
         With enabled=False the rule is paused: it ends for every object, until it is replaced again.
@@ -171,13 +243,13 @@ class Monitor(Host):
         Args:
             id: of the rule.
             condition: the SQL condition; nothing is taken over from the old rule.
-            options: as for `Rules.replace`.
+            **options: as for `Rules.replace`.
 
         """
-        return self._put(self._known(id), condition, options)
+        return self._put(self._known(id), condition, dict(options))
 
     @changes
-    def remove(self, id: int) -> Any:
+    def remove(self, id: int) -> pa.Table:
         """Removes a rule and returns the exits of the objects inside it.
 
         Args:
@@ -190,7 +262,7 @@ class Monitor(Host):
         return self._emit(self._watch.remove(id))
 
     @changes
-    def change(self, rules: Rules | None = None, remove: Any = ()) -> Any:
+    def change(self, rules: Rules | None = None, remove: Any = ()) -> pa.Table:
         """Makes many changes of rules at once and returns the events they cause, as add, replace and remove would.
 
         Args:
@@ -220,7 +292,7 @@ class Monitor(Host):
         return self._follow(self._rules.change(rules, ids))
 
     @changes
-    def follow(self, rules: Snapshot) -> Any:
+    def follow(self, rules: Snapshot) -> pa.Table:
         """Lets the rules of another snapshot be in force and returns the events this causes.
 
         Objects inside a rule that is gone, paused or edited such that they no longer are inside leave it, with that
@@ -236,7 +308,31 @@ class Monitor(Host):
             )
         return self._follow(rules)
 
+    @changes
+    def refresh(self) -> pa.Table:
+        """Takes what changed in the rule book since it was last read, and returns the events this causes.
+
+        Rules keep the versions of the book. Only what changed is read and compiled.
+
+        """
+        if self._book is None:
+            raise FencepostError("a Monitor without a rule book", "Monitor(book)", "Use change() or follow().")
+        revision, rules, ids = self._book.rules_since(self._revision)
+        if not ids:
+            events = self._emitter.no_events(self._watch.subjects())
+        else:
+            gone = id_column([id for id in ids if id not in rules])
+            events = self._follow(self._rules.change(rules, gone, versioned=True))
+        self._revision = revision
+        return events
+
     # -- questions -----------------------------------------------------------------------------------------
+
+    @property
+    @asks
+    def rules(self) -> RulesView:
+        """The rules in force, to look at: `len(monitor.rules)`, `monitor.rules[7]`, `for rule in monitor.rules`."""
+        return RulesView(self._rules.snapshot())
 
     @asks
     def inside(self, rule_id: int) -> list[Any]:
@@ -273,7 +369,7 @@ class Monitor(Host):
             event: a row of an event table as a dict, a table of one row, or a tuple of `update_one`.
 
         """
-        given = reasons.as_mapping(event, schema_of(self._watch.subjects()).names)
+        given = reasons.as_mapping(event, self._emitter.schema(self._watch.subjects()).names)
         rule = self._in_force(int(given["rule_id"]))
         band = self._pairs.find(rule.id)
         if band is not None:
@@ -290,17 +386,53 @@ class Monitor(Host):
     # -- keeping it ----------------------------------------------------------------------------------------
 
     @asks
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, rules: bool = False) -> None:
         """Writes the state to a file, which notices any byte that changes afterwards.
 
         Of the rules it keeps the versions, also of those that are paused or gone. The rules themselves are kept as
-        rules are, in files or a book.
+        rules are, in files or a book, unless `rules` says to write them, too.
 
         Args:
             path: the file; one that exists is replaced whole.
+            rules: write the rules in force and all settings as well, for `Monitor.load`.
 
         """
-        files.save(Path(path), self._watch, self._pairs, self._emitter)
+        files.save(Path(path), self._watch, self._pairs, self._emitter, self._settings() if rules else None)
+
+    def _settings(self) -> dict[str, Any]:
+        pairing = self._pairs.pairing
+        return {
+            "object": self.object,
+            "time": self.time,
+            "sequence": list(self.sequence),
+            "first": self.first,
+            "timeout": files.timeout_to_json(self._clock.given_timeout),
+            "deleted": pairing.deleted,
+            "key": list(pairing.key),
+            "report": pairing.report,
+            **self._columns._asdict(),
+            "revision": self._revision,
+        }
+
+    @classmethod
+    def load(
+        cls, path: str | Path, *, book: "RuleBook | None" = None, late: Callable[[Any], None] | None = None
+    ) -> Self:
+        """The monitor that `save(path, rules=True)` wrote: its settings, rules and state.
+
+        Args:
+            path: the file; one of which a byte has changed is refused.
+            book: the rule book of that monitor, if it is to `refresh` from it.
+            late: as for `Monitor`: a function is not saved.
+
+        """
+        settings, in_force = files.load_rules(Path(path))
+        revision, timeout = settings.pop("revision"), files.timeout_from_json(settings.pop("timeout"))
+        rules: Any = in_force
+        monitor = cls(rules, **settings, timeout=timeout, schema=in_force.schema, late=late)
+        monitor._book, monitor._revision = book, revision
+        monitor.restore(path)
+        return monitor
 
     @changes
     def restore(self, path: str | Path) -> None:
@@ -311,6 +443,17 @@ class Monitor(Host):
 
         """
         files.restore(Path(path), self._watch, self._pairs, self._emitter)
+
+    def __repr__(self) -> str:
+        by = f"object={self.object!r}" + ("" if self.time is None else f", time={self.time!r}")
+        objects = sum(int(state.present.sum()) for state in (self._watch.state, *self._pairs.states))
+        events = sum(self._emitter.counts.values())
+        rows = self._watch.counts.plus(self._pairs.counts).rows
+        seen = f"{count(objects, 'object')}, {count(rows, 'row')}, {count(events, 'event')}"
+        return f"Monitor({by}: {count(len(self._rules), 'rule')}, {seen})"
+
+    def _repr_html_(self) -> str:
+        return rules_html(repr(self), self.rules, len(self._rules))
 
 
 def _as_table(data: Any) -> Table:

@@ -9,9 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from fencepost.emitting.emitter import Emitter
+from fencepost.emitting.event import Event, event_class
 from fencepost.errors import FencepostError
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import DETECTS, Batch
+from fencepost.snapshot.labels import RuleTexts
 from fencepost.watching.engine import Watch
 from fencepost.watching.objects import UNKNOWN
 from fencepost.watching.positions import NO_KEY, Positions
@@ -30,7 +32,7 @@ def update_one(
     object: Any,
     time: Any,
     values: Mapping[str, Any],
-) -> list[tuple[Any, ...]]:
+) -> list[Event]:
     """See Monitor.update_one.
 
     An object's first row, and rules or settings that look further than the two positions of the row (cross, expiry,
@@ -50,7 +52,7 @@ def update_one(
     ordinals, keys = _encode(watch, given)
     sequence = [_encode_sequence(given.get(name), name) for name in columns.sequence]
     at = int(state.times[slot]) + 1 if columns.time is None else clock.type.encode_one(time, columns.time)
-    if at is None or not (ordinals or keys or not (rules.kept.types or state.strings)):
+    if at is None or not _observes(watch, ordinals, keys):
         watch.count_row(null=True)
         return []
     if at < state.times[slot]:
@@ -68,7 +70,7 @@ def update_one(
         held, holds = _rules_at(watch, was.followed_by(now), 2)
     else:
         holds = _rules_at(watch, now, 1)[0]
-    events = []
+    events: list[Event] = []
     if held or holds:
         found = _changes(watch, held, holds)
         if found:
@@ -78,7 +80,10 @@ def update_one(
             instant = (clock.type, at, _value(clock.type, at))
             identity = state.objects.identity(slot)
             facts = [(int(rules.ids[row]), int(rules.versions[row]), bit) for row, bit in found]
-            events = emitter.emit_row(facts, object, identity, instant, sequence, moved, shown, rules.version)
+            row = {**values, columns.object: object, **({} if columns.time is None else {columns.time: time})}
+            further = _further(watch, emitter, [rule for rule, _ in found], was, now, row)
+            tuples = emitter.emit_row(facts, object, identity, instant, sequence, moved, shown, rules.version, further)
+            events = list(map(_name_fields(watch, emitter, len(tuples[0])), tuples))
 
     # Nothing can fail from here on.
     state.store_one(slot, at, ordinals, keys)
@@ -86,6 +91,52 @@ def update_one(
     watch.forget_answers(about_rules=False)
     watch.inside_now[slot] = holds
     return events
+
+
+def _further(
+    watch: Watch, emitter: Emitter, rows: list[int], was: Positions, now: Positions, given: Mapping[str, Any]
+) -> list[tuple[Any, ...]] | None:
+    """The values of further columns, for each of the rules in these rows."""
+    columns, about = emitter.columns, watch.subjects()
+    keys: list[Any] = []
+    for name in emitter.keys_of(about):
+        strings = watch.state.strings[name]
+        keys += [strings.text(int(positions.keys[name][0])) for positions in (now, was)]
+    if not (columns.of_rules or columns.carry):
+        return [tuple(keys)] * len(rows) if keys else None
+    told: list[list[Any]] = []
+    if columns.of_rules:
+        texts, asked = RuleTexts(watch.rules.compiled), np.array(rows, np.int64)
+        if columns.labels:
+            told = [texts.names(asked).to_pylist(), _values(texts.labels(asked))]
+        if columns.condition:
+            told.append(texts.conditions(asked).to_pylist())
+    by_name = {name.lower(): value for name, value in given.items()}
+    carried = [by_name.get(name.lower()) for name in columns.carry]
+    return [(*keys, *(column[place] for column in told), *carried) for place in range(len(rows))]
+
+
+def _values(column: Any) -> list[Any]:
+    """The values of a column; maps as dicts."""
+    values: list[Any] = (
+        column.to_pylist(maps_as_pydicts="strict") if pa.types.is_map(column.type) else column.to_pylist()
+    )
+    return values
+
+
+def _name_fields(watch: Watch, emitter: Emitter, fields: int) -> type[Event]:
+    """The class of events. A monitor's events gain columns and never lose any: their number says which they have."""
+    if len(emitter.row_class.columns) != fields:
+        emitter.row_class = event_class(tuple(emitter.schema(watch.subjects()).names))
+    return emitter.row_class
+
+
+def _observes(watch: Watch, ordinals: Mapping[str, int], keys: Mapping[str, int]) -> bool:
+    """Whether a row observes anything at all, as `find_observing` says."""
+    kept, naming = watch.rules.kept, watch.naming()
+    if not naming:
+        return bool(ordinals or keys or not (kept.types or kept.keys))
+    return any(name not in naming for name in (*ordinals, *keys)) or {*kept.types, *kept.keys} <= naming
 
 
 def _changes(watch: Watch, held: frozenset[int], holds: frozenset[int]) -> list[tuple[int, int]]:
@@ -126,7 +177,7 @@ def _plain_slot(watch: Watch, object: Any) -> int:
 def _rules_at(watch: Watch, positions: Positions, rows: int) -> list[frozenset[int]]:
     """The rows of the rules that hold at each of a few positions."""
     strings, snapshot = watch.state.strings, watch.rules.snapshot()
-    known = {name: None if mask.all() else mask for name, mask in positions.known.items()}
+    known = {name: None if mask[0] and mask[-1] else mask for name, mask in positions.known.items()}  # one row or two
     keys = {name: strings[name].translate(positions.keys[name], snapshot.key_column(name)) for name in snapshot.keys}
     found = snapshot.match_rows(Batch(rows, positions.ordinals, known, keys))
     return [frozenset(found[row].tolist()) for row in range(rows)]
@@ -134,18 +185,23 @@ def _rules_at(watch: Watch, positions: Positions, rows: int) -> list[frozenset[i
 
 def _through_table(
     watch: Watch, update: Callable[[Any], Any], object: Any, time: Any, values: Mapping[str, Any]
-) -> list[tuple[Any, ...]]:
+) -> list[Event]:
     """The same through a table of one row."""
     columns: dict[str, Any] = {}
     for name in (*watch.rules.kept.types, *watch.state.strings, *watch.columns.sequence):
         columns[name] = pa.nulls(1, pa.int64()) if name in watch.columns.sequence else pa.nulls(1)
     for name, value in _name_values(watch, object, time, values).items():
         columns[name] = _column(value)
+    by_name, named = {name.lower(): value for name, value in values.items()}, watch.columns
+    for name in named.carry:
+        if name.lower() not in {named.object.lower(), (named.time or named.object).lower()}:
+            columns[name] = _column(by_name[name.lower()]) if name.lower() in by_name else pa.nulls(1)
     columns[watch.columns.object] = _column(object)
     if watch.columns.time is not None:
         columns[watch.columns.time] = _column(time)
     events = update(columns)
-    return list(zip(*(column.to_pylist() for column in events.columns), strict=True))
+    rows = zip(*map(_values, events.columns), strict=True)
+    return list(map(event_class(tuple(events.column_names)), rows))
 
 
 def _column(value: Any) -> Any:
@@ -161,7 +217,14 @@ def encode(watch: Watch, values: Mapping[str, Any]) -> Positions:
         {name: np.zeros(1, np.bool_) for name in types},
         {name: np.full(1, NO_KEY, np.int64) for name in strings},
     )
-    given = {_own_name(watch, name): value for name, value in values.items()}
+    names = watch.own_names()
+    given = {}
+    for name, value in values.items():
+        own = names[name]
+        if own is None:
+            columns = ", ".join(sorted([*types, *strings])) or "none"
+            raise FencepostError(f"a value for {name}", f"a column that the rules use: {columns}", "Leave it out.")
+        given[own] = value
     return _move(nowhere, *_encode(watch, given))
 
 
@@ -184,27 +247,23 @@ def _encode_sequence(value: Any, name: str) -> int | None:
     return None if value is None else AttributeType.parse(_column(value).type).encode_one(value, name)
 
 
-def _own_name(watch: Watch, name: str) -> str:
-    """The monitor's own name of a column."""
-    types, strings = watch.rules.kept.types, watch.state.strings
-    if name in types or name in strings or name in watch.columns.sequence:
-        return name
-    columns = [*types, *strings, *watch.columns.sequence]
-    near = [own for own in columns if own.lower() == name.lower()]
-    if len(near) == 1:
-        return near[0]
-    raise FencepostError(
-        f"a value for {name}", f"a column that the rules use: {', '.join(sorted(columns)) or 'none'}", "Leave it out."
-    )
-
-
 def _name_values(watch: Watch, object: Any, time: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a row by the watch's own names; its object and its time are among them where rules use them."""
-    given = {_own_name(watch, name): value for name, value in values.items()}
-    used = {name.lower(): name for name in (*watch.rules.kept.types, *watch.state.strings)}
-    for name, value in ((watch.columns.object, object), (watch.columns.time, time)):
-        if name is not None and name.lower() in used:
-            given[used[name.lower()]] = value
+    """The values of a row by the watch's own names, without those of columns that no rule uses.
+
+    Its object and its time are among them where rules use them.
+    """
+    names, columns = watch.own_names(), watch.columns
+    given: dict[str, Any] = {}
+    for name, value in values.items():
+        own = names[name]
+        if own is not None and (own == name or own not in values):
+            if own in given:
+                spelled = " and ".join(each for each in values if each.lower() == own.lower())
+                raise FencepostError(f"values {spelled} for {own}", "one value of that name", "Rename one of the two.")
+            given[own] = value
+    for column, value in ((columns.object, object), (columns.time, time)):
+        if column is not None and (own := names[column]) is not None and own not in columns.sequence:
+            given[own] = value
     return given
 
 

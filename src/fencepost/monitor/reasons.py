@@ -16,7 +16,7 @@ from fencepost.watching.rules_in_force import Box, LiveRule
 class ReasonBox:
     """One box of the rule, and whether the values of the event are within its ranges.
 
-    Events do not carry keys, so keys are shown but not compared.
+    Keys are shown but not compared.
     """
 
     keys: dict[str, str]

@@ -22,6 +22,11 @@ class Schema(NamedTuple):
         return {name: str(type_) for name, type_ in self.types.items()}
 
 
+def described_columns(schema: Any) -> dict[str, Any]:
+    """Every column of a schema with whatever describes its type."""
+    return dict(_fields(schema))
+
+
 def read_schema(schema: Any) -> Schema:
     """The column types of an Arrow schema, a mapping of column to type, or a Spark StructType.
 

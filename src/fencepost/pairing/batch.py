@@ -1,9 +1,11 @@
 """One batch of rows of two streams: what its rows, applied in their order, do in the indexes of bands."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from fencepost.emitting.detections import (
     CROSSED,
@@ -14,15 +16,20 @@ from fencepost.emitting.detections import (
     Detections,
     Pairs,
     detections_of,
+    join_detections,
     time_reasons,
 )
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
+from fencepost.indexes.matches import share_room
 from fencepost.pairing.join import Actions, BandJoin, Places, Triples, differing, no_triples
 from fencepost.pairing.rows import History, RowsAt, SideRows
 from fencepost.pairing.rules import LEFT, BandRules
 from fencepost.pairing.sides import Sides
 from fencepost.snapshot import DETECTS, NEVER
 from fencepost.watching.clock import Clock, gone_after
+
+_SHARES = 8
+"""Of the memory for an answer, what the pairs of an index may take: they are compared by means of arrays as long."""
 
 
 class _Steps(NamedTuple):
@@ -41,6 +48,39 @@ class _Steps(NamedTuple):
     """Whether all its pairs before and after are compared, not only those that differ told."""
     moments: Int64s
     """Its place in the order in which the rows of both sides are applied."""
+
+
+class _Probe:
+    """The pairs that rows find in one index, which goes ahead as far as it has room for them.
+
+    Args:
+        find: takes some actions, and says what pairs they find and how many of them it took.
+        actions: of all rows.
+
+    """
+
+    def __init__(self, find: Callable[[Actions], tuple[tuple[Triples, ...], int]], actions: Actions) -> None:
+        self._find, self._actions = find, actions
+        self._found: tuple[Triples, ...] = ()
+        self._length = len(actions.slots)
+        self.reached = 0
+        """The first row that was not taken yet."""
+
+    def go_on(self, begin: int) -> None:
+        """Take rows, unless the one that is asked for was taken."""
+        if self.reached > begin:
+            return
+        found, done = self._find(self._actions.stretch(begin, begin + self._length))
+        self._found = tuple(pairs._replace(moves=pairs.moves + begin) for pairs in found)
+        self.reached, self._length = begin + done, 2 * done
+
+    def until(self, end: int) -> tuple[Triples, ...]:
+        """The pairs of rows before one, which are then forgotten."""
+        found, self._found = self._found, ()
+        if self.reached > end:
+            self._found = tuple(pairs.only(pairs.moves >= end) for pairs in found)
+            found = tuple(pairs.only(pairs.moves < end) for pairs in found)
+        return found
 
 
 class BandBatch:
@@ -89,23 +129,41 @@ class BandBatch:
         for side, each in sides:
             self._histories[side] = History(before.states[side], each, self._own_moments[side])
 
-    def apply(self, join: BandJoin) -> list[Detections]:
-        """What the rows do in one index, which then has them where they are."""
-        steps = [self._steps(join, side, given) for side, given in self.sides]
+    def apply(self, joins: Sequence[BandJoin]) -> Iterator[Detections]:
+        """What the rows do in the indexes, which then have them where they are.
+
+        It comes in pieces, in the order in which rows are applied: each has as many rows as all indexes have room for.
+        """
+        all_steps = [[self._steps(join, side, given) for side, given in self.sides] for join in joins]
+        probes = []
+        for join, steps in zip(joins, all_steps, strict=True):
+            actions = self._actions(steps)
+            probes.append((_Probe(join.replay, actions), _Probe(join.cross, actions)))
+        begin, rows = 0, len(self._order)
+        while begin < rows:
+            with share_room(_SHARES):
+                for probe in itertools.chain(*probes):
+                    probe.go_on(begin)
+            end = min((probe.reached for probe in itertools.chain(*probes)), default=rows)
+            parts: list[Detections] = []
+            for join, steps, (replayed, crossed) in zip(joins, all_steps, probes, strict=True):
+                found = (*replayed.until(end), *crossed.until(end))
+                for each in steps:
+                    own = [pairs.only(self._of_side[self._order[pairs.moves]] == each.side) for pairs in found]
+                    numbered = (pairs._replace(moves=self._numbers[self._order[pairs.moves]]) for pairs in own)
+                    parts += self._caused(join, each, *numbered)
+            yield join_detections(parts)
+            begin = end
+
+    def _actions(self, steps: Sequence[_Steps]) -> Actions:
+        """What the rows of both sides do in one index, in their order."""
 
         def ordered(columns: Sequence[Any]) -> Any:
             return np.concatenate(columns)[self._order]
 
         places = Places(*map(ordered, zip(*(each.places for each in steps), strict=True)))
         flags = (ordered([getattr(each, name) for each in steps]) for name in ("was", "now", "moves", "listed"))
-        actions = Actions(self._of_side[self._order], self._slots[self._order], places, *flags)
-        found = (*join.replay(actions), join.cross(actions))
-        parts: list[Detections] = []
-        for each in steps:
-            own = [pairs.only(actions.sides[pairs.moves] == each.side) for pairs in found]
-            numbered = (pairs._replace(moves=self._numbers[self._order[pairs.moves]]) for pairs in own)
-            parts += self._caused(join, each, *numbered)
-        return parts
+        return Actions(self._of_side[self._order], self._slots[self._order], places, *flags)
 
     def _steps(self, join: BandJoin, side: int, given: SideRows) -> _Steps:
         """What the rows of one side do in one index."""
@@ -131,6 +189,24 @@ class BandBatch:
         columns = zip(*(each.rows.sequences for _, each in self.sides), strict=True)
         joined = [[np.concatenate(part) for part in zip(*column, strict=True)] for column in columns]
         return [(ordinals, known) for ordinals, known in joined]
+
+    def carried(self, names: Sequence[str]) -> tuple[dict[str, Any], Int64s]:
+        """Columns that events carry, one side after the other, and the place in them of each row of both sides."""
+        columns: dict[str, Any] = {}
+        lengths = [1 + int(each.rows.numbers.max(initial=-1)) for _, each in self.sides]
+        for name in names:
+            parts = [each.rows.carried.get(name) for _, each in self.sides]
+            type_ = next(
+                (part.type for part in parts if part is not None and not pa.types.is_null(part.type)), pa.null()
+            )
+            parts = [
+                pa.nulls(length, type_) if part is None or part.type != type_ else part.slice(0, length)
+                for part, length in zip(parts, lengths, strict=True)
+            ]
+            columns[name] = pa.concat_arrays(parts)
+        starts = np.cumsum([0, *lengths])
+        rows = [start + each.rows.numbers for start, (_, each) in zip(starts.tolist(), self.sides, strict=False)]
+        return columns, np.concatenate(rows)
 
     def _detects_inside(self, join: BandJoin) -> bool:
         return bool((self._rules.detects[join.slots] & DETECTS["inside"]).any())

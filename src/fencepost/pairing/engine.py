@@ -7,12 +7,13 @@ marker). Each side's rows are objects as any others: late, silent, new by themse
 An event has the values of the row that moved, before and after; where no row moved, those of the left row.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import pyarrow as pa
 
 from fencepost.emitting.detections import (
     ENDED,
@@ -36,6 +37,7 @@ from fencepost.pairing.rows import together
 from fencepost.pairing.rules import LEFT, RIGHT, BandRule, band_rules
 from fencepost.pairing.sides import Pairing, Sides
 from fencepost.snapshot import DETECTS, Snapshot
+from fencepost.snapshot.labels import ChangedTexts, TextsOfIds
 from fencepost.watching.clock import Clock, gone_after
 from fencepost.watching.positions import Positions
 from fencepost.watching.rules_in_force import RulesInForce
@@ -51,8 +53,13 @@ class BandChange(NamedTuple):
     types: dict[str, AttributeType]
     reasons: dict[int, str]
     """Why each rule that goes does."""
-    version: int
-    """Of the snapshot."""
+    after: Snapshot
+    """The rules from then on."""
+
+    @property
+    def version(self) -> int:
+        """Of the snapshot."""
+        return self.after.version
 
 
 class Pairwise:
@@ -69,6 +76,7 @@ class Pairwise:
         late: called with the late rows of a side.
         declared: columns that later rules may use.
         journal: whether `changes` will be asked for.
+        carry: columns of rows that events carry.
 
     """
 
@@ -82,9 +90,10 @@ class Pairwise:
         late: Callable[[str, Any], None] | None = None,
         declared: Mapping[str, ColumnType] | None = None,
         journal: bool = False,
+        carry: tuple[str, ...] = (),
     ) -> None:
         self.pairing, self.clock, self._silent, self._columns = pairing, clock, silent, columns
-        self.sides = Sides(columns, clock, pairing, late, journal=journal)
+        self.sides = Sides(columns, clock, pairing, late, journal=journal, carry=carry)
         if declared:
             self.sides.declare(declared)
         self._indexes = BandIndexes(self.sides, clock)
@@ -112,6 +121,26 @@ class Pairwise:
     def types(self) -> dict[str, AttributeType]:
         """Of every column that bands subtract or ever subtracted."""
         return self.sides.types
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The key columns of either side that events show: those that rules compare with strings or ever did."""
+        return frozenset(self.sides.shown_keys - {*self.pairing.key})
+
+    def subjects(self) -> Subjects:
+        """The subjects of events without a cause."""
+        return self._subjects(self._indexes.rules.ids, self._indexes.rules.versions, self.version, None)
+
+    def _key_shifts(self, sides: Sequence[tuple[int, Any]]) -> list[dict[str, int]]:
+        """For each of these sides, by key: how far its codes are shifted where both sides are together."""
+        left = self.states[LEFT].strings
+        lengths = {name: len(left[name]) if name in left else 0 for name in self.keys}
+        return [dict.fromkeys(self.keys, 0) if side == LEFT else lengths for side, _ in sides]
+
+    def _strings(self, name: str) -> Any:
+        """The strings of a key of both sides: first those of the left one."""
+        found = [state.strings[name].array() for state in self.states if name in state.strings]
+        return pa.concat_arrays(found) if found else pa.array([], pa.string())
 
     def copy(self) -> "Pairwise":
         """An engine with the same rows and rules; the snapshot is shared."""
@@ -147,7 +176,7 @@ class Pairwise:
             self._indexes.put(change.new)
             self._rules, self._unsettled = rules, None
 
-        return Step(found, about, settle)
+        return Step([found], about, settle)
 
     def _prepare(self, after: Snapshot, known: Mapping[str, AttributeType]) -> BandChange:
         """What another snapshot changes; refuses what cannot be, and changes nothing."""
@@ -172,7 +201,7 @@ class Pairwise:
         ids = np.array(list(gone), np.int64)
         edited = set(ids[after.rows_of(ids) >= 0].tolist())
         reasons = {id: "edited" if id in edited else "paused" if id in after.paused else "removed" for id in gone}
-        return BandChange(list(gone.values()), list(new.values()), types, reasons, after.version)
+        return BandChange(list(gone.values()), list(new.values()), types, reasons, after)
 
     def _detect_change(self, change: BandChange) -> tuple[Detections, Subjects]:
         """What a change of rules does to the pairs that are there."""
@@ -196,8 +225,14 @@ class Pairwise:
             parts.append(_without_row(pairs, kind, times, codes))
             versions.append(own_versions)
         found, values = self._placed(join_detections(parts))
-        about = self._subjects(np.concatenate([ids, ids]), np.concatenate(versions), change.version, values)
-        return found, about
+        both = np.concatenate([ids, ids])
+        about = self._subjects(both, np.concatenate(versions), change.version, values)
+        before = change.after if self._rules is None else self._rules.snapshot()
+        return found, about._replace(texts=ChangedTexts(before, change.after, both))
+
+    def show_keys(self, keys: Iterable[str]) -> None:
+        """Let events show these key columns, whether rules need them yet or not."""
+        self.sides.shown_keys |= {*keys}
 
     def track(self, types: Mapping[str, AttributeType], columns: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
         """Keep columns from now on, of each side its attributes and its keys, whether rules need them yet or not."""
@@ -207,6 +242,7 @@ class Pairwise:
         """Keep the columns that new rules need."""
         if not change.new:
             return
+        self.sides.shown_keys |= {name for rule in change.new for pairs in rule.keys for name, _ in pairs}
         shapes = {rule.shape for rule in change.new}
         attributes = ({shape.columns[side] for shape in shapes} for side in (LEFT, RIGHT))
         keys = ({name for rule in change.new for name in rule.key_columns(side)} for side in (LEFT, RIGHT))
@@ -218,23 +254,30 @@ class Pairwise:
         """Take rows of either side or both; `objects` is the type of objects in events so far, if any."""
         self._mend()
         rules = self._indexes.rules
-        sides = self.sides.take(tables, self._expiring, objects, rules.compared, self._indexes.same)
+        asked = (rules.compared, self._indexes.same, self._indexes.used)
+        sides = self.sides.take(tables, self._expiring, objects, *asked)
         batch = BandBatch(sides, self.sides, rules, self.clock, silent=self._silent)
         self._unsettled = self._indexes.refill
-        found = join_detections([each for join in self._indexes for each in batch.apply(join)])
-        if self.pairing.report == "rules":
-            found = found.take(_each_once([found.rows, found.rules, found.times, found.phases]))
-        about = self._subjects(rules.ids, rules.versions, self.version, None)
-        if len(found.rules):
-            values = together([each.moved.positions for _, each in sides], self.types)
-            about = about._replace(values=values, ranks=batch.moments, sequences=batch.sequences())
+        values = together([each.moved.positions for _, each in sides], self.types, self._key_shifts(sides))
+        about = self._subjects(rules.ids, rules.versions, self.version, values)
+        about = about._replace(ranks=batch.moments, sequences=batch.sequences())
+        if self.sides.carry:
+            carried, rows = batch.carried(self.sides.carry)
+            types = {**self.sides.carried_types, **{name: column.type for name, column in carried.items()}}
+            about = about._replace(carried=carried, carried_rows=rows, carried_types=types)
+
+        def find() -> Iterator[Detections]:
+            for found in batch.apply(list(self._indexes)):
+                if self.pairing.report == "rules":
+                    found = found.take(_each_once([found.rows, found.rules, found.times, found.phases]))
+                yield found
 
         def settle() -> None:
             self.counts = self.counts.plus(self.sides.settle(sides))
             self._unsettled = None
             self._forget_answers()
 
-        return Step(found, about, settle)
+        return Step(find(), about, settle)
 
     def _expiring(self) -> Int64s:
         if self._rules is None:
@@ -273,7 +316,7 @@ class Pairwise:
                 self.states[side].forget(slots)
             self._forget_answers()
 
-        return Step(found, self._subjects(rules.ids, rules.versions, self.version, values), settle)
+        return Step([found], self._subjects(rules.ids, rules.versions, self.version, values), settle)
 
     def _placed(self, found: Detections) -> tuple[Detections, Positions]:
         """Detections that no row caused, with the values of their left rows; each rule once where only rules count."""
@@ -281,7 +324,7 @@ class Pairwise:
         if self.pairing.report == "rules":
             found = found.take(_each_once([found.rules, found.times, found.detects, found.objects]))
         here = np.arange(len(found.rules))
-        values = together([self.states[LEFT].positions(found.objects)], self.types)
+        values = together([self.states[LEFT].positions(found.objects)], self.types, [dict.fromkeys(self.keys, 0)])
         return found._replace(before=here, after=here), values
 
     def _mend(self) -> None:
@@ -344,6 +387,10 @@ class Pairwise:
             sequence_count=len(self._columns[1]),
             key=self.pairing.key,
             only_movers=self.pairing.report == "rules",
+            keys=self.keys,
+            strings=self._strings,
+            texts=None if self._rules is None else TextsOfIds(self._rules.compiled, ids),
+            carried_types=self.sides.carried_types,
         )
 
 

@@ -37,6 +37,17 @@ class BandIndexes:
         """The left and right columns that rules require to be equal."""
         return {pair for shape in self._joins for pair in shape.same}
 
+    @property
+    def used(self) -> tuple[set[str], set[str]]:
+        """The columns of either side that rules use."""
+        left, right = (
+            {shape.columns[side] for shape in self._joins}
+            | {pair[side] for pair in self.same}
+            | self.rules.compared[side]
+            for side in (LEFT, RIGHT)
+        )
+        return left, right
+
     # -- rules ---------------------------------------------------------------------------------------------
 
     def drop(self, rules: Sequence[BandRule]) -> None:

@@ -59,6 +59,12 @@ class Actions(NamedTuple):
     listed: Bools
     """Whether all its pairs before and after are wanted, not only those that differ; true where it does not move."""
 
+    def stretch(self, begin: int, end: int) -> "Actions":
+        """Those of some rows."""
+        places = Places(*(column[begin:end] for column in self.places))
+        sides, slots, _, *flags = self
+        return Actions(sides[begin:end], slots[begin:end], places, *(column[begin:end] for column in flags))
+
 
 def no_triples() -> Triples:
     """None at all."""
@@ -203,21 +209,25 @@ class BandJoin:
     def _indexes(self) -> list[SSI]:
         return [self._index] if self._around is None else [self._index, self._around]
 
-    def replay(self, actions: Actions) -> tuple[Triples, Triples]:
-        """Let rows do what they do: the pairs that entered bands and those that left; of listed rows, all pairs."""
-        entered, left = self._replayed(self._index, actions, listed=True)
-        return _triples(entered), _triples(left)
+    def replay(self, actions: Actions) -> tuple[tuple[Triples, Triples], int]:
+        """Let rows do what they do: the pairs that entered bands and those that left; of listed rows, all pairs.
 
-    def cross(self, actions: Actions) -> Triples:
+        It takes as many as it has room for their pairs; how many these were.
+        """
+        entered, left = self._replayed(self._index, actions, listed=True)
+        return (_triples(entered), _triples(left)), len(entered.offsets) - 1
+
+    def cross(self, actions: Actions) -> tuple[tuple[Triples], int]:
         """The same for jumps over bands."""
         if self._around is None:
-            return no_triples()
-        entered, left = map(_triples, self._replayed(self._around, actions, listed=False))
+            return (no_triples(),), len(actions.slots)
+        moves = self._replayed(self._around, actions, listed=False)
+        entered, left = map(_triples, moves)
         # A pair jumps if it leaves one side of a band and enters the other: what is in both is what is not alone.
         opposite = entered._replace(rules=entered.rules ^ 1)
         alone, _ = differing(left, opposite)
         jumped, _ = differing(alone, opposite)
-        return jumped._replace(rules=jumped.rules >> 1)
+        return (jumped._replace(rules=jumped.rules >> 1),), len(moves.left.offsets) - 1
 
     def _replayed(self, index: SSI, actions: Actions, *, listed: bool) -> Moves:
         compared = actions.moves & ~actions.listed if listed else actions.moves
@@ -225,7 +235,8 @@ class BandJoin:
         if listed:
             taken |= np.where(actions.listed, LISTED, 0)
         groups = actions.places.groups if self.shape.same else None
-        return index.replay(actions.sides, actions.slots, taken.astype(np.uint8), actions.places.values, groups)
+        given = (actions.sides, actions.slots, taken.astype(np.uint8), actions.places.values, groups)
+        return index.replay(*given, partly=True)
 
     # -- asking --------------------------------------------------------------------------------------------
 

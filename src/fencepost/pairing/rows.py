@@ -1,6 +1,6 @@
 """Rows of one side of a band join: read, and put in the order in which both sides are applied."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import Table
-from fencepost.watching.positions import Positions
+from fencepost.watching.positions import NO_KEY, Positions
 from fencepost.watching.rows import Rows, Steps, find_steps, order_rows, strings_of
 from fencepost.watching.state import State
 
@@ -66,6 +66,7 @@ def key_texts(array: Any, name: str, type_: AttributeType | None) -> tuple[Any, 
 
 def deletions(table: Table, column: str | None) -> Bools:
     """Which rows say that they are gone."""
+    table.fill(() if column is None else (column,))
     array = pa.nulls(table.rows) if column is None else table.arrow(column)
     if pa.types.is_null(array.type):
         return np.zeros(table.rows, np.bool_)
@@ -124,8 +125,13 @@ def last_rows(state: State, slots: Int64s) -> RowsAt:
     return RowsAt(state.times, state.positions(slice(None)).keys, slots)
 
 
-def together(parts: list[Positions], types: Mapping[str, AttributeType]) -> Positions:
-    """The positions of both sides with every attribute; one that a side does not have is not known there."""
+def together(
+    parts: list[Positions], types: Mapping[str, AttributeType], shifts: Sequence[Mapping[str, int]]
+) -> Positions:
+    """The positions of both sides with every attribute; one that a side does not have is not known there.
+
+    Codes of keys are shifted by `shifts`, so that those of both sides differ; other keys are left out.
+    """
     ordinals, known = {}, {}
     for name in types:
         absent = [(np.zeros(each.rows, np.int64), np.zeros(each.rows, np.bool_)) for each in parts]
@@ -134,4 +140,11 @@ def together(parts: list[Positions], types: Mapping[str, AttributeType]) -> Posi
             for each, nothing in zip(parts, absent, strict=True)
         ]
         ordinals[name], known[name] = (np.concatenate(column) for column in zip(*columns, strict=True))
-    return Positions(sum(each.rows for each in parts), ordinals, known, {})
+    keys = {}
+    for name in shifts[0] if shifts else ():
+        codes = []
+        for each, shift in zip(parts, shifts, strict=True):
+            own = each.keys.get(name, np.full(each.rows, NO_KEY, np.int64))
+            codes.append(np.where(own == NO_KEY, NO_KEY, own + shift[name]) if shift[name] else own)
+        keys[name] = np.concatenate(codes)
+    return Positions(sum(each.rows for each in parts), ordinals, known, keys)

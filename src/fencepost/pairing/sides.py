@@ -16,7 +16,16 @@ from fencepost.snapshot import Table
 from fencepost.watching.clock import Clock
 from fencepost.watching.keyed_objects import KeyedObjects
 from fencepost.watching.positions import NO_KEY, KeyStrings, Positions
-from fencepost.watching.rows import Rows, find_observing, read_rows, read_values, rows_at, split_late, strings_of
+from fencepost.watching.rows import (
+    Rows,
+    find_observing,
+    read_carried,
+    read_rows,
+    read_values,
+    rows_at,
+    split_late,
+    strings_of,
+)
 from fencepost.watching.rules_in_force import KeptColumns
 from fencepost.watching.state import Journal, State
 from fencepost.watching.tables import replay_tables
@@ -50,6 +59,7 @@ class Sides:
         pairing: which rows are told apart, and which are gone.
         late: called with late rows and their side.
         journal: whether it will be asked which rows were touched.
+        carry: columns of rows that events carry; either side may lack them.
 
     """
 
@@ -61,7 +71,11 @@ class Sides:
         late: Callable[[str, Any], None] | None,
         *,
         journal: bool,
+        carry: tuple[str, ...] = (),
     ) -> None:
+        self.carry, self.carried_types = carry, dict[str, Any]()
+        self.shown_keys: set[str] = set()
+        """The key columns that events show, whichever side has them."""
         self._columns, self._clock, self._pairing, self.late = columns, clock, pairing, late
         self._journal = journal
         self.types: dict[str, AttributeType] = {}
@@ -72,6 +86,8 @@ class Sides:
         self._needed: tuple[set[str], set[str]] = (set(), set())
         """Columns of each side that rules use; others that are remembered may be missing in a batch."""
         self._declared: dict[str, AttributeType] = {}
+        self.same: frozenset[str] = frozenset()
+        """Other names for the columns that name and order rows."""
         self.key_kinds: tuple[dict[str, str], dict[str, str]] = ({}, {})
         """What the keys of each side are, once seen: strings, or a type whose ordinals are compared."""
 
@@ -111,11 +127,11 @@ class Sides:
     def tracked(self) -> Any:
         """What `untrack` is given to keep the columns of now and no others."""
         sets = [[set(each) for each in pair] for pair in (self.used, self._needed)]
-        return self.types, *sets, [state.tracked() for state in self.states]
+        return self.types, set(self.shown_keys), *sets, [state.tracked() for state in self.states]
 
     def untrack(self, kept: Any) -> None:
         """Keep no columns but these."""
-        self.types, used, needed, columns = kept
+        self.types, self.shown_keys, used, needed, columns = kept
         self.used, self._needed = (used[LEFT], used[RIGHT]), (needed[LEFT], needed[RIGHT])
         for state, own in zip(self.states, columns, strict=True):
             state.untrack(own)
@@ -132,6 +148,7 @@ class Sides:
         objects: Any,
         compared: tuple[Collection[str], Collection[str]],
         same: Iterable[tuple[str, str]],
+        used: tuple[Collection[str], Collection[str]],
     ) -> list[tuple[int, SideRows]]:
         """The moves of a batch, by side; it is refused whole, or counted and its objects have slots.
 
@@ -141,6 +158,7 @@ class Sides:
             objects: the type of objects in events so far, or None.
             compared: of each side, the key columns that rules compare with strings.
             same: the left and right key columns that rules compare with each other.
+            used: of each side, the columns that rules use.
 
         """
         read: list[tuple[int, _Read]] = []
@@ -151,14 +169,17 @@ class Sides:
                 continue
             values = self._values(side, table, kinds[side], compared[side])
             deleted = deletions(table, self._pairing.deleted)
-            told = find_observing(values) | deleted
+            told = find_observing(values, self._naming(values, used[side])) | deleted
             rows, own_type = read_rows(table, self.states[side], self._columns, self._clock, values, told, time_type)
+            if self.carry:
+                rows = rows._replace(carried=read_carried(table, [n for n in self.carry if table.find(n) is not None]))
             if len(rows.numbers):
                 time_type = own_type
                 if side == LEFT:
                     self._check_objects(self.states[LEFT].objects.ids(rows.objects).type, objects)
             read.append((side, _Read(table, rows, deleted)))
         _check_keys(kinds, same)
+        self._check_carried([each.rows.carried for _, each in read])
         if self._clock.type is None and time_type is not None:
             self._clock.start(time_type, expiring())
         self.key_kinds = kinds
@@ -183,6 +204,32 @@ class Sides:
                 )
             values.keys[name] = strings.codes(texts)
         return values
+
+    def _check_carried(self, carried: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse columns to carry that have another type on the other side, or that no side has."""
+        types: dict[str, Any] = {}
+        for name in self.carry:
+            own = {str(columns[name].type): columns[name].type for columns in carried if name in columns}
+            own.pop("null", None)
+            if len(own) > 1:
+                raise FencepostError(
+                    f"{name} as {' on one side and '.join(own)} on the other",
+                    "one type, since events carry it",
+                    "Cast one of the two columns to the type of the other.",
+                )
+            if own:
+                types[name] = next(iter(own.values()))
+            if len(carried) == 2 and not any(name in columns for columns in carried):
+                raise FencepostError(
+                    f"two tables without the column {name}", "that column in one of them", "Leave it out of carry=."
+                )
+        self.carried_types = {**self.carried_types, **types}
+
+    def _naming(self, values: Positions, used: Collection[str]) -> set[str]:
+        """Columns that only name and order rows: no rule uses them. The columns of a key are used by every rule."""
+        columns = (self._columns[0], self._clock.column, *self._columns[1], self._pairing.deleted, *self.same)
+        own = {name.lower() for name in columns if name is not None}
+        return {name for name in (*values.known, *values.keys) if name.lower() in own} - {*used, *self._pairing.key}
 
     def _check_objects(self, lefts: Any, objects: Any) -> None:
         if objects is not None and lefts != objects:

@@ -6,50 +6,92 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fencepost.pipeline.file.faults import Fault, PipelineFaultsError
+from fencepost.pipeline.file.faults import Fault, Findings, PipelineFaultsError
 
 if TYPE_CHECKING:
     from fencepost.pipeline.file.document import PipelineFile
+    from fencepost.pipeline.runtime.log import Log, LogFormat
     from fencepost.pipeline.runtime.progress import Summary
 
-__all__ = ["Fault", "PipelineFaultsError", "check", "run"]
+__all__ = ["Fault", "Findings", "PipelineFaultsError", "check", "run"]
 
 
-def check(path: str | PathLike[str]) -> list[Fault]:
+def check(path: str | PathLike[str]) -> Findings:
     """Everything that is wrong with a pipeline, found without starting Spark.
+
+    What only Spark can tell is in `Findings.unchecked`.
 
     Args:
         path: of the TOML file.
     """
-    return _check_file(path)[1]
+    return _check_file(path, each_rule=True)[1]
 
 
 def run(
-    path: str | PathLike[str], spark: Any = None, *, out: TextIO | None = None, stop: threading.Event | None = None
+    path: str | PathLike[str],
+    spark: Any = None,
+    *,
+    out: TextIO | None = None,
+    stop: threading.Event | None = None,
+    log_format: "LogFormat" = "text",
 ) -> "Summary":
     """Run a pipeline until SIGINT, SIGTERM or `stop`, or with ``once = true`` until all rows are read.
 
-    A pipeline with faults is refused with all of them.
+    A pipeline with faults is refused with all of them. Rules of a book that do not fit the source are left out and
+    named in `out`. Where a server does not answer, or goes away meanwhile, it is tried again as ``[session] retries``
+    says.
 
     Args:
         path: of the TOML file.
         spark: a session of your own; without one, the pipeline makes it from ``[session]``.
-        out: where a line of progress goes every second; standard error by default.
+        out: where lines with time and level go, one of progress every second; standard error by default.
         stop: an event that ends the pipeline when it is set.
+        log_format: ``text``, or ``json`` for an object a line.
     """
-    file, faults = _check_file(path)
+    from fencepost.pipeline.runtime.log import Log
+
+    stop = stop or threading.Event()
+    log = Log(sys.stderr if out is None else out, log_format)
+    log.info(f"checking {Path(path).name} and its rules ...")
+    file, faults = _check_file(path, each_rule=False, any_format=spark is not None)
+    log.hide = file.secrets.hide
+    if faults:
+        file, faults = _check_again(file, faults, log, stop, any_format=spark is not None)
     if faults:
         raise PipelineFaultsError(file.path.name, faults)
     from fencepost.pipeline.runtime.running import run_file
 
-    return run_file(file, spark, sys.stderr if out is None else out, stop)
+    return run_file(file, spark, log, stop)
 
 
-def _check_file(path: str | PathLike[str]) -> "tuple[PipelineFile, list[Fault]]":
-    from fencepost.pipeline.file.checks import pipeline_faults  # brings the indexes with it
+def _check_again(
+    file: "PipelineFile", faults: Findings, log: "Log", stop: threading.Event, *, any_format: bool
+) -> "tuple[PipelineFile, Findings]":
+    """The same after as many retries as it takes, or may take, until every server answers."""
+    from fencepost.pipeline.runtime.retries import Retries
+    from fencepost.pipeline.runtime.signals import heard_signals
+
+    retries = Retries(file, log)
+    while faults and all(fault.may_pass for fault in faults):
+        with heard_signals(stop):
+            again = retries.wait("not started", str(faults[0]), stop)
+        if not again:
+            break
+        file, faults = _check_file(file.path, each_rule=False, any_format=any_format)
+    return file, faults
+
+
+def _check_file(
+    path: str | PathLike[str], *, each_rule: bool, any_format: bool = False
+) -> "tuple[PipelineFile, Findings]":
+    from fencepost.pipeline.file.checks import pipeline_faults, unchecked_parts  # brings the indexes with it
     from fencepost.pipeline.file.document import read_pipeline
 
-    file, faults = read_pipeline(Path(path))
+    file, faults = read_pipeline(Path(path), any_format=any_format)
+    unchecked: list[str] = []
     if file.sections:
-        faults += pipeline_faults(file)
-    return file, sorted(faults, key=lambda fault: (fault.line is None, fault.line or 0))
+        faults += pipeline_faults(file, each_rule)
+        unchecked = unchecked_parts(file)
+    found = Findings(sorted(faults, key=lambda fault: (fault.line is None, fault.line or 0)))
+    found.unchecked = tuple(unchecked)
+    return file, found

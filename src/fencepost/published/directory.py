@@ -1,7 +1,9 @@
 """A directory of published snapshots: versions 1, 2, ..., each written whole, then announced.
 
-    schema.json          the columns and types of all versions, fixed by the first publisher; checksummed
+    schema.json          the columns and types of the first version; checksummed
+    schema.0001.json     columns that were added later, and so on; no column ever gets another type
     00000001.claim       someone is writing, or was killed while writing, version 1
+    used/00000001        numbers up to 1 are never claimed again, though their claims were collected
     00000001/            the snapshot itself
     00000001.published   version 1 is complete; its content repeats the snapshot's digest
     parts/               the same in shards, where the first publisher asked for them
@@ -19,11 +21,11 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from fencepost._files.storage import (
     Place,
@@ -35,12 +37,14 @@ from fencepost._files.storage import (
     modified,
     names,
     place_of,
+    put,
     read_text,
     refusing,
     touch,
 )
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.ordinals.schema import described_columns, read_schema
 from fencepost.published.markers import Markers
 from fencepost.published.shards.plan import ShardPlan, check_shards, plan_shards
 from fencepost.published.shards.saved import Head, ShardDirectory
@@ -50,8 +54,6 @@ from fencepost.snapshot.store import read_header, write_header
 
 _DIGITS = 8
 _SCHEMA = "schema.json"
-_CLAIMS = 1_000
-"""One in so many claims of old versions stays."""
 _NUMBER = "[0-9]" * _DIGITS
 _FRESH = timedelta(hours=1)
 
@@ -76,12 +78,32 @@ class VersionDirectory:
         return [number for number in self._announced() if self._complete(number)]
 
     def latest(self) -> int | None:
-        """The newest complete version, or None."""
-        return next(self.newest_first(), None)
+        """The newest version, or None; refused where it is damaged, since an older one would pass for it."""
+        newest = next(self.newest_first(damaged=True), None)
+        if newest is not None and not self._complete(newest):
+            raise self._refused(newest)
+        return newest
 
-    def newest_first(self) -> Iterator[int]:
-        """The numbers of all complete versions, descending; looked at as they are asked for."""
-        return (number for number in reversed(self._announced()) if self._complete(number))
+    def is_published(self) -> bool:
+        """Whether there is any version, be it damaged: whoever publishes over it must not be refused."""
+        return next(self.newest_first(damaged=True), None) is not None
+
+    def newest_first(self, *, damaged: bool = False) -> Iterator[int]:
+        """The numbers of all complete versions, descending; looked at as they are asked for.
+
+        With those that are `damaged`: announced, but not as they were written.
+        """
+        for number in reversed(self._announced()):
+            if self._complete(number) or (damaged and exists(self._announcement(number))):
+                yield number
+
+    def _refused(self, number: int) -> FencepostError:
+        file = self._announcement(number)
+        return FencepostError(
+            f"version {number} of {self.path}, whose announcement or header is damaged",
+            f"{file.name} and {self._named(number)}/header.json as they were written",
+            f"Publish the rules again, restore the two files, or delete {file.name} to go back to the version before.",
+        )
 
     @staticmethod
     def _named(number: int) -> str:
@@ -100,6 +122,8 @@ class VersionDirectory:
 
     def _name(self, number: int | None) -> str:
         """The name of a version, which must be there."""
+        if number is not None and not self._complete(number) and exists(self._announcement(number)):
+            raise self._refused(number)
         if number is None or not self._complete(number):
             there = ", ".join(str(v) for v in self.versions()[-5:]) or "none"
             raise FencepostError(
@@ -185,20 +209,58 @@ class VersionDirectory:
         return read_header(self.path / self._named(version))[1]
 
     def schema(self) -> dict[str, str] | None:
-        """Columns and types that every version has, "key" for a column of strings; None before the first."""
+        """Columns and types that versions may use, "key" for a column of strings; None before the first version."""
+        parts = self._schema_parts()
+        return {name: kind for part in parts for name, kind in part.items()} if parts else None
+
+    def added_columns(self) -> frozenset[str]:
+        """The columns that came after the first version: a stream that lacks one leaves the rules out that use it."""
+        return frozenset(name for part in self._schema_parts()[1:] for name in part)
+
+    def zone(self) -> str | None:
+        """The time zone that timestamps without one are read in; None before the first version."""
         try:
             found = json.loads(read_text(self.path / _SCHEMA))
+        except (FileNotFoundError, ValueError):
+            return None
+        if "header" not in found or isinstance(found["header"], str):  # from before the checksum
+            return "UTC"
+        return str(read_header(self.path, _SCHEMA)[0].get("zone", "UTC"))
+
+    def bound_schema(self, schema: Any = None) -> Any:
+        """What the next version is bound to: the columns that are known, and those of a schema; None if there are none.
+
+        Refuses a schema that gives a known column another type.
+        """
+        known = self.schema()
+        if known is None or schema is None:
+            return known if schema is None else schema
+        extend_columns(known, read_schema(schema).as_texts(), str(self.path))
+        return {**described_columns(schema), **known}
+
+    def _schema_parts(self) -> list[dict[str, str]]:
+        """The columns of the first version, then those that were added, in their order."""
+        parts: list[dict[str, str]] = []
+        while (part := self._schema_part(len(parts))) is not None:
+            parts.append(part)
+        return parts
+
+    def _schema_part(self, number: int) -> dict[str, str] | None:
+        """The columns that came first, or the so-manieth time; None where there are none yet."""
+        name = _SCHEMA if number == 0 else f"schema.{number:04}.json"
+        try:
+            found = json.loads(read_text(self.path / name))
             # Directories that were first published before the checksum have nothing but the columns.
-            if "header" in found and not isinstance(found["header"], str):
-                found = read_header(self.path, _SCHEMA)[0]["columns"]
+            if number or ("header" in found and not isinstance(found["header"], str)):
+                found = read_header(self.path, name)[0]["columns"]
             if not all(isinstance(kind, str) for kind in found.values()):
                 raise ValueError("a type that is no text")
         except FileNotFoundError:
             return None
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError, FencepostError):
             raise FencepostError(
-                f"{self.path / _SCHEMA} is damaged",
-                "the columns and types that the directory was first published with",
+                f"{self.path / name} is damaged",
+                "the columns and types that rules were published with",
                 "Restore the file from a backup, or publish the rules to a new directory.",
             ) from None
         return dict(found)
@@ -213,7 +275,7 @@ class VersionDirectory:
 
         Args:
             compile_version: makes the snapshot, given its number.
-            schema: columns and types to fix for the directory, if they are not only those that the rules use.
+            schema: columns and types that the directory has from now on, if they are not only those of the first rules.
             shards: how many shards this and all later versions are written in, too; fixed by the first one.
         """
         with contextlib.nullcontext() if not isinstance(self.path, Path) else refusing(self.path):
@@ -229,7 +291,7 @@ class VersionDirectory:
         used = {name: str(kind) for name, kind in snapshot.types.items()} | dict.fromkeys(snapshot.keys, "key")
         # What bands compare has no type in a snapshot: strings, unless somebody said otherwise.
         compared = key_columns(snapshot.bands) - set(self.schema() or {})
-        self._fix_schema({**dict.fromkeys(sorted(compared), "key"), **(schema or {}), **used})
+        self._put_columns({**dict.fromkeys(sorted(compared), "key"), **used}, schema or {}, snapshot.zone)
         plan = self._fixed_shards(snapshot, shards)
         with contextlib.ExitStack() as leases:
             shared = self._lease_layers(snapshot, number, leases)
@@ -320,30 +382,43 @@ class VersionDirectory:
                 continue
             self._delete(number)
             collected.append(number)
-        self._collect_leftovers(time.time() - max(retention, fresh_for).total_seconds(), fresh_for)
+        oldest = time.time() - max(retention, fresh_for).total_seconds()
+        self._collect_leftovers(oldest, fresh_for)
+        self._collect_claims(versions, oldest)
         return collected
 
     def _collect_leftovers(self, oldest: float, fresh_for: timedelta) -> None:
         """Delete what the dead have left behind since longer than anybody works on it, and what nobody looks at.
 
-        That is: leases that are no longer renewed, drafts, versions that were never announced, claims of old numbers
-        (see `_newest_claim`), and markers of what has gone.
+        That is: leases that are no longer renewed, drafts, versions that were never announced, and markers of what
+        has gone.
         """
-        for directory in (self.path, self.path / "parts", self.path / "markers"):
+        for directory in (self.path, *(self.path / name for name in ("parts", "markers", "used"))):
             self._delete_old(directory, ".*", oldest)
         self._delete_old(self.path, f"{_NUMBER}.*.lease", oldest)
         announced = set(self._announced())
-        kept, newest = announced | self.leased(fresh_for), self._newest_claim()
+        kept = announced | self.leased(fresh_for)
         # The head of its shards is the first that is written of a version.
         for name in {*names(self.path, _NUMBER), *names(self.path / "parts" / "head", _NUMBER)}:
             written = max(modified(self._claim_file(int(name))) or 0, modified(self.path / name) or 0)
             if int(name) not in kept and written < oldest:
                 self._delete(int(name))
-        for number in self._numbers("claim"):
-            is_old = number // _CLAIMS < newest // _CLAIMS and number % _CLAIMS and number not in kept
-            if is_old and (modified(self._claim_file(number)) or oldest) < oldest:
-                delete(self._claim_file(number))
         self.markers.collect(announced, oldest)
+
+    def _collect_claims(self, announced: Sequence[int], oldest: float) -> None:
+        """Delete the claims up to the newest version that publishers are done with; their numbers are not used again.
+
+        Of the files that say so the last two stay, so that whoever lists them meanwhile finds one of them.
+        """
+        if announced and announced[-1] > self._newest_used():
+            make_directory(self.path / "used")
+            put(self.path / "used" / self._named(announced[-1]), "\n")
+        for name in names(self.path / "used", _NUMBER)[:-2]:
+            delete(self.path / "used" / name)
+        used, done = self._newest_used(), set(announced)
+        for number in self._numbers("claim"):
+            if number <= used and (number in done or (modified(self._claim_file(number)) or oldest) < oldest):
+                delete(self._claim_file(number))
 
     def _delete_old(self, directory: Place, pattern: str, oldest: float) -> None:
         """Delete the files of a directory that fit a pattern and were written before."""
@@ -380,29 +455,31 @@ class VersionDirectory:
                 number += 1
                 continue
             self._check_exclusive(number)
-            if not self._is_claimed((number // _CLAIMS + 1) * _CLAIMS):
+            if number > self._newest_used():
                 return number
-            # Others went on to the next claim that stays while this publisher slept, and the number was used before.
+            # The claim was collected while this publisher slept: the number was used before.
             delete(self._claim_file(number))
             number = self._newest_claim() + 1
 
     def _newest_claim(self) -> int:
-        """The greatest number that was claimed, or 0; found without a look at all that is there.
+        """The greatest number that was ever claimed, or 0; found without a look at all that is there.
 
-        Numbers are claimed one after the other. Of old ones every thousandth stays, and all since the last of those.
+        Numbers are claimed one after the other, and the claims above the newest used number stay.
         """
+        used = self._newest_used()
         if not isinstance(self.path, Path):
-            return max(self._numbers("claim"), default=0)
-        newest = 0
-        for step in (_CLAIMS, 1):
-            low, high = newest // step, newest // step + 1
-            while self._is_claimed(high * step):
-                low, high = high, 2 * high - newest // step
-            while high - low > 1:
-                middle = (low + high) // 2
-                low, high = (middle, high) if self._is_claimed(middle * step) else (low, middle)
-            newest = low * step
-        return newest
+            return max(used, *self._numbers("claim"), 0)
+        low, high = used, used + 1
+        while self._is_claimed(high):
+            low, high = high, 2 * high - used
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._is_claimed(middle) else (low, middle)
+        return low
+
+    def _newest_used(self) -> int:
+        """The number up to which claims may have been collected, or 0; it never falls."""
+        return max((int(name) for name in names(self.path / "used", _NUMBER)), default=0)
 
     def _is_claimed(self, number: int) -> bool:
         return exists(self._claim_file(number))
@@ -425,21 +502,42 @@ class VersionDirectory:
                 "Use a store that has conditional writes, or publish to a path.",
             )
 
-    def _fix_schema(self, needed: Mapping[str, str]) -> None:
-        """The first publisher's columns hold for all; a later version may use fewer of them."""
+    def _put_columns(self, used: Mapping[str, str], named: Mapping[str, str], zone: str) -> None:
+        """Let the directory have the columns that a version uses and those that were named, and refuse another zone.
+
+        The first version may bring any. Later ones may use only columns that are known or named, in their types.
+        """
         try:
-            write_header(self.path / _SCHEMA, {"columns": dict(sorted(needed.items()))})
+            columns = dict(sorted({**named, **used}.items()))
+            write_header(self.path / _SCHEMA, {"columns": columns, **({} if zone == "UTC" else {"zone": zone})})
+            return
         except FileExistsError:
-            fixed = self.schema() or {}
-            wrong = {name: kind for name, kind in needed.items() if fixed.get(name) != kind}
-            if wrong:
-                name, kind = next(iter(wrong.items()))
-                has = f"{name} is {fixed[name]} there" if name in fixed else f"it has {', '.join(fixed)}"
+            pass
+        if self.zone() != zone:
+            raise FencepostError(
+                f"rules whose zone is {zone}",
+                f"{self.zone()}, the zone of {self.path}",
+                f"Give them the zone {self.zone()}, or publish to a new directory.",
+            )
+        while True:
+            known = self.schema() or {}
+            new = extend_columns(known, named, str(self.path))
+            unknown = {name: kind for name, kind in used.items() if {**known, **new}.get(name) != kind}
+            if unknown:
+                name, kind = next(iter(unknown.items()))
+                has = f"{name} is {known[name]} there" if name in known else f"it has {', '.join(known)}"
                 raise FencepostError(
                     f"rules that need {name} as {kind}",
-                    f"the columns that {self.path} was first published with ({has})",
-                    "Publish to a new directory, or first publish with schema= naming every column.",
-                ) from None
+                    f"the columns that {self.path} was published with ({has})",
+                    "Publish with schema= naming the new column; to give one another type, publish to a new directory.",
+                )
+            if not new:
+                return
+            try:
+                place = self.path / f"schema.{len(self._schema_parts()):04}.json"
+                write_header(place, {"columns": dict(sorted(new.items()))})
+            except FileExistsError:  # another publisher has added columns meanwhile
+                continue
 
     def _complete(self, number: int) -> bool:
         """Whether the announcement was written whole."""
@@ -448,6 +546,30 @@ class VersionDirectory:
             return announced == _digest_of(self.path / self._named(number)) + "\n"
         except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
             return False
+
+
+def extend_columns(known: Mapping[str, str], named: Mapping[str, str], place: str) -> dict[str, str]:
+    """Those of the named columns that are new; refuses another type, or another spelling, of a known one.
+
+    >>> extend_columns({"price": "double"}, {"price": "double", "gate": "key"}, "published")
+    {'gate': 'key'}
+    """
+    spelled = {name.lower(): name for name in known}
+    for name, kind in named.items():
+        own = spelled.get(name.lower(), name)
+        if name not in known and own != name:
+            raise FencepostError(
+                f"the column {name} beside {own}, which {place} has",
+                "columns whose names differ by more than case",
+                f"Name it {own}, or publish to a new directory.",
+            )
+        if known.get(name, kind) != kind:
+            raise FencepostError(
+                f"the column {name} as {kind}",
+                f"{known[name]}, as {place} has it",
+                "Leave its type as it is, or publish to a new directory.",
+            )
+    return {name: kind for name, kind in named.items() if name not in known}
 
 
 class Lease:

@@ -5,18 +5,20 @@ from typing import TYPE_CHECKING
 from fencepost._lazy import lazily
 
 if TYPE_CHECKING:
-    from fencepost.rules.faults import RuleFaultsError
+    from fencepost.rules.faults import FaultyRulesWarning, RuleFault, RuleFaultsError
     from fencepost.rules.rule import Rule
     from fencepost.rules.rules import Rules
     from fencepost.snapshot import CompiledColumns
 
-__all__ = ["CompiledColumns", "Rule", "RuleFaultsError", "Rules"]
+__all__ = ["CompiledColumns", "FaultyRulesWarning", "Rule", "RuleFault", "RuleFaultsError", "Rules"]
 
 __getattr__ = lazily(
     __name__,
     {
         "CompiledColumns": "fencepost.snapshot",
+        "FaultyRulesWarning": "fencepost.rules.faults",
         "Rule": "fencepost.rules.rule",
+        "RuleFault": "fencepost.rules.faults",
         "RuleFaultsError": "fencepost.rules.faults",
         "Rules": "fencepost.rules.rules",
     },

@@ -1,15 +1,36 @@
 """Rules written as text, checked: every refusal names the rule."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple, SupportsIndex
 
-from fencepost.errors import FencepostError
-from fencepost.language import Band, Condition, ConditionError, parse
-from fencepost.rules.options import FIELDS, read_options
+from fencepost.errors import FencepostError, shorten
+from fencepost.language import Band, ColumnType, Condition, ConditionError, bind, bind_band, parse
+from fencepost.ordinals.schema import read_schema
+from fencepost.rules.options import FIELDS, options_of, read_options
 from fencepost.rules.rule import Rule, checked_id
 
 LARGEST_VERSION = 2**62
 """Edits go on from it, and the versions that they make must fit int64, too."""
+
+
+class NameTakenError(FencepostError):
+    """A rule has a name that another rule has already."""
+
+
+def name_taken(id: int, name: str, owner: int) -> NameTakenError:
+    """The refusal of a name that another rule has."""
+    return NameTakenError(
+        f"rule {id} has the name {shorten(name)!r} of rule {owner}",
+        "a name that no other rule has",
+        "Choose another name, or leave it out.",
+    )
+
+
+def no_such_name(name: object) -> FencepostError:
+    """The refusal of a name that no rule has."""
+    shown = shorten(name) if isinstance(name, str) else name
+    return FencepostError(f"no rule has the name {shown!r}", "the name of a rule", "Correct the name.")
 
 
 class TextRule(NamedTuple):
@@ -19,7 +40,9 @@ class TextRule(NamedTuple):
     parsed: Condition | Band
 
 
-def check_rule(id: SupportsIndex, condition: str, options: Mapping[str, Any], version: int = 1) -> TextRule:
+def check_rule(
+    id: SupportsIndex, condition: str, options: Mapping[str, Any], version: int = 1, zone: str = "UTC"
+) -> TextRule:
     """A rule with its parsed condition.
 
     >>> check_rule(7, "price > 40", {"detect": "exit, enter"}).rule.detect
@@ -27,8 +50,8 @@ def check_rule(id: SupportsIndex, condition: str, options: Mapping[str, Any], ve
     """
     number = checked_id(id)
     try:
-        parsed = parse(condition)
-        rule = Rule(number, condition, *read_options(options), version)
+        parsed = parse(condition, zone)
+        rule = Rule(number, condition, **read_options(options)._asdict(), version=version)
     except ConditionError as error:
         got = f"rule {number}: {error.got}"
         raise ConditionError(got, error.expected, error.remedy, error.text, error.spans) from None
@@ -37,7 +60,43 @@ def check_rule(id: SupportsIndex, condition: str, options: Mapping[str, Any], ve
     return TextRule(rule, parsed)
 
 
-def rule_of_mapping(mapping: Any) -> TextRule:
+def read_in_zone(text: TextRule, zone: str) -> TextRule:
+    """The rule with its condition read in another zone."""
+    parsed = text.parsed
+    if isinstance(parsed, Band) or not {"date", "timestamp"} & set(parsed.columns.values()):
+        return text
+    return check_rule(text.rule.id, parsed.text, options_of(text.rule)._asdict(), text.rule.version, zone)
+
+
+class UnknownColumnWarning(UserWarning):
+    """A rule that does not fit the columns that its book was published with."""
+
+
+def warn_unknown_columns(made: TextRule, columns: Mapping[str, str]) -> None:
+    """Warn where a rule could not be published with these columns, and say how it could."""
+    types = read_schema(columns).types
+    try:
+        if isinstance(made.parsed, Band):
+            bind_band(made.parsed, types, types)
+        else:
+            bind(made.parsed, types)
+    except FencepostError as error:
+        text = f"rule {made.rule.id} is stored, but not published as it is: {error.one_line}"
+        new = _new_columns(made.parsed, types)
+        if new:
+            text += f" To add the column, publish with --type {new[0]}=TYPE (schema={{{new[0]!r}: TYPE}})."
+        warnings.warn(UnknownColumnWarning(text), stacklevel=4)
+
+
+def _new_columns(parsed: Condition | Band, types: Mapping[str, ColumnType]) -> list[str]:
+    """The columns of a condition that nobody knows yet."""
+    used = parsed.columns if isinstance(parsed, Condition) else [*parsed.left_columns, *parsed.right_columns]
+    known = {name.lower() for name in types}
+    names = [column.strip('"') for column in used]
+    return [name for name in names if name.lower() not in known]
+
+
+def rule_of_mapping(mapping: Any, zone: str = "UTC") -> TextRule:
     """The rule of a mapping with the names that Rules.add takes, and perhaps a version; None is left out.
 
     >>> rule_of_mapping({"id": 7, "condition": "price > 40", "version": 3}).rule.version
@@ -54,4 +113,4 @@ def rule_of_mapping(mapping: Any) -> TextRule:
     id, condition, version = given.pop("id"), given.pop("condition"), given.pop("version", 1)
     if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= LARGEST_VERSION:
         raise FencepostError(f"version={version!r}", "1, 2, ... up to 2**62", "Leave it out for a new rule.")
-    return check_rule(id, condition, given, version)
+    return check_rule(id, condition, given, version, zone)

@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,25 +23,41 @@ from fencepost.language import (
     Condition,
     bind_band,
     infer_types,
+    parse,
 )
-from fencepost.ordinals import AttributeType
-from fencepost.ordinals.schema import read_schema
+from fencepost.language.forms import Constants, Form, find_forms
+from fencepost.ordinals import DOUBLE, AttributeType
+from fencepost.ordinals.schema import described_columns, read_schema
 from fencepost.rules.bounds import edges_of
 from fencepost.rules.checked import TextRule
-from fencepost.rules.faults import Faults
+from fencepost.rules.faults import Faults, FaultyRules
 from fencepost.rules.rule import Rule, labels_text, microseconds_of
 from fencepost.rules.table_blocks import RuleFields, TableBlock, TableRange
 from fencepost.snapshot.columns import BandColumns, BoxSet, CompiledColumns, RuleColumns, detect_flags
+from fencepost.snapshot.layer import take_bands
 
+_REPORTED = 10_000
 _REMEDY = "Correct the rules, or bind their columns to other types."
 
 
-def compile_columns(blocks: Sequence[TableBlock], texts: Sequence[TextRule], schema: Any) -> CompiledColumns:
-    """See Rules.columns."""
+def compile_columns(
+    blocks: Sequence[TableBlock],
+    texts: Sequence[TextRule],
+    schema: Any,
+    faults: Faults | None = None,
+    infer: bool = False,
+) -> CompiledColumns:
+    """See Rules.columns.
+
+    Where `faults` are `FaultyRules`, those are left out. `infer` gives columns that the schema lacks the types that the
+    rules suggest.
+    """
     texts = [text for text in texts if text.rule.enabled]
     rows_of = [np.flatnonzero(block.alive & block.fields.enabled) for block in blocks]
     count = sum(map(len, rows_of)) + len(texts)
-    faults = Faults("rule")
+    faults = Faults("rule") if faults is None else faults
+    if infer and schema is not None:
+        schema = {**_lacking(blocks, texts, schema, faults), **described_columns(schema)}
     types, binder = _binder(blocks, texts, schema, faults, count)
     builder = _Builder(types, binder, faults)
     for block, rows in zip(blocks, rows_of, strict=True):
@@ -48,7 +65,111 @@ def compile_columns(blocks: Sequence[TableBlock], texts: Sequence[TextRule], sch
             builder.add_block(block, rows)
     builder.add_texts(texts, None if schema is None else types.types)
     faults.raise_if_any(count, _REMEDY)
-    return builder.finished(_rule_columns(blocks, rows_of, texts))
+    made = builder.finished(_rule_columns(blocks, rows_of, texts))
+    return _leave_out(made, faults.found) if isinstance(faults, FaultyRules) and faults.found else made
+
+
+def compile_stored(
+    fields: RuleFields,
+    conditions: Any,
+    schema: Any,
+    zone: str,
+    faults: Faults | None = None,
+    infer: bool = False,
+    progress: Callable[[str, int, int | None], None] = lambda *_: None,
+) -> CompiledColumns:
+    """The enabled ones of rules that are columns of fields and conditions, each a text; like `compile_columns`.
+
+    Conditions of one form are read and bound together; the few others one by one.
+    """
+    chosen = np.flatnonzero(fields.enabled)
+    fields, conditions = fields.take(chosen), conditions.take(pa.array(chosen))
+    total = len(chosen)
+    faults = Faults("rule") if faults is None else faults
+    progress("parsing", 0, total)
+    forms, rest = find_forms(conditions, zone)
+    texts = _read_texts(fields, conditions, rest, zone, faults, lambda done: progress("parsing", done, total))
+    examples = [TextRule(Rule(int(fields.ids[form.rows[0]]), form.example.text), form.example) for form in forms]
+    if infer and schema is not None:
+        known = [*examples, *texts.values()]
+        schema = {**_lacking([], known, schema, faults), **described_columns(schema)}
+    types, binder = _binder([], [*examples, *texts.values()], schema, faults, total)
+    builder = _Builder(types, binder, faults)
+    left = [builder.add_form(form) for form in forms]
+    again = np.sort(np.concatenate([np.zeros(0, np.int64), *left]))
+    texts |= _read_texts(fields, conditions, again, zone, faults)
+    ordered = sorted(texts)
+    builder.add_texts([texts[row] for row in ordered], None if schema is None else types.types, ordered)
+    faults.raise_if_any(total, _REMEDY)
+    progress("parsing", total, total)
+    made = builder.finished(
+        RuleColumns(
+            *(fields.ids, fields.versions, fields.detects, fields.initial, fields.expires),
+            *(conditions, fields.labels, fields.names),
+        )
+    )
+    return _leave_out(made, faults.found) if isinstance(faults, FaultyRules) and faults.found else made
+
+
+def _read_texts(
+    fields: RuleFields,
+    conditions: Any,
+    rows: Int64s,
+    zone: str,
+    faults: Faults,
+    report: Callable[[int], None] = lambda _: None,
+) -> dict[int, TextRule]:
+    """The rules in some rows, parsed one by one."""
+    found: dict[int, TextRule] = {}
+    for done, (row, text) in enumerate(zip(rows.tolist(), conditions.take(pa.array(rows)).to_pylist(), strict=True)):
+        rule = Rule(int(fields.ids[row]), text)
+        try:
+            found[row] = TextRule(rule, parse(text, zone))
+        except FencepostError as error:
+            faults.add(rule.id, error.one_line)
+        if done % _REPORTED == 0:
+            report(done)
+    return found
+
+
+def _numbers(constants: Constants, type_: AttributeType) -> Any:
+    """The numbers of a form, exact where the type is."""
+    if not constants.is_number:
+        raise FencepostError("a string", "a number", "Bind it alone.")
+    texts = constants.texts
+    points = pc.find_substring(texts, ".")
+    if type_ == DOUBLE:
+        numbers = texts.cast(pa.float64())
+    elif pc.max(points).as_py() < 0:
+        numbers = texts.cast(pa.int64())
+    else:  # with as many digits as some number has, since small counts are compared faster
+        digits = np.asarray(pc.binary_length(texts)) - np.asarray(points) - 1
+        numbers = texts.cast(pa.decimal128(38, int(digits[np.asarray(points) >= 0].max())))
+    return pc.negate(numbers) if constants.is_negative else numbers
+
+
+def _leave_out(columns: CompiledColumns, faulty: Iterable[int]) -> CompiledColumns:
+    """The columns without the rules of these ids."""
+    stays = ~np.isin(columns.rules.ids, np.array(list(faulty), np.int64))
+    kept = np.flatnonzero(stays)
+    chosen, numbers = pa.array(kept), np.cumsum(stays) - 1
+    rules = RuleColumns(*(each[kept] if isinstance(each, np.ndarray) else each.take(chosen) for each in columns.rules))
+    boxes = []
+    for each in columns.boxes:
+        mine = np.flatnonzero(stays[each.rules])
+        if len(mine):
+            keys = tuple(values.take(pa.array(mine)) for values in each.key_values)
+            ends = each.firsts[mine], each.lasts[mine]
+            boxes.append(BoxSet(each.keys, each.attributes, numbers[each.rules[mine]], keys, *ends))
+    bands = columns.bands
+    used = {name for each in boxes for name in each.attributes}
+    if bands is not None:
+        bands = take_bands(bands, np.flatnonzero(stays[bands.rules]))
+        bands = None if bands is None else bands._replace(rules=numbers[bands.rules])
+    if bands is not None:
+        used |= {*bands.left.to_pylist(), *bands.right.to_pylist()}
+    types = {name: type_ for name, type_ in columns.types.items() if name in used}
+    return CompiledColumns(rules, boxes, types, bands, columns.dropped)  # a faulty rule has no dropped branches
 
 
 class _Types(NamedTuple):
@@ -68,6 +189,22 @@ def _binder(
     if schema is not None:
         read = read_schema(schema)
         return _Types(read.types, read.unusable), Binder(read.types)
+    types = _infer(_first_users(blocks, texts), faults)
+    faults.raise_if_any(count, _REMEDY)
+    return _Types(types, {}), Binder(types)
+
+
+def _lacking(
+    blocks: Sequence[TableBlock], texts: Sequence[TextRule], schema: Any, faults: Faults
+) -> dict[str, ColumnType]:
+    """The columns that rules use and a schema lacks, with the types that the rules suggest."""
+    known = {name.lower() for name in described_columns(schema)}
+    uses = {use: id for use, id in _first_users(blocks, texts).items() if use[0].strip('"').lower() not in known}
+    return _infer(uses, faults)
+
+
+def _first_users(blocks: Sequence[TableBlock], texts: Sequence[TextRule]) -> dict[tuple[str, ColumnKind], int]:
+    """Every use of a column, with the first rule that has it."""
     first_users: dict[tuple[str, ColumnKind], int] = {}
     for block in blocks:
         rows = np.flatnonzero(block.alive & block.fields.enabled)
@@ -77,9 +214,7 @@ def _binder(
         if isinstance(parsed, Condition):
             for use in parsed.columns.items():
                 first_users.setdefault(use, rule.id)
-    types = _infer(first_users, faults)
-    faults.raise_if_any(count, _REMEDY)
-    return _Types(types, {}), Binder(types)
+    return first_users
 
 
 def _infer(first_users: Mapping[tuple[str, ColumnKind], int], faults: Faults) -> dict[str, ColumnType]:
@@ -98,7 +233,7 @@ def _infer(first_users: Mapping[tuple[str, ColumnKind], int], faults: Faults) ->
             other = next(each for (name, _), each in agreed.items() if name.strip('"').lower() == bare)
             fault = f"{error.got} (rules {id} and {other})" if id != other else error.got
             faults.add(id, join_message(fault, error.expected, error.remedy))
-    return {}
+    return infer_types([{column: kind} for column, kind in agreed])
 
 
 class _Group:
@@ -163,11 +298,11 @@ class _Builder:
             edges = [self._edges(type_, range_, name, rows, ids) for name, type_, range_ in ranges]
         except FencepostError as error:
             error = self._types.blame(block.columns) or error
-            self._faults.add(int(ids[0]), f"{error.one_line} (rules of that table: {len(rows):,})")
+            self._faults.add_all(ids, f"{error.one_line} (rules of that table: {len(rows):,})")
             return
         names = [name for name, *_ in ranges]
         if len(names) + len(keys) > len({*names, *(name for name, _ in keys)}):
-            self._faults.add(int(ids[0]), "two columns of the table name one column of the schema")
+            self._faults.add_all(ids, "two columns of the table name one column of the schema")
             return
         firsts = np.stack([first for first, _ in edges], axis=1) if edges else np.empty((len(rows), 0), np.int64)
         lasts = np.stack([last for _, last in edges], axis=1) if edges else firsts
@@ -184,10 +319,55 @@ class _Builder:
                     (rules[mine], tuple(each.take(chosen) for each in values), firsts[mine], lasts[mine])
                 )
 
-    def add_texts(self, texts: Iterable[TextRule], schema: Mapping[str, ColumnType] | None) -> None:
-        """Adds rules written as text."""
+    def add_form(self, form: Form) -> Int64s:
+        """Adds the rules of one form; the rows of those that are to be bound one by one, perhaps to be refused."""
+        rows = form.rows
+        keys: dict[str, Any] = {}
+        edges: dict[str, tuple[Int64s, Int64s]] = {}
+        usable = np.ones(len(rows), np.bool_)
+        try:
+            for part in form.parts:
+                name, type_ = self._binder.find(part.column)
+                if type_ == KEY:
+                    if not part.is_equality or part.lower is None or part.lower.is_number or name in keys:
+                        return rows
+                    keys[name] = part.lower.texts
+                    continue
+                ends = []
+                for constants, is_lower in ((part.lower, True), (part.upper, False)):
+                    bounds = None if constants is None else _numbers(constants, type_)
+                    closed = part.lower_closed if is_lower else part.upper_closed
+                    found = edges_of(type_, bounds, len(rows), is_lower=is_lower, is_closed=closed, column=name)
+                    usable &= found.is_empty == 0
+                    ends.append(found.ordinals)
+                first, last = edges.get(name, ends)
+                edges[name] = np.maximum(first, ends[0]), np.minimum(last, ends[1])
+        except (FencepostError, pa.ArrowException):
+            return rows
+        for first, last in edges.values():
+            usable &= first <= last
+        names, mine = sorted(edges), np.flatnonzero(usable)
+        group = self._groups.setdefault((tuple(sorted(keys)), tuple(names)), _Group())
+        if len(mine):
+            firsts, lasts = (
+                np.stack([edges[name][end][mine] for name in names], axis=1)
+                if names
+                else np.empty((len(mine), 0), np.int64)
+                for end in (0, 1)
+            )
+            chosen = pa.array(mine)
+            group.arrays.append((rows[mine], tuple(keys[name].take(chosen) for name in sorted(keys)), firsts, lasts))
+        return rows[~usable]
+
+    def add_texts(
+        self,
+        texts: Iterable[TextRule],
+        schema: Mapping[str, ColumnType] | None,
+        rows: Iterable[int] | None = None,
+    ) -> None:
+        """Adds rules written as text, in these rows or behind those that were added."""
         bind, groups = self._binder.bind, self._groups
-        for row, (rule, parsed) in enumerate(texts, start=self._row_count):
+        for row, (rule, parsed) in zip(count(self._row_count) if rows is None else rows, texts, strict=False):
             try:
                 if isinstance(parsed, Band):
                     self._bands.append((row, _check_band(bind_band(parsed, schema, schema))))
@@ -308,7 +488,7 @@ def _band_columns(bands: Sequence[tuple[int, BoundBand]]) -> BandColumns | None:
 
 
 def _rule_columns(blocks: Sequence[TableBlock], rows_of: Sequence[Int64s], texts: Sequence[TextRule]) -> RuleColumns:
-    parts = [_take_fields(block.fields, rows) for block, rows in zip(blocks, rows_of, strict=True)]
+    parts = [block.fields.take(rows) for block, rows in zip(blocks, rows_of, strict=True)]
     parts.append(text_fields([text.rule for text in texts]))
     conditions = pa.array([text.rule.condition for text in texts], pa.large_string())
     nulls = pa.nulls(sum(map(len, rows_of)), pa.large_string())
@@ -317,14 +497,8 @@ def _rule_columns(blocks: Sequence[TableBlock], rows_of: Sequence[Int64s], texts
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in ("ids", "versions", "detects", "initial", "expires")
     }
-    labels = pa.concat_arrays([part.labels for part in parts])
-    return RuleColumns(**columns, conditions=pa.concat_arrays([nulls, conditions]), labels=labels)
-
-
-def _take_fields(fields: RuleFields, rows: Int64s) -> RuleFields:
-    if len(rows) == len(fields.ids):
-        return fields
-    return RuleFields._make([*(column[rows] for column in fields[:-1]), fields.labels.take(pa.array(rows))])
+    labels, names = (pa.concat_arrays([getattr(part, name) for part in parts]) for name in ("labels", "names"))
+    return RuleColumns(**columns, conditions=pa.concat_arrays([nulls, conditions]), labels=labels, names=names)
 
 
 def text_fields(rules: Sequence[Rule]) -> RuleFields:
@@ -338,4 +512,5 @@ def text_fields(rules: Sequence[Rule]) -> RuleFields:
         np.array([rule.enabled for rule in rules], np.bool_),
         np.array([microseconds_of(rule.expires) for rule in rules], np.int64),
         pa.array([labels_text(rule.labels) for rule in rules], pa.large_string()),
+        pa.array([rule.name for rule in rules], pa.large_string()),
     )

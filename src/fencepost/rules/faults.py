@@ -1,9 +1,12 @@
 """Faults of many rules, collected and raised once."""
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from fencepost._text import count as count_of
 from fencepost.errors import FencepostError, shorten
 from fencepost.indexes.arrays import Bools, Int64s
 
@@ -34,6 +37,43 @@ class RuleFaultsError(FencepostError):
         return "\n".join(lines)
 
 
+class RuleFault(NamedTuple):
+    """A rule that cannot be used, and why."""
+
+    id: int
+    reason: str
+
+
+class FaultyRulesWarning(UserWarning):
+    """Rules that were left out of a version because they are faulty.
+
+    Args:
+        faults: each of them.
+    """
+
+    def __init__(self, faults: Sequence[RuleFault]) -> None:
+        super().__init__(describe_faults(faults))
+        self.faults = tuple(faults)
+
+
+def describe_faults(faults: Sequence[RuleFault]) -> str:
+    """What was left out, in a line for each of the first rules."""
+    lines = [f"{count_of(len(faults), 'faulty rule')} not published; treated as paused until corrected:"]
+    lines += [f"  rule {fault.id}: {shorten(fault.reason, _LONGEST)}" for fault in faults[:_MOST_SHOWN]]
+    if len(faults) > _MOST_SHOWN:
+        lines.append(f"  ... and {len(faults) - _MOST_SHOWN:,} more")
+    return "\n".join(lines)
+
+
+def report_faults(found: Mapping[int, str], taken: list[RuleFault] | None) -> None:
+    """Give the caller of `publish` the faults: in the list that it passed, else by a warning."""
+    faults = [RuleFault(id, reason) for id, reason in sorted(found.items())]
+    if taken is not None:
+        taken += faults
+    elif faults:
+        warnings.warn(FaultyRulesWarning(faults), stacklevel=3)
+
+
 class Faults:
     """Collects faults by the number of the row, line or rule they are in.
 
@@ -55,6 +95,10 @@ class Faults:
         """Notes one fault, described in one line."""
         self.total += 1
         self._found.append((number, fault))
+
+    def add_all(self, ids: Int64s, fault: str) -> None:
+        """Notes one fault that all these rules have, under the first of them."""
+        self.add(int(ids[0]), fault)
 
     def add_rows(self, wrong: Bools, fault: Callable[[int], str], numbers: Int64s | None = None) -> None:
         """Notes a fault for every marked row; the text is only made for those that may be shown.
@@ -78,3 +122,43 @@ class Faults:
             self.total,
             [f"{self._unit} {number}: {shorten(fault, _LONGEST)}" for number, fault in first],
         )
+
+
+class FaultyRules(Faults):
+    """Collects the faults of rules by their ids, each rule once, and raises nothing: the others go on.
+
+    >>> faulty = FaultyRules()
+    >>> faulty.add(3, "a column that nobody knows")
+    >>> faulty.found
+    {3: 'a column that nobody knows'}
+    """
+
+    def __init__(self) -> None:
+        super().__init__("rule")
+        self.found: dict[int, str] = {}
+
+    def add(self, number: int, fault: str) -> None:
+        """Notes one fault; the first one of a rule counts."""
+        self.found.setdefault(number, fault)
+
+    def add_all(self, ids: Int64s, fault: str) -> None:
+        """Notes one fault for each of these rules."""
+        for id in ids.tolist():
+            self.add(id, fault)
+
+    def add_rows(self, wrong: Bools, fault: Callable[[int], str], numbers: Int64s | None = None) -> None:
+        """Notes a fault for every marked row."""
+        for row in np.flatnonzero(wrong).tolist():
+            self.add(row if numbers is None else int(numbers[row]), fault(row))
+
+    def raise_if_any(self, count: int, remedy: str) -> None:
+        """Raises nothing."""
+
+    def refuse_nothing_left(self, left: int) -> None:
+        """Raises all faults where no rule is left that could be used."""
+        if not self.found or left:
+            return
+        strict = Faults("rule")
+        for id, fault in self.found.items():
+            strict.add(id, fault)
+        strict.raise_if_any(len(self.found), "Correct the rules; none is left that could be published.")

@@ -3,8 +3,8 @@
 All have the fields that `Rules.add` takes, and `version`. A JSON line leaves out those with their default, and the
 version 1. In CSV an empty field is one that is left out, and labels are a JSON object.
 
-A Parquet file has a row per rule: id, version, detect, initial, enabled, expires, labels (JSON), condition, table.
-Rules of the n-th table have no condition but the number n in `table`, and their keys and bounds in columns of
+A Parquet file has a row per rule: id, version, detect, initial, enabled, expires, labels (JSON), name, condition and
+table. Rules of the n-th table have no condition but the number n in `table`, and their keys and bounds in columns of
 their own, in the types that the table had. The schema's metadata `fencepost.rules` lists them. A file that
 others wrote may have any of the fields as columns.
 """
@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from fencepost._files.whole import replace_file
 from fencepost.errors import FencepostError
 from fencepost.rules.compile import text_fields
-from fencepost.rules.options import FIELDS, Options, fields_of, options_of
+from fencepost.rules.options import FIELDS, OptionColumns, Options, fields_of, options_of
 from fencepost.rules.rule import Rule, labels_of, labels_text
 from fencepost.rules.table_blocks import RuleFields, TableBlock
 from fencepost.rules.table_rules import TableShape
@@ -41,9 +41,11 @@ _INSTANT = pa.timestamp("us", tz="UTC")
 _LINES_AT_ONCE = 10_000
 _ROWS_AT_ONCE = 100_000
 _FLAGS = {"true": True, "false": False, "1": True, "0": False}
+_LATER = ("name",)
+"""Columns that files from before do not have."""
 _OWN = "a Parquet file that Rules.to_parquet wrote"
 
-OPTION_COLUMNS = {name: name for name in (*Options._fields, "version")}
+OPTION_COLUMNS = OptionColumns({name: name for name in (*Options._fields, "version")})
 """Where the options of a table's rules are, in a file."""
 
 Texts = Iterable[tuple[Rule, str]]
@@ -286,6 +288,20 @@ class StoredRules(NamedTuple):
 
 def write_parquet(path: str | PathLike[str], blocks: Sequence[TableBlock], rules: Sequence[Rule]) -> None:
     """Write rules of tables and rules written as text to one file."""
+    whole = _whole_table(blocks, rules)
+    with replace_file(Path(path)) as draft:
+        pq.write_table(whole, str(draft))
+
+
+def to_bytes(blocks: Sequence[TableBlock], rules: Sequence[Rule]) -> bytes:
+    """What `write_parquet` would write."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(_whole_table(blocks, rules), sink)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _whole_table(blocks: Sequence[TableBlock], rules: Sequence[Rule]) -> Any:
     parts: list[Any] = []
     described: list[dict[str, Any]] = []
     for block in blocks:
@@ -295,8 +311,7 @@ def write_parquet(path: str | PathLike[str], blocks: Sequence[TableBlock], rules
             described.append(description)
     texts = [(rule, str(rule.condition)) for rule in rules]
     whole = pa.concat_tables([*parts, _text_table(texts)], promote_options="default")
-    with replace_file(Path(path)) as draft:
-        pq.write_table(whole.replace_schema_metadata(_metadata(described)), str(draft))
+    return whole.replace_schema_metadata(_metadata(described))
 
 
 def _write_text_parquet(path: Path, texts: Texts) -> None:
@@ -360,15 +375,16 @@ def _field_columns(fields: RuleFields) -> dict[Any, Any]:
         "enabled": pa.array(fields.enabled),
         "expires": pa.array(fields.expires, mask=fields.expires == NEVER).view(_INSTANT),
         "labels": fields.labels,
+        "name": fields.names,
         "condition": pa.nulls(len(fields.ids), pa.large_string()),
         "table": pa.nulls(len(fields.ids), pa.int32()),
     }
 
 
-def read_parquet(path: str | PathLike[str]) -> StoredRules:
-    """Reads what write_parquet wrote; refuses foreign, newer and damaged files."""
+def read_parquet(path: str | PathLike[str], data: bytes | None = None) -> StoredRules:
+    """Reads what write_parquet wrote, or `to_bytes` gave; refuses foreign, newer and damaged files."""
     try:
-        table = pq.read_table(str(path))
+        table = pq.read_table(str(path) if data is None else pa.BufferReader(data))
         table.schema.names  # noqa: B018 (a damaged name shows only when it is read)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, FileNotFoundError):
@@ -377,6 +393,9 @@ def read_parquet(path: str | PathLike[str]) -> StoredRules:
     header = _header(path, table.schema)
     if header is None:
         raise FencepostError(f"{path} has no rules of fencepost", _OWN, "Read it as a table, and use Rules.from_table.")
+    for name in _LATER:
+        if name not in table.column_names:
+            table = table.append_column(name, pa.nulls(len(table), pa.large_string()))
     missing = [name for name in (*FIELDS, "table") if name not in table.column_names]
     if missing:
         raise FencepostError(f"{path} has no column {missing[0]}", _OWN, "Write it again.")

@@ -5,12 +5,13 @@ options has it then: Rules, RuleBook, files and changes on a topic. Tables, snap
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple, TypedDict, TypeVar, get_args
+from typing import Any, NamedTuple, TypedDict, TypeVar, get_args, get_type_hints
 
-from fencepost.rules.rule import Rule, checked_detect, checked_expires, checked_flag, checked_labels
+from fencepost.errors import FencepostError
+from fencepost.rules.rule import Rule, checked_detect, checked_expires, checked_flag, checked_labels, checked_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,16 +24,24 @@ class RuleOptions(TypedDict, total=False):
     labels: Mapping[str, str] | None
     expires: datetime | None
     enabled: bool
+    name: str | None
 
 
-class TableOptions(RuleOptions, total=False):
-    """Those of a table of rules: for all its rows, or from a column."""
+class TableOptions(TypedDict, total=False):
+    """Those of a table of rules: for all its rows, or from columns."""
 
+    detect: str | Iterable[str]
+    initial: bool
+    labels: Mapping[str, str] | Sequence[str] | None
+    expires: datetime | None
+    enabled: bool
+    options: Mapping[str, str] | None
     detect_column: str | None
     initial_column: str | None
     labels_column: str | None
     expires_column: str | None
     enabled_column: str | None
+    name_column: str | None
 
 
 class Options(NamedTuple):
@@ -43,6 +52,15 @@ class Options(NamedTuple):
     labels: dict[str, str] | None = None
     expires: datetime | None = None
     enabled: bool = True
+    name: str | None = None
+
+
+class OptionColumns(NamedTuple):
+    """The columns of a table that say options row by row."""
+
+    by_option: Mapping[str, str]
+    labels: tuple[str, ...] = ()
+    """Columns each of which is a label, under its own name."""
 
 
 _CHECKS: Mapping[str, Callable[[Any], Any]] = {
@@ -51,6 +69,7 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "labels": checked_labels,
     "expires": checked_expires,
     "enabled": partial(checked_flag, name="enabled"),
+    "name": checked_name,
 }
 
 FIELDS = ("id", "condition", *Options._fields, "version")
@@ -69,12 +88,35 @@ def read_options(given: Mapping[str, Any]) -> Options:
     return Options(**{name: check(given[name]) for name, check in _CHECKS.items() if name in given})
 
 
-def read_table_options(given: Mapping[str, Any]) -> tuple[Options, dict[str, str]]:
-    """The options of a table of rules for all rows, and the columns that say them row by row."""
+def read_table_options(given: Mapping[str, Any]) -> tuple[Options, OptionColumns]:
+    """The options of a table of rules for all rows, and the columns that say them row by row.
+
+    >>> read_table_options({"options": {"detect": "kind"}, "labels": ["owner"]})[1]
+    OptionColumns(by_option={'detect': 'kind'}, labels=('owner',))
+    """
     option_of = {f"{name}_column": name for name in Options._fields}
-    for_all = {name: value for name, value in given.items() if name not in option_of}
+    for_all = {name: value for name, value in given.items() if name not in option_of and name != "options"}
     columns = {option_of[name]: column for name, column in given.items() if name in option_of and column is not None}
-    return read_options(for_all), columns
+    for name, column in dict(given.get("options") or {}).items():
+        if name not in Options._fields:
+            raise FencepostError(
+                f"options={{{name!r}: {column!r}}}", f"any of {', '.join(Options._fields)}", "Correct the name."
+            )
+        if columns.setdefault(name, column) != column:
+            raise FencepostError(
+                f"two columns for {name}: {columns[name]} and {column}", "one", f"Leave {name}_column out."
+            )
+    labels: tuple[str, ...] = ()
+    if isinstance(for_all.get("labels"), (str, list, tuple)):
+        named = for_all.pop("labels")
+        labels = (named,) if isinstance(named, str) else tuple(named)
+        if "labels" in columns:
+            raise FencepostError(
+                f"labels={list(labels)} beside the column {columns['labels']} of labels",
+                "one of the two",
+                "Put all labels into that column, or each into a column of its own.",
+            )
+    return read_options(for_all), OptionColumns(columns, labels)
 
 
 def options_of(rule: Rule) -> Options:
@@ -87,13 +129,14 @@ def fields_of(rule: Rule) -> dict[str, Any]:
     return {name: getattr(rule, name) for name in FIELDS}
 
 
-def takes_options(method: F) -> F:
+def takes_options(method: F, **defaults: Any) -> F:
     """Let `help` show the options of a method one by one, with their defaults, instead of `**options`."""
     signature = inspect.signature(method)
     shown = dict(signature.parameters)
-    (options,) = get_args(shown.pop("options").annotation)
-    for name, type_ in options.__annotations__.items():
-        default = getattr(Options(), name, None)
+    [gathered] = [name for name, each in shown.items() if each.kind is inspect.Parameter.VAR_KEYWORD]
+    (options,) = get_args(shown.pop(gathered).annotation)
+    for name, type_ in get_type_hints(options).items():
+        default = defaults.get(name, getattr(Options(), name, None))
         shown[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=type_)
     method.__signature__ = signature.replace(parameters=list(shown.values()))  # type: ignore[attr-defined]
     return method

@@ -12,6 +12,8 @@ from fencepost.snapshot.columns import NEVER, detect_flags, detect_names
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+LONGEST_NAME = 500
+"""Of characters: what every database can index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +22,14 @@ class Rule:
 
     Args:
         id: unique among the rules, an int64.
-        condition: the SQL condition; None for a rule that came from a table.
+        condition: the SQL condition; of a rule that came from a table, one that says the same.
         detect: what it reports: inside, enter, exit and cross, joined by commas in this order.
         initial: whether objects already inside when the rule is added are reported.
         labels: free text by name, carried along.
         expires: when it ends, in UTC.
         enabled: whether it takes part at all.
         version: 1, then one more for every edit.
+        name: any text that no other rule has as its name, such as a UUID.
     """
 
     id: int
@@ -37,6 +40,7 @@ class Rule:
     expires: datetime | None = None
     enabled: bool = True
     version: int = 1
+    name: str | None = None
 
 
 def checked_id(id: Any) -> int:
@@ -81,31 +85,50 @@ def checked_labels(labels: Any) -> dict[str, str] | None:
     return dict(labels) or None
 
 
+def checked_name(name: Any) -> str | None:
+    """A text of some length that can be stored; None where there is none."""
+    if name is None:
+        return None
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
+        got = f"name of {len(name):,} characters" if isinstance(name, str) and name else f"name={name!r}"
+        raise FencepostError(got, f"a text of 1 to {LONGEST_NAME} characters", "Write for example 'ibm floor'.")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise FencepostError(f"name={name!a}", "characters that can be stored", "Leave out half characters.") from None
+    return name
+
+
 def checked_expires(expires: Any) -> datetime | None:
     """The instant in UTC; without a zone it is read as UTC."""
-    if isinstance(expires, str):
+    return checked_instant(expires, "expires")
+
+
+def checked_instant(instant: Any, name: str) -> datetime | None:
+    """The same for another argument."""
+    if isinstance(instant, str):
         try:
-            expires = datetime.fromisoformat(expires)
+            instant = datetime.fromisoformat(instant)
         except ValueError:
-            raise _no_instant(expires) from None
-    if expires is None:
+            raise _no_instant(instant, name) from None
+    if instant is None:
         return None
-    if not isinstance(expires, datetime):
-        raise _no_instant(expires)
+    if not isinstance(instant, datetime):
+        raise _no_instant(instant, name)
     # Not astimezone alone: a subclass such as a pandas Timestamp becomes a plain datetime.
     try:
-        return _EPOCH + microseconds_of(expires) * _MICROSECOND
+        return _EPOCH + microseconds_of(instant) * _MICROSECOND
     except OverflowError:  # its zone takes it out of the calendar
         raise FencepostError(
-            f"expires={expires.isoformat()}",
+            f"{name}={instant.isoformat()}",
             "a time of the years 1 to 9999 in UTC",
             "Leave it out for a rule that stays.",
         ) from None
 
 
-def _no_instant(expires: Any) -> FencepostError:
+def _no_instant(instant: Any, name: str) -> FencepostError:
     return FencepostError(
-        f"expires={expires!r}", "a datetime, or its ISO text", "Write datetime(2030, 1, 1, tzinfo=UTC)."
+        f"{name}={instant!r}", "a datetime, or its ISO text", "Write datetime(2030, 1, 1, tzinfo=UTC)."
     )
 
 

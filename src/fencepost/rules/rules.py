@@ -1,28 +1,45 @@
 """A set of rules that can be edited, bound to types and compiled."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
 from os import PathLike
 from typing import Any, NamedTuple, Self, SupportsIndex, Unpack
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from fencepost._text import count
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.language import KEY, ColumnKind, Condition
 from fencepost.ordinals.schema import read_schema
+from fencepost.ordinals.zones import check_zone
 from fencepost.published import VersionDirectory
 from fencepost.rules import files
-from fencepost.rules.checked import TextRule, check_rule, rule_of_mapping
+from fencepost.rules.checked import (
+    TextRule,
+    check_rule,
+    name_taken,
+    no_such_name,
+    read_in_zone,
+    rule_of_mapping,
+)
 from fencepost.rules.compile import compile_columns
-from fencepost.rules.faults import Faults
+from fencepost.rules.faults import Faults, FaultyRules, RuleFault, report_faults
 from fencepost.rules.options import Options, RuleOptions, TableOptions, read_table_options, takes_options
 from fencepost.rules.rule import Rule, checked_id, labels_of
 from fencepost.rules.table_blocks import TableBlock
-from fencepost.rules.table_rules import read_table, table_shape
+from fencepost.rules.table_rules import Known, read_table, table_shape
 from fencepost.snapshot import CompiledColumns, Snapshot
 
 _COMPILED_ALONE = 8
 """A change of at most one rule in so many is compiled alone: one layer more to ask costs less than compiling all."""
+
+
+_LOOKED_AT = 100
+"""Rules whose columns `repr` names: a million would take a second."""
 
 
 class _Compiled(NamedTuple):
@@ -33,6 +50,9 @@ class _Compiled(NamedTuple):
     """Of the schema, if there was one."""
     blocks: int
     """How many blocks there were."""
+    left_out: frozenset[int] = frozenset()
+    """Rules that were faulty."""
+    zone: str = "UTC"
 
 
 class TableArguments(TableOptions, total=False):
@@ -50,6 +70,10 @@ class Rules:
     Rules of tables stay columns and become `Rule` objects only when they are asked for. Iteration yields them
     first, then those written as text, in the order in which they were added. Not for use by several threads.
 
+    Args:
+        zone: the time zone that timestamps without one are read in, such as "America/New_York"; UTC by default. On
+            Spark, rules without a zone of their own take the session's.
+
     >>> rules = Rules()
     >>> rules.add(1, "symbol = 'IBM' AND price BETWEEN 40 AND 50", detect="enter,exit")
     >>> rules.add(2, "price >= 120 OR volume > 1e6")
@@ -57,8 +81,11 @@ class Rules:
     (2, True, 'enter,exit')
     """
 
-    def __init__(self) -> None:
+    def __init__(self, zone: str | None = None) -> None:
+        self._zone = None if zone is None else check_zone(zone)
         self._texts: dict[int, TextRule] = {}
+        self._names: dict[str, int] = {}
+        """Ids of rules written as text, by their names."""
         self._blocks: list[TableBlock] = []
         # The versions of removed rules: an id that comes back goes on from there, or two conditions of one id
         # would have the same version.
@@ -67,17 +94,23 @@ class Rules:
         self._touched: set[int] = set()
         """Ids of rules that were changed or removed since, or added as text."""
 
+    @property
+    def zone(self) -> str:
+        """The time zone that timestamps without one are read in."""
+        return self._zone or "UTC"
+
     @classmethod
-    def from_dicts(cls, rows: Iterable[Mapping[str, Any]]) -> Self:
+    def from_dicts(cls, rows: Iterable[Mapping[str, Any]], *, zone: str | None = None) -> Self:
         """Rules from mappings with the names that add takes, and perhaps a version; faults are raised all at once.
 
         Args:
             rows: one mapping per rule; id and condition are needed.
+            zone: as for Rules.
 
         >>> len(Rules.from_dicts([{"id": 1, "condition": "price > 40"}, {"id": 2, "condition": "price < 4"}]))
         2
         """
-        rules, faults, count = cls(), Faults("row"), 0
+        rules, faults, count = cls(zone), Faults("row"), 0
         for count, row in enumerate(rows, start=1):
             try:
                 rules._add_mapping(row)
@@ -87,6 +120,7 @@ class Rules:
         return rules
 
     @classmethod
+    @partial(takes_options, id="rule_id", equal=(), bounds="[)")
     def from_table(cls, table: Any, **arguments: Unpack[TableArguments]) -> Self:
         """Rules from the rows of a table.
 
@@ -104,13 +138,14 @@ class Rules:
         return rules
 
     @classmethod
-    def from_jsonl(cls, path: str | PathLike[str]) -> Self:
+    def from_jsonl(cls, path: str | PathLike[str], *, zone: str | None = None) -> Self:
         """Rules from JSON lines, one object per rule; faults are raised all at once, with their lines.
 
         Args:
             path: a file of objects as from_dicts takes them; empty lines are skipped.
+            zone: as for Rules.
         """
-        rules, faults, count = cls(), Faults("line"), 0
+        rules, faults, count = cls(zone), Faults("line"), 0
         for count, read in files.json_lines(path):
             try:
                 rules._add_mapping(read())
@@ -120,14 +155,18 @@ class Rules:
         return rules
 
     @classmethod
-    def from_parquet(cls, path: str | PathLike[str]) -> Self:
+    def from_parquet(cls, path: str | PathLike[str], *, zone: str | None = None) -> Self:
         """Rules from a file that to_parquet wrote.
 
         Args:
             path: the file. For a table of your own, read it and use from_table.
+            zone: as for Rules.
         """
-        stored = files.read_parquet(path)
-        rules, faults = cls(), Faults("row")
+        return cls._from_stored(files.read_parquet(path), path, zone)
+
+    @classmethod
+    def _from_stored(cls, stored: files.StoredRules, path: str | PathLike[str], zone: str | None) -> Self:
+        rules, faults = cls(zone), Faults("row")
         for row, mapping in stored.texts:
             try:
                 rules._add_mapping({**mapping, "labels": labels_of(mapping["labels"])})
@@ -135,8 +174,8 @@ class Rules:
                 faults.add(row, error.one_line)
         faults.raise_if_any(stored.row_count, f"Correct these rows of {path}.")
         for part in stored.tables:
-            known = rules._have_rules, rules._next_versions
-            rules._blocks.append(read_table(part.table, part.shape, Options(), files.OPTION_COLUMNS, *known))
+            block = read_table(part.table, part.shape, Options(), files.OPTION_COLUMNS, rules._known())
+            rules._blocks.append(block)
         return rules
 
     @takes_options
@@ -151,6 +190,7 @@ class Rules:
             labels: free text by name, carried along.
             expires: when the rule ends; without a zone it is read as UTC.
             enabled: whether it takes part at all.
+            name: any text that no other rule has as its name, such as a UUID.
 
         >>> rules = Rules()
         >>> rules.add(7, "left.price - right.price BETWEEN -1 AND 1")
@@ -161,9 +201,8 @@ class Rules:
         """
         number = checked_id(id)
         self._refuse_known(number)
-        self._texts[number] = check_rule(number, condition, options, self._last_versions.get(number, 0) + 1)
+        self._put(check_rule(number, condition, options, self._last_versions.get(number, 0) + 1, self.zone))
         self._last_versions.pop(number, None)
-        self._touched.add(number)
 
     @takes_options
     def replace(self, id: SupportsIndex, condition: str, **options: Unpack[RuleOptions]) -> None:
@@ -181,10 +220,8 @@ class Rules:
         2
         """
         old = self[id]
-        made = check_rule(old.id, condition, options, old.version + 1)
+        self._put(check_rule(old.id, condition, options, old.version + 1, self.zone))
         self._end_row(old.id)
-        self._texts[old.id] = made
-        self._touched.add(old.id)
 
     def remove(self, id: SupportsIndex) -> None:
         """Takes a rule out.
@@ -195,6 +232,8 @@ class Rules:
         old = self[id]
         if self._texts.pop(old.id, None) is None:
             self._end_row(old.id)
+        elif old.name is not None:
+            del self._names[old.name]
         self._last_versions[old.id] = old.version
         self._touched.add(old.id)
 
@@ -221,10 +260,10 @@ class Rules:
             ranges: for every attribute of the data the table's columns of lower and upper bounds; None for a side
                 without bounds. Names match without case, unless in double quotes or such that SQL needs quotes.
             bounds: [) [] () or (], for all attributes or as a mapping.
-            **options: those of add, for all rows. Or name the column that has one per row; there a null stands for what
-                holds for all rows. `detect_column`: strings such as 'enter,exit'. `initial_column` and
-                `enabled_column`: booleans. `labels_column`: JSON objects, maps or structs. `expires_column`: timestamps
-                or dates.
+            **options: those of add but for the name, for all rows. Or name the column that has one per row, as
+                `options={"detect": "kind", "name": "title"}` or `detect_column="kind"`; there a null stands for what
+                holds for all rows. Detect and name are strings, initial and enabled booleans, labels JSON objects, maps
+                or structs, expires timestamps or dates. `labels=["owner", "desk"]`: columns that are a label each.
 
         >>> rules = Rules()
         >>> rules.add_table({"rule_id": [1, 2], "lower": [4, 9], "upper": [5, 8]}, ranges={"price": ("lower", "upper")})
@@ -235,7 +274,7 @@ class Rules:
           row 1: lower and upper are 9 and 8, an empty range; expected lower below upper with bounds [)
         """
         shape = table_shape(id, equal, ranges or {}, bounds)
-        block = read_table(table, shape, *read_table_options(options), self._have_rules, self._next_versions)
+        block = read_table(table, shape, *read_table_options(options), self._known())
         self._blocks.append(block)
         for number in [each for each in self._last_versions if block.find(each) is not None]:
             del self._last_versions[number]
@@ -285,59 +324,131 @@ class Rules:
         >>> rules.compile().match({"price": [39.0, 41.0]})[1].tolist()
         [1]
         """
+        return self.compile_usable(schema, version, None)
+
+    def compile_in(self, zone: str, schema: Any = None) -> Snapshot:
+        """Like compile, where the rules are used in a time zone: they are read in it, if they have none of their own.
+
+        Args:
+            zone: for example that of a Spark session.
+            schema: as in columns.
+        """
+        return self.compile_usable(schema, 0, None, zone=zone)
+
+    def compile_usable(
+        self, schema: Any, version: int, faulty: FaultyRules | None, infer: bool = False, zone: str | None = None
+    ) -> Snapshot:
+        """Like compile; but rules that are faulty are noted and count as paused, where there is something to note them.
+
+        Args:
+            schema: as in columns.
+            version: as in compile.
+            faulty: takes what is wrong with rules; None refuses all of them.
+            infer: give columns that the schema lacks the types that the rules suggest.
+            zone: as in compile_in.
+        """
+        zone = check_zone(self._zone or zone or "UTC")
         types = None if schema is None else dict(read_schema(schema).types)
-        made = self._compile_onto_last(schema, types, version)
+        made = None if infer else self._compile_onto_last(schema, types, version, faulty, zone)
         if made is None:
-            made = Snapshot.compile(self.columns(schema), self.paused(), version)
-        self._compiled = _Compiled(made, types, len(self._blocks))
+            texts = self._read_in(zone, self._texts.values(), faulty)
+            columns = compile_columns(self._blocks, texts, schema, faulty, infer)
+            made = Snapshot.compile(columns, self.paused(faulty), version, zone)
+        left_out = frozenset() if faulty is None else frozenset(faulty.found)
+        self._compiled = _Compiled(made, types, len(self._blocks), left_out, zone)
         self._touched.clear()
         return made
 
-    def _compile_onto_last(self, schema: Any, types: Mapping[str, Any] | None, version: int) -> Snapshot | None:
+    def _read_in(self, zone: str, texts: Iterable[TextRule], faulty: FaultyRules | None) -> list[TextRule]:
+        """The rules with their conditions read in a zone; in another one than before, some may be faulty."""
+        if zone == self.zone:
+            return list(texts)
+        found = []
+        for text in texts:
+            try:
+                found.append(read_in_zone(text, zone))
+            except FencepostError as error:
+                if faulty is None:
+                    raise
+                faulty.add(text.rule.id, error.one_line)
+        return found
+
+    def _compile_onto_last(
+        self, schema: Any, types: Mapping[str, Any] | None, version: int, faulty: FaultyRules | None, zone: str
+    ) -> Snapshot | None:
         """The last snapshot with what changed since; None where it is better, or needed, to compile everything."""
         last = self._compiled
-        if last is None or last.types != types:
+        if last is None or not _extends(types, last.types) or not last.left_out <= self._texts.keys() | self._touched:
             return None
-        new_blocks = self._blocks[last.blocks :]
-        changes = len(self._touched) + sum(block.count for block in new_blocks)
-        if changes * _COMPILED_ALONE > len(last.snapshot):
+        new_blocks, again = self._blocks[last.blocks :], self._touched | last.left_out
+        changes = len(again) + sum(block.count for block in new_blocks)
+        if last.zone != zone or changes * _COMPILED_ALONE > len(last.snapshot):
             return None
         if not changes:
             return last.snapshot.with_version(version)
-        texts = [self._texts[id] for id in sorted(self._touched) if id in self._texts]
         try:
-            changed = compile_columns(new_blocks, texts, schema)
+            texts = self._read_in(zone, [self._texts[id] for id in sorted(again) if id in self._texts], faulty)
+            changed = compile_columns(new_blocks, texts, schema, faulty)
         except FencepostError:
             return None  # compiling everything tells all that is wrong
         if schema is None and not _agree(changed, last.snapshot):
+            if faulty is not None:
+                faulty.found.clear()
             return None
-        gone = np.array(sorted(self._touched), np.int64)
-        return last.snapshot.changed(gone, changed, self.paused(), version)
+        gone = np.array(sorted(again), np.int64)
+        return last.snapshot.changed(gone, changed, self.paused(faulty), version)
 
-    def paused(self) -> dict[int, int]:
-        """The versions of rules that are not enabled, by id."""
+    def usable_columns(self, schema: Any, faulty: FaultyRules | None) -> CompiledColumns:
+        """Like columns; without the rules that are faulty, as in `compile_usable`."""
+        return compile_columns(self._blocks, list(self._texts.values()), schema, faulty)
+
+    def paused(self, faulty: FaultyRules | None = None) -> dict[int, int]:
+        """The versions of rules that are not enabled, or faulty, by id."""
         paused = {id: text.rule.version for id, text in self._texts.items() if not text.rule.enabled}
         for block in self._blocks:
             rows = np.flatnonzero(block.alive & ~block.fields.enabled)
             paused |= zip(block.fields.ids[rows].tolist(), block.fields.versions[rows].tolist(), strict=True)
-        return paused
+        return paused if faulty is None else paused | {id: self[id].version for id in faulty.found if id in self}
 
-    def publish(self, directory: str | PathLike[str], schema: Any = None, *, shards: int | None = None) -> int:
+    def publish(
+        self,
+        directory: str | PathLike[str],
+        schema: Any = None,
+        *,
+        shards: int | None = None,
+        strict: bool = False,
+        faults: list[RuleFault] | None = None,
+    ) -> int:
         """Writes the next snapshot version into a directory that others follow, and returns its number.
+
+        Rules that are faulty, because they use a column that nobody knows or do not fit its type, are left out: they
+        count as paused until they are corrected. A `FaultyRulesWarning` names them.
 
         Args:
             directory: a path, which is made where it does not exist, or a URL such as s3://bucket/rules.
-            schema: as in columns; without one, the schema that the directory has from its first version.
+            schema: as in columns, for the first version; without one, the columns that its rules use. Later it adds
+                columns to those that the directory has, whose types never change.
             shards: write every version in so many shards as well, for rule sets larger than a Spark worker should
                 hold; fixed by the first version, later ones need not say it.
+            strict: refuse to publish where any rule is faulty.
+            faults: a list that takes every faulty rule with the reason, in place of the warning.
         """
-        versions = VersionDirectory(directory)
-        if schema is None:
-            number = versions.publish(lambda version: self.compile(versions.schema(), version), shards=shards)
-            if self._compiled is not None and self._compiled.types is None:  # the first version fixed them
-                self._compiled = self._compiled._replace(types=dict(read_schema(versions.schema()).types))
-            return number
-        return versions.publish(lambda version: self.compile(schema, version), read_schema(schema).as_texts(), shards)
+        versions, faulty = VersionDirectory(directory), FaultyRules()
+
+        def compile_version(number: int) -> Snapshot:
+            faulty.found.clear()
+            bound, taken = versions.bound_schema(schema), None if strict else faulty
+            made = self.compile_usable(bound, number, taken, zone=versions.zone())
+            if not len(made) and not versions.is_published():
+                faulty.refuse_nothing_left(len(made))
+            return made
+
+        named = None if schema is None else read_schema(schema).as_texts()
+        number = versions.publish(compile_version, named, shards)
+        if self._compiled is not None and self._compiled.types is None:  # the first version fixed them
+            self._compiled = self._compiled._replace(types=dict(read_schema(versions.schema()).types))
+        report_faults(faulty.found, faults)
+        return number
 
     def to_jsonl(self, path: str | PathLike[str]) -> None:
         """Writes one JSON object per rule; rules of tables are written as the SQL condition that says the same.
@@ -354,6 +465,28 @@ class Rules:
             path: the file to write.
         """
         files.write_parquet(path, self._blocks, [text.rule for text in self._texts.values()])
+
+    @classmethod
+    def _from_bytes(cls, data: bytes, last_versions: dict[int, int], zone: str | None = None) -> Self:
+        place = "pickled rules"
+        rules = cls._from_stored(files.read_parquet(place, data), place, zone)
+        rules._last_versions = last_versions
+        return rules
+
+    def __reduce__(self) -> Any:
+        # What is pickled is what to_parquet writes.
+        data = files.to_bytes(self._blocks, [text.rule for text in self._texts.values()])
+        return type(self)._from_bytes, (data, self._last_versions, self._zone)
+
+    def __copy__(self) -> Self:
+        copied = type(self)()
+        for name, value in vars(self).items():
+            setattr(copied, name, value.copy() if isinstance(value, (dict, set)) else value)
+        copied._blocks = [block.copy() for block in self._blocks]
+        return copied
+
+    def __deepcopy__(self, _: Any) -> Self:
+        return self.__copy__()
 
     def __len__(self) -> int:
         return len(self._texts) + sum(block.count for block in self._blocks)
@@ -379,9 +512,35 @@ class Rules:
         block, row = place
         return block.rule(row)
 
+    def id_of(self, name: str) -> int:
+        """The id of the rule with a name.
+
+        Args:
+            name: of the rule.
+
+        >>> rules = Rules()
+        >>> rules.add(7, "price < 40", name="ibm floor")
+        >>> rules.id_of("ibm floor")
+        7
+        """
+        owner = self._owner_of(name) if isinstance(name, str) else None
+        if owner is None:
+            raise no_such_name(name)
+        return owner
+
     def __repr__(self) -> str:
         of_tables = len(self) - len(self._texts)
-        return f"Rules({len(self):,}: {len(self._texts):,} as text, {of_tables:,} of {len(self._blocks):,} tables)"
+        origin = f", {of_tables:,} of {count(len(self._blocks), 'table')}" if of_tables else ""
+        columns = dict.fromkeys(column for block in self._blocks for column in block.columns)
+        for _, parsed in islice(self._texts.values(), _LOOKED_AT):
+            columns |= dict.fromkeys(parsed.columns if isinstance(parsed, Condition) else ())
+        on = f" on {', '.join(columns)}" if columns else ""
+        return f"Rules({count(len(self), 'rule')}{on}{origin})"
+
+    def _repr_html_(self) -> str:
+        from fencepost.rules.html import rules_html
+
+        return rules_html(count(len(self), "rule"), self, len(self))
 
     def _place(self, id: int) -> tuple[TableBlock, int] | None:
         """The block and row of a rule of a table."""
@@ -396,6 +555,17 @@ class Rules:
             block, row = place
             block.end(row)
 
+    def _known(self) -> Known:
+        return Known(self._have_rules, self._have_names, self._next_versions)
+
+    def _have_names(self, names: Any) -> Bools:
+        have_names = np.zeros(len(names), np.bool_)
+        if self._names:
+            have_names |= np.asarray(pc.is_in(names, pa.array(list(self._names), pa.large_string())))
+        for block in self._blocks:
+            have_names |= block.find_names(names) >= 0
+        return have_names
+
     def _have_rules(self, ids: Int64s) -> Bools:
         have_rules = np.isin(ids, np.fromiter(self._texts, np.int64)) if self._texts else np.zeros(len(ids), np.bool_)
         for block in self._blocks:
@@ -408,10 +578,35 @@ class Rules:
         return np.array([self._last_versions.get(id, 0) + 1 for id in ids.tolist()], np.int64)
 
     def _add_mapping(self, mapping: Mapping[str, Any]) -> None:
-        made = rule_of_mapping(mapping)
+        made = rule_of_mapping(mapping, self.zone)
         self._refuse_known(made.rule.id)
-        self._texts[made.rule.id] = made
-        self._touched.add(made.rule.id)
+        self._put(made)
+
+    def _put(self, made: TextRule) -> None:
+        """Takes in a rule written as text, in place of one with its id."""
+        rule = made.rule
+        if rule.name is not None:
+            owner = self._owner_of(rule.name)
+            if owner is not None and owner != rule.id:
+                raise name_taken(rule.id, rule.name, owner)
+        old = self._texts.get(rule.id)
+        if old is not None and old.rule.name is not None:
+            del self._names[old.rule.name]
+        if rule.name is not None:
+            self._names[rule.name] = rule.id
+        self._texts[rule.id] = made
+        self._touched.add(rule.id)
+
+    def _owner_of(self, name: str) -> int | None:
+        """The id of the rule with a name."""
+        if name in self._names:
+            return self._names[name]
+        asked = pa.array([name], pa.large_string())
+        for block in self._blocks:
+            row = int(block.find_names(asked)[0])
+            if row >= 0:
+                return int(block.fields.ids[row])
+        return None
 
     def _refuse_known(self, id: int) -> None:
         if id in self:
@@ -419,10 +614,16 @@ class Rules:
 
     def with_text(self) -> Iterator[tuple[Rule, str]]:
         """Every rule with its condition; one of a table with the SQL condition that says the same."""
-        for block in self._blocks:
-            yield from block.rules_as_text()
-        for rule, parsed in self._texts.values():
-            yield rule, parsed.text
+        for rule in self:
+            yield rule, str(rule.condition)
+
+
+def _extends(types: Mapping[str, Any] | None, before: Mapping[str, Any] | None) -> bool:
+    """Whether rules that were bound to the types before are bound alike to these, which may be more."""
+    if types is None or before is None or len(types) == len(before):
+        return types == before
+    spellings = {name.lower() for name in types}
+    return len(spellings) == len(types) and all(types.get(name) == type_ for name, type_ in before.items())
 
 
 def _agree(changed: CompiledColumns, last: Snapshot) -> bool:

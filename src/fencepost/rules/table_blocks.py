@@ -13,6 +13,7 @@ from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.language import ColumnKind
 from fencepost.rules.rule import Rule, instant_of, labels_of
 from fencepost.snapshot.columns import detect_names
+from fencepost.snapshot.names import NameIndex
 
 _ROWS_AT_ONCE = 10_000
 
@@ -28,6 +29,15 @@ class RuleFields(NamedTuple):
     expires: Int64s
     labels: Any
     """Arrow large_string: a JSON object, or null."""
+    names: Any
+    """Arrow large_string, null where a rule has none."""
+
+    def take(self, rows: Int64s) -> "RuleFields":
+        """The rules in these ascending rows."""
+        if len(rows) == len(self.ids):
+            return self
+        chosen = pa.array(rows)
+        return RuleFields(*(each[rows] if isinstance(each, np.ndarray) else each.take(chosen) for each in self))
 
 
 class TableKey(NamedTuple):
@@ -73,11 +83,21 @@ class TableBlock:
         self.alive: Bools = np.ones(len(fields.ids), np.bool_)
         self.count = len(fields.ids)
 
+    def copy(self) -> "TableBlock":
+        """The same rules, whose end in one is none in the other; columns are shared."""
+        copied = TableBlock(self.fields, self.keys, self.ranges)
+        copied.alive, copied.count = self.alive.copy(), self.count
+        return copied
+
     @cached_property
     def _by_id(self) -> tuple[Int64s, Int64s]:
         """The ids in order, and the row of each."""
         order = np.argsort(self.fields.ids, kind="stable")
         return self.fields.ids[order], order
+
+    @cached_property
+    def _by_name(self) -> NameIndex:
+        return NameIndex(self.fields.names)
 
     @property
     def columns(self) -> Mapping[str, ColumnKind]:
@@ -101,6 +121,11 @@ class TableBlock:
         found: Bools = (mine[places] == ids) & self.alive[order[places]] if len(mine) else np.zeros(len(ids), np.bool_)
         return found
 
+    def find_names(self, names: Any) -> Int64s:
+        """The row of the rule that is still here with each of these names, or -1."""
+        rows = self._by_name.rows_of(names)
+        return np.where(self.alive[rows], rows, -1) if self.count else np.full(len(names), -1, np.int64)
+
     def end(self, row: int) -> None:
         """Takes the rule of a row out."""
         self.count -= int(self.alive[row])
@@ -110,9 +135,9 @@ class TableBlock:
         """The rule of a row."""
         return next(self._rules(np.array([row])))
 
-    def rules(self) -> Iterator[Rule]:
-        """All rules that are still here, made a few at a time."""
-        rows = np.flatnonzero(self.alive)
+    def rules(self, rows: Int64s | None = None) -> Iterator[Rule]:
+        """All rules that are still here, or those of some rows, each with the SQL condition that says the same."""
+        rows = np.flatnonzero(self.alive) if rows is None else rows
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             yield from self._rules(rows[start : start + _ROWS_AT_ONCE])
 
@@ -120,18 +145,12 @@ class TableBlock:
         fields = self.fields
         columns = [fields.ids, fields.detects, fields.initial, fields.expires, fields.enabled, fields.versions]
         lists = [column[rows].tolist() for column in columns]
-        labels = fields.labels.take(pa.array(rows)).to_pylist()
-        for (id, detect, initial, expires, enabled, version), text in zip(
-            zip(*lists, strict=True), labels, strict=True
-        ):
-            yield Rule(id, None, detect_names(detect), initial, labels_of(text), instant_of(expires), enabled, version)
-
-    def rules_as_text(self) -> Iterator[tuple[Rule, str]]:
-        """All rules that are still here, each with the SQL condition that says the same."""
-        rows = np.flatnonzero(self.alive)
-        for start in range(0, len(rows), _ROWS_AT_ONCE):
-            some = rows[start : start + _ROWS_AT_ONCE]
-            yield from zip(self._rules(some), self._texts(some), strict=True)
+        lists += [texts.take(pa.array(rows)).to_pylist() for texts in (fields.labels, fields.names)]
+        rows_of_fields = zip(*lists, strict=True)
+        for condition, each in zip(self._texts(rows), rows_of_fields, strict=True):
+            id, detect, initial, expires, enabled, version, labels, name = each
+            told, instant = detect_names(detect), instant_of(expires)
+            yield Rule(id, condition, told, initial, labels_of(labels), instant, enabled, version, name)
 
     def _texts(self, rows: Int64s) -> Iterator[str]:
         parts = [_key_texts(key, rows) for key in self.keys] + [_range_texts(each, rows) for each in self.ranges]
@@ -141,7 +160,7 @@ class TableBlock:
 
 def _key_texts(key: TableKey, rows: Int64s) -> list[str]:
     values = key.values.take(pa.array(rows)).to_pylist()
-    return ["" if value is None else f"{key.column} = {_as_text(value)}" for value in values]
+    return ["" if value is None else f"{key.column} = {constant_text(value)}" for value in values]
 
 
 def _range_texts(range_: TableRange, rows: Int64s) -> list[str]:
@@ -151,20 +170,20 @@ def _range_texts(range_: TableRange, rows: Int64s) -> list[str]:
         parts = [
             f"{range_.column} {sign} {bound}" for sign, bound in ((above, low), (below, high)) if bound is not None
         ]
-        texts.append(" AND ".join(parts) or _any_value(range_))
+        texts.append(" AND ".join(parts) or any_value(range_.column, range_.kind))
     return texts
 
 
-def _any_value(range_: TableRange) -> str:
+def any_value(column: str, kind: str) -> str:
     """The condition that holds for every value: an unbounded range still asks for one."""
-    some = {"date": "DATE '2000-01-01'", "timestamp": "TIMESTAMP '2000-01-01'", "boolean": "TRUE"}.get(range_.kind, "0")
-    return f"({range_.column} < {some} OR {range_.column} >= {some})"
+    some = {"date": "DATE '2000-01-01'", "timestamp": "TIMESTAMP '2000-01-01'", "boolean": "TRUE"}.get(kind, "0")
+    return f"({column} < {some} OR {column} >= {some})"
 
 
 def _constants(bounds: Any | None, rows: Int64s) -> list[str | None]:
     if bounds is None:
         return [None] * len(rows)
-    written: Callable[[Any], str] = _double_text if pa.types.is_floating(bounds.type) else _as_text
+    written: Callable[[Any], str] = _double_text if pa.types.is_floating(bounds.type) else constant_text
     return [None if value is None else written(value) for value in bounds.take(pa.array(rows)).to_pylist()]
 
 
@@ -176,12 +195,12 @@ def _double_text(value: float) -> str:
     return text if Decimal(text) == Decimal(value) else f"CAST({text} AS DOUBLE)"
 
 
-def _as_text(value: Any) -> str:
+def constant_text(value: Any) -> str:
     """A constant as SQL."""
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, (bool, int)):
         return str(value).upper()
     if hasattr(value, "hour"):
-        return f"TIMESTAMP '{value.replace(tzinfo=None).isoformat(sep=' ')}'"
+        return f"TIMESTAMP '{value.replace(tzinfo=None).isoformat(sep=' ')}Z'"  # an instant, whatever the zone
     return f"DATE '{value.isoformat()}'" if hasattr(value, "isoformat") else f"{value:f}"

@@ -1,5 +1,6 @@
 """Tables of rules, checked whole: every fault is found before any rule is taken."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -15,8 +16,8 @@ from fencepost.ordinals import TIMESTAMP
 from fencepost.ordinals.spellings import is_string
 from fencepost.rules.bounds import kind_of, plain_bounds, same_type
 from fencepost.rules.faults import Faults
-from fencepost.rules.options import Options
-from fencepost.rules.rule import checked_labels, labels_of, labels_text, microseconds_of
+from fencepost.rules.options import OptionColumns, Options
+from fencepost.rules.rule import LONGEST_NAME, checked_labels, labels_of, labels_text, microseconds_of
 from fencepost.rules.table_blocks import RuleFields, TableBlock, TableKey, TableRange
 from fencepost.snapshot.columns import NEVER, detect_flags
 
@@ -62,7 +63,7 @@ def table_shape(
     wrong = [end for end in ends.values() if end not in BOUNDS]
     if wrong:
         raise FencepostError(f"bounds={wrong[0]!r}", f"one of {' '.join(BOUNDS)}", "Write [ where the bound is inside.")
-    names = [_canonical(column) for column in (*keys, *ranges)]
+    names = [canonical_name(column) for column in (*keys, *ranges)]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise FencepostError(
@@ -72,13 +73,13 @@ def table_shape(
         )
     return TableShape(
         id,
-        {_canonical(column): name for column, name in keys.items()},
-        {_canonical(attribute): (low, high) for attribute, (low, high) in ranges.items()},
-        {_canonical(attribute): end for attribute, end in ends.items()},
+        {canonical_name(column): name for column, name in keys.items()},
+        {canonical_name(attribute): (low, high) for attribute, (low, high) in ranges.items()},
+        {canonical_name(attribute): end for attribute, end in ends.items()},
     )
 
 
-def _canonical(name: str) -> str:
+def canonical_name(name: str) -> str:
     """A name as conditions know it; one that SQL needs quotes for is quoted, and so matched exactly."""
     try:
         condition = parse(f"{name} > 0")
@@ -91,34 +92,62 @@ def _canonical(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+class Known(NamedTuple):
+    """What is known of the rules that are there already."""
+
+    have_rules: Callable[[Int64s], Bools]
+    """Which ids they have."""
+    have_names: Callable[[Any], Bools]
+    """Which names, an Arrow array, they have."""
+    next_versions: Callable[[Int64s], Int64s]
+    """The versions that these ids get."""
+
+
 def read_table(
     table: Any,
     shape: TableShape,
     options: Options,
-    columns: Mapping[str, str],
-    have_rules: Callable[[Int64s], Bools],
-    next_versions: Callable[[Int64s], Int64s],
+    option_columns: OptionColumns,
+    known: Known,
+    *,
+    by_name: bool = False,
 ) -> TableBlock:
     """The rules of a table, or one error with all its faults.
 
     A null in the column of an option stands for what `options` has, which holds for all rows without such a column.
+    Where `by_name` is set, the column of ids has names, and the ids are the numbers of rows.
     """
-    reader = _Reader(table)
+    reader, columns = _Reader(table), option_columns.by_option
     faults = reader.faults
-    ids = reader.ids(shape.id, have_rules)
+    ids = reader.rows_of_names(shape.id) if by_name else reader.ids(shape.id, known.have_rules)
     keys = tuple(TableKey(column, reader.strings(name)) for column, name in shape.equal.items())
     ranges = tuple(reader.range(column, pair, shape.bounds[column]) for column, pair in shape.ranges.items())
     fields = RuleFields(
         ids,
-        reader.versions(columns["version"]) if "version" in columns else next_versions(ids),
+        reader.versions(columns["version"]) if "version" in columns else known.next_versions(ids),
         reader.detects(columns.get("detect"), detect_flags(options.detect)),
         reader.flags(columns.get("initial"), options.initial),
         reader.flags(columns.get("enabled"), options.enabled),
         reader.instants(columns.get("expires"), microseconds_of(options.expires)),
-        reader.labels(columns.get("labels"), labels_text(options.labels)),
+        reader.label_columns(option_columns.labels)
+        if option_columns.labels
+        else reader.labels(columns.get("labels"), labels_text(options.labels)),
+        reader.names(columns.get("name"), options.name, known.have_names),
     )
     faults.raise_if_any(reader.count, "Correct the rows and pass the table again; no rule was added.")
     return TableBlock(fields, keys, ranges)
+
+
+def has_texts(table: Any, name: str) -> bool:
+    """Whether a column of a table has texts."""
+    return _Reader(table).has_texts(name)
+
+
+def read_conditions(table: Any, name: str) -> Any:
+    """A column of conditions, not yet parsed."""
+    reader = _Reader(table)
+    conditions = reader.strings(name)
+    return conditions.dictionary_decode() if pa.types.is_dictionary(conditions.type) else conditions
 
 
 class _Reader:
@@ -171,6 +200,16 @@ class _Reader:
             lambda row: f"rule {ids[row]} already exists; ids must be unique",
         )
         return ids
+
+    def has_texts(self, name: str) -> bool:
+        type_ = self._column(name).type
+        return is_string(type_.value_type if pa.types.is_dictionary(type_) else type_)
+
+    def rows_of_names(self, name: str) -> Int64s:
+        array = self._column(name)
+        self.count = len(array)
+        self.faults.add_rows(np.asarray(pc.is_null(array)), lambda _: f"{name} is null; expected a name")
+        return np.arange(self.count)
 
     def _add_duplicates(self, ids: Int64s, is_good: Bools) -> None:
         if not is_good.all() or not (ids[1:] > ids[:-1]).all():  # mostly they rise, which is quickly seen
@@ -303,6 +342,50 @@ class _Reader:
         texts = texts.cast(pa.large_string())
         return texts if default is None else pc.fill_null(texts, default)
 
+    def label_columns(self, columns: Sequence[str]) -> Any:
+        """Labels that have a column each, as JSON objects; a null is no label."""
+        parts = []
+        for column in sorted(set(columns)):
+            array = self._column(column)
+            try:
+                encoded = array.cast(pa.string()).dictionary_encode()
+            except (pa.ArrowException, NotImplementedError):
+                raise self._wrong_type(column, array, "values that can be written as text", "Cast it.") from None
+            name = json.dumps(column, ensure_ascii=False)
+            texts = [f"{name}: {json.dumps(text, ensure_ascii=False)}" for text in encoded.dictionary.to_pylist()]
+            parts.append(pa.array(texts, pa.large_string()).take(encoded.indices))
+        joined = parts[0]
+        for part in parts[1:]:  # Arrow's own way of skipping nulls loses rows where all are null
+            joined = pc.coalesce(pc.binary_join_element_wise(joined, part, _text(", ")), joined, part)
+        return pc.binary_join_element_wise(_text("{"), joined, _text("}"), _text(""))
+
+    def names(self, column: str | None, default: str | None, have_names: Callable[[Any], Bools]) -> Any:
+        if column is None:
+            names: Any = pa.repeat(pa.scalar(default, pa.large_string()), self.count)
+        else:
+            array = self._column(column)
+            if not (is_string(array.type) or pa.types.is_null(array.type)):
+                raise self._wrong_type(column, array, "strings", "Cast it to strings.")
+            names = array.cast(pa.large_string())
+            names = names if default is None else pc.fill_null(names, default)
+        if names.null_count == len(names):
+            return names
+        lengths = pc.fill_null(pc.utf8_length(names), 1)
+        is_wrong = (np.asarray(lengths) < 1) | (np.asarray(lengths) > LONGEST_NAME)
+        self.faults.add_rows(is_wrong, lambda row: f"a name of {lengths[row]} characters; expected 1 to {LONGEST_NAME}")
+        codes = np.asarray(pc.fill_null(names.dictionary_encode().indices, -1))
+        rows = np.flatnonzero(codes >= 0)
+        order = rows[np.argsort(codes[rows], kind="stable")]
+        is_repeated = np.zeros(len(names), np.bool_)
+        is_repeated[order[1:][codes[order[1:]] == codes[order[:-1]]]] = True
+        self.faults.add_rows(
+            is_repeated, lambda row: f"the name {str(names[row])!r} is in an earlier row, too; names must be unique"
+        )
+        self.faults.add_rows(
+            have_names(names), lambda row: f"the name {str(names[row])!r} belongs to another rule; names must be unique"
+        )
+        return names
+
     def _packed(self, row: int, value: Any) -> str | None:
         if value is None:
             return None
@@ -362,6 +445,10 @@ class _Reader:
 
     def _wrong_type(self, name: str, array: Any, expected: str, remedy: str) -> FencepostError:
         return FencepostError(f"column {name} is of type {array.type}", expected, remedy)
+
+
+def _text(text: str) -> Any:
+    return pa.scalar(text, pa.large_string())
 
 
 def _as_arrow(values: Any) -> Any:

@@ -35,6 +35,8 @@ class RuleColumns(NamedTuple):
     """Arrow large_string: the text, or null where the rule came from a table."""
     labels: Any
     """Arrow large_string: a JSON object, or null."""
+    names: Any
+    """Arrow large_string, null where a rule has none."""
 
 
 class BoxSet(NamedTuple):

@@ -15,6 +15,8 @@ from fencepost.snapshot import store
 from fencepost.snapshot.columns import BandColumns, BoxSet, CompiledColumns, RuleColumns
 from fencepost.snapshot.group import Group
 from fencepost.snapshot.keys import KeyColumn
+from fencepost.snapshot.labels import LabelMaps
+from fencepost.snapshot.names import NameIndex
 
 _BORDERS_PER_MOVE = 4
 """Borders are made once moves number a quarter of the rules: a move saves about what the borders of four boxes cost."""
@@ -105,6 +107,19 @@ class Layer:
         order = np.argsort(self.rules.ids, kind="stable")
         return self.rules.ids[order], order
 
+    @cached_property
+    def _by_name(self) -> NameIndex:
+        return NameIndex(self.rules.names)
+
+    @cached_property
+    def label_maps(self) -> LabelMaps:
+        """The labels of rules, for events."""
+        return LabelMaps(self.rules.labels)
+
+    def rows_named(self, names: Any) -> Int64s:
+        """The row of the rule with each of these names, or -1."""
+        return self._by_name.rows_of(names)
+
     def rows_of(self, ids: Int64s) -> Int64s:
         """The row of each rule, or -1."""
         ordered, order = self._by_id
@@ -145,6 +160,8 @@ class Layer:
         for field in ("ids", "versions", "detects", "initial", "expires"):
             arrays[f"rules.{field}"] = getattr(self.rules, field)
         texts = {"rules.conditions": self.rules.conditions, "rules.labels": self.rules.labels}
+        if self.rules.names.null_count < len(self):  # most often there are none
+            texts["rules.names"] = self.rules.names
         if self.bands is not None:
             for field, values in self.bands._asdict().items():
                 (texts if isinstance(values, pa.Array) else arrays)[f"bands.{field}"] = values
@@ -162,11 +179,16 @@ class Layer:
     @classmethod
     def stored(cls, holder: store.Stored, home: Home, below: Mapping[str, KeyColumn]) -> "Layer":
         """The layer that is at home in what a directory holds, on top of the key columns below."""
-        prefix = f"layer{home.number}."
-        arrays, texts = (store.with_prefix(items, prefix) for items in (holder.arrays, holder.texts))
-        layer = cls.from_arrays(holder.header["layers"][home.number], arrays, texts, below)
+        layer = cls.unpacked(holder, home.number, below)
         layer.home = home
         return layer
+
+    @classmethod
+    def unpacked(cls, holder: store.Stored, number: int, below: Mapping[str, KeyColumn]) -> "Layer":
+        """One of the layers in what a directory, or bytes, hold, on top of the key columns below."""
+        prefix = f"layer{number}."
+        arrays, texts = (store.with_prefix(items, prefix) for items in (holder.arrays, holder.texts))
+        return cls.from_arrays(holder.header["layers"][number], arrays, texts, below)
 
     @classmethod
     def from_arrays(
@@ -185,7 +207,10 @@ class Layer:
             Group.from_arrays(each, store.with_prefix(arrays, f"group{number}."))
             for number, each in enumerate(described["groups"])
         ]
-        rules = RuleColumns(**store.with_prefix(arrays, "rules."), **store.with_prefix(texts, "rules."))
+        columns_of_rules = store.with_prefix(arrays, "rules.") | store.with_prefix(texts, "rules.")
+        if "names" not in columns_of_rules:
+            columns_of_rules["names"] = pa.nulls(len(columns_of_rules["ids"]), pa.large_string())
+        rules = RuleColumns(**columns_of_rules)
         bands = None
         if described["bands"]:
             bands = BandColumns(**store.with_prefix(arrays, "bands."), **store.with_prefix(texts, "bands."))
@@ -210,7 +235,7 @@ def join_columns(parts: Sequence[CompiledColumns], types: Mapping[str, Attribute
     starts = np.cumsum([0, *(len(part.rules.ids) for part in parts)]).tolist()
     rules = join_rules([part.rules for part in parts])
     if len(parts) > 1:
-        rules = rules._replace(conditions=rules.conditions.combine_chunks(), labels=rules.labels.combine_chunks())
+        rules = RuleColumns(*(each if isinstance(each, np.ndarray) else each.combine_chunks() for each in rules))
     boxes = _join_boxes([(start, part.boxes) for start, part in zip(starts, parts, strict=False)])
     bands = join_bands([(start, part.bands) for start, part in zip(starts, parts, strict=False)])
     dropped = {id: reasons for part in parts for id, reasons in part.dropped.items()}

@@ -1,21 +1,25 @@
 """Snapshot: all rules of one version, compiled to layers of arrays; asks every group and joins the answers."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from fencepost._files.storage import Place, place_of
+from fencepost._html import html_table
+from fencepost._text import count
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.kernels.answers import SHORT_ROW, drop_hidden, join_rows, rules_of, unique_rows
 from fencepost.indexes.matches import Matches, check_room, in_pieces, share_room
-from fencepost.ordinals import AttributeType
+from fencepost.ordinals import KEY, AttributeType
 from fencepost.snapshot import store
-from fencepost.snapshot.columns import BandColumns, CompiledColumns, RuleColumns
+from fencepost.snapshot.columns import BandColumns, CompiledColumns, RuleColumns, key_columns
 from fencepost.snapshot.group import Batch
 from fencepost.snapshot.keys import KeyColumn
 from fencepost.snapshot.layer import Home, Layer, join_bands, join_columns, join_rules, take_bands
@@ -51,6 +55,8 @@ class Explanation:
     dropped: dict[int, tuple[str, ...]]
     """By rule id, branches that can never hold."""
     bands: int
+    zone: str = "UTC"
+    """The time zone that timestamps without one were read in."""
 
     def __str__(self) -> str:
         lines = [f"snapshot {self.version}: {self.rules:,} rules, {sum(g.nbytes for g in self.groups):,} bytes indexed"]
@@ -63,9 +69,30 @@ class Explanation:
             )
         if self.bands:
             lines.append(f"  {self.bands:,} bands, kept for a band join")
+        if self.zone != "UTC" or "timestamp" in self.types.values():
+            lines.append(f"  timestamps without a zone are read in {self.zone}")
         for id, reasons in self.dropped.items():
             lines += [f"  rule {id}, a branch that never holds: {reason}" for reason in reasons]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                ", ".join([*(f"{key} =" for key in group.keys), *group.attributes]) or "no column",
+                f"{group.rules:,}",
+                f"{group.boxes:,}",
+                group.structure,
+                f"{group.nbytes:,}",
+                group.layer or None,
+            )
+            for group in self.groups
+        ]
+        if self.bands:
+            rows.append(("bands", f"{self.bands:,}", "", "kept for a band join", "", None))
+        for id, reasons in self.dropped.items():
+            rows += [(f"rule {id}, a branch that never holds", "", "", reason, "", None) for reason in reasons]
+        headers = ("columns", "rules", "boxes", "answered by", "bytes", "layer")
+        return html_table(f"snapshot {self.version}: {count(self.rules, 'rule')}", headers, rows)
 
 
 class Snapshot:
@@ -90,6 +117,7 @@ class Snapshot:
         types: Mapping[str, AttributeType],
         paused: Mapping[int, int],
         version: int,
+        zone: str = "UTC",
     ) -> None:
         self.layers = tuple(layers)
         self.hidden = tuple(hidden)
@@ -97,6 +125,8 @@ class Snapshot:
         self.paused = dict(paused)
         """The versions of rules that are known but not in force, by id."""
         self.version = version
+        self.zone = zone
+        """The time zone that timestamps without one were read in."""
         self._starts: list[int] = np.cumsum([0, *map(len, layers)]).tolist()
         self._columns: dict[str, KeyColumn] = layers[-1].columns
         self._live = [
@@ -114,15 +144,18 @@ class Snapshot:
         self.keys = tuple(sorted({name for _, group in self._live for name in group.keys}))
 
     @classmethod
-    def compile(cls, columns: CompiledColumns, paused: Mapping[int, int] | None = None, version: int = 0) -> "Snapshot":
+    def compile(
+        cls, columns: CompiledColumns, paused: Mapping[int, int] | None = None, version: int = 0, zone: str = "UTC"
+    ) -> "Snapshot":
         """Index bound rules; see `Rules.compile` for the usual way.
 
         Args:
             columns: the rules.
             paused: versions of rules that are known but not in force, by id.
             version: of the snapshot.
+            zone: that timestamps without one were read in.
         """
-        return cls([Layer.build(columns, {})], [None], columns.types, paused or {}, version)
+        return cls([Layer.build(columns, {})], [None], columns.types, paused or {}, version, zone)
 
     def changed(
         self, gone: Int64s, columns: CompiledColumns, paused: Mapping[int, int] | None = None, version: int = 0
@@ -150,7 +183,7 @@ class Snapshot:
             together = join_columns(parts[::-1], types)
             layers.append(Layer.build(together, layers[-1].columns if layers else {}))
             hidden.append(None)
-        return Snapshot(layers, hidden, types, paused or {}, version)
+        return Snapshot(layers, hidden, types, paused or {}, version, self.zone)
 
     def _hide(self, ids: Int64s) -> list[Bools | None]:
         """Which rules of each layer are hidden once those with these ids are, too."""
@@ -166,7 +199,7 @@ class Snapshot:
 
     def only(self, rows: Int64s) -> "Snapshot":
         """A snapshot of the rules in these ascending rows alone; its rows are 0, 1, ... in that order."""
-        return Snapshot.compile(self.take(rows), version=self.version)
+        return Snapshot.compile(self.take(rows), version=self.version, zone=self.zone)
 
     def take(self, rows: Int64s) -> CompiledColumns:
         """The rules in these ascending rows as they were before they were indexed, numbered 0, 1, ... in that order."""
@@ -176,9 +209,26 @@ class Snapshot:
             parts.append(layer.take(own, self.types))
         return join_columns(parts, self.types)
 
+    def rows_beyond(self, columns: AbstractSet[str]) -> Int64s:
+        """The rows of rules in force with a box over some other column than these."""
+        found = [np.zeros(0, np.int64)]
+        for (_, group), rows in zip(self._live, self._box_rows, strict=True):
+            if not columns >= {*group.keys, *group.attributes}:
+                found.append(rows)
+        rows = np.unique(np.concatenate(found))
+        return rows if self._any_hidden is None else rows[~self._any_hidden[rows]]
+
+    def without(self, rows: Int64s) -> "Snapshot":
+        """The same version without the rules in these rows, which count as paused."""
+        if not len(rows):
+            return self
+        ids, versions = self.rules.ids[rows], self.rules.versions[rows]
+        paused = self.paused | dict(zip(ids.tolist(), versions.tolist(), strict=True))
+        return Snapshot(self.layers, self._hide(ids), self.types, paused, self.version, self.zone)
+
     def with_version(self, version: int) -> "Snapshot":
         """The same rules under another number."""
-        return Snapshot(self.layers, self.hidden, self.types, self.paused, version)
+        return Snapshot(self.layers, self.hidden, self.types, self.paused, version, self.zone)
 
     # -- asking -----------------------------------------------------------------------------------------
 
@@ -186,7 +236,8 @@ class Snapshot:
         """The ids of all rules that hold for each row; a null or NaN is in no range.
 
         Args:
-            table: an Arrow table, a pandas or polars frame, or a dict of arrays; other columns do not matter.
+            table: an Arrow table, a pandas or polars frame, a dict of arrays, or records (a list of dicts, where a
+                missing key is a null); other columns do not matter.
 
         An answer that has no room in memory is refused: `match_pieces` gives it piece by piece.
         """
@@ -350,6 +401,7 @@ class Snapshot:
         Columns that only bands use may be missing.
         """
         given = table if isinstance(table, Table) else Table(table)
+        given.fill((*self.types, *self.keys))
         for name in (*self.types, *self.keys):
             if given.find(name) is None and (user := self.user_of(name)) is not None:
                 raise FencepostError(
@@ -374,6 +426,12 @@ class Snapshot:
     def key_column(self, name: str) -> KeyColumn:
         """The strings of one key column, with their codes."""
         return self._columns[name]
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Every column that rules use, with the name of its type, "key" for a column of strings."""
+        compared = {*self.keys, *key_columns(self.bands)}
+        return dict.fromkeys(sorted(compared), KEY) | {name: str(kind) for name, kind in self.types.items()}
 
     def user_of(self, column: str) -> int | None:
         """A rule whose boxes need the column; None if only bands have it."""
@@ -426,6 +484,26 @@ class Snapshot:
             found[shown] = start + rows[shown]
         return found
 
+    def rows_named(self, names: Any) -> Int64s:
+        """The row of the rule in force with each of these names, an Arrow array of strings, or -1."""
+        found = np.full(len(names), -1, np.int64)
+        for layer, mask, start in zip(self.layers, self.hidden, self._starts, strict=False):
+            rows = layer.rows_named(names)
+            shown = rows >= 0 if mask is None else (rows >= 0) & ~mask[rows]
+            found[shown] = start + rows[shown]
+        return found
+
+    def id_of(self, name: str) -> int:
+        """The id of the rule in force with a name.
+
+        Args:
+            name: of the rule.
+        """
+        row = int(self.rows_named(pa.array([name], pa.large_string()))[0])
+        if row < 0:
+            raise FencepostError(f"no rule in force has the name {name!r}", "the name of one", "Correct the name.")
+        return int(self.rules.ids[row])
+
     def unlike(self, other: "Snapshot") -> Int64s:
         """The rows of the rules in force here that the other has not, or perhaps has in another form."""
         theirs = {layer.identity: mask for layer, mask in zip(other.layers, other.hidden, strict=True)}
@@ -463,13 +541,18 @@ class Snapshot:
         )
         types = {name: str(kind) for name, kind in self.types.items()}
         bands = 0 if self.bands is None else len(self.bands.rules)
-        return Explanation(self.version, len(self), types, groups, self.dropped, bands)
+        return Explanation(self.version, len(self), types, groups, self.dropped, bands, self.zone)
 
     def __len__(self) -> int:
         return self._starts[-1] - sum(map(_count, self.hidden))
 
     def __repr__(self) -> str:
-        return f"Snapshot(version {self.version}, {len(self):,} rules)"
+        columns = ", ".join([*self.keys, *self.types])
+        on = f" on {columns}" if columns else ""
+        return f"Snapshot(version {self.version}, {count(len(self), 'rule')}{on})"
+
+    def _repr_html_(self) -> str:
+        return self.explain()._repr_html_()
 
     # -- keeping it -------------------------------------------------------------------------------------
 
@@ -481,6 +564,14 @@ class Snapshot:
             shared: leave out the layers that directories beside it hold, and name those instead; it then needs them.
         """
         path = place_of(path)
+        header, arrays, texts = self._to_arrays(path.parent.absolute() if shared else None)
+        digest = store.write(path, header, arrays, texts)
+        for number, (layer, each) in enumerate(zip(self.layers, header["layers"], strict=True)):
+            if "in" not in each:
+                layer.home = Home(path.absolute(), number, digest)
+
+    def _to_arrays(self, beside: Place | None) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """A header, arrays and Arrow strings, without the layers that are in a directory `beside` the new one."""
         paused = np.array(sorted(self.paused.items()), np.int64).reshape(-1, 2)
         arrays: dict[str, Any] = {"paused": paused}
         texts: dict[str, Any] = {}
@@ -489,7 +580,7 @@ class Snapshot:
             if mask is not None:
                 arrays[f"hidden{number}"] = np.packbits(mask)
             home = layer.home
-            if shared and home is not None and home.path.parent == path.parent.absolute():
+            if beside is not None and home is not None and home.path.parent == beside:
                 described.append({"in": home.path.name, "number": home.number, "digest": home.digest})
                 continue
             own_arrays, own_texts = layer.to_arrays()
@@ -500,11 +591,9 @@ class Snapshot:
             "version": self.version,
             "types": {name: str(kind) for name, kind in self.types.items()},
             "layers": described,
+            **({} if self.zone == "UTC" else {"zone": self.zone}),
         }
-        digest = store.write(path, header, arrays, texts)
-        for number, (layer, each) in enumerate(zip(self.layers, described, strict=True)):
-            if "in" not in each:
-                layer.home = Home(path.absolute(), number, digest)
+        return header, arrays, texts
 
     @classmethod
     def load(cls, path: str | PathLike[str] | Place, verify: bool = True) -> "Snapshot":
@@ -522,9 +611,48 @@ class Snapshot:
             home, holder = _home(path, number, described, stored, verify)
             layers.append(Layer.stored(holder, home, layers[-1].columns if layers else {}))
             hidden.append(_hidden(stored, number, len(layers[-1])))
+        return cls._from_layers(stored, layers, hidden)
+
+    @classmethod
+    def _from_layers(cls, stored: store.Stored, layers: Sequence[Layer], hidden: Sequence[Bools | None]) -> "Snapshot":
         types = {name: AttributeType.parse(kind) for name, kind in stored.header["types"].items()}
         paused = dict(stored.arrays["paused"].tolist())
-        return cls(layers, hidden, types, paused, stored.header["version"])
+        return cls(layers, hidden, types, paused, stored.header["version"], stored.header.get("zone", "UTC"))
+
+    def to_bytes(self) -> bytes:
+        """The snapshot as bytes, with a checksum; `from_bytes` of any process reads them, and so does pickle.
+
+        >>> from fencepost.rules import Rules
+        >>> rules = Rules()
+        >>> rules.add(1, "price > 40")
+        >>> Snapshot.from_bytes(rules.compile().to_bytes()).match({"price": [39.0, 41.0]}).sets()
+        [set(), {1}]
+        """
+        return store.pack(*self._to_arrays(None))
+
+    @classmethod
+    def from_bytes(cls, data: bytes | memoryview) -> "Snapshot":
+        """The snapshot that `to_bytes` wrote; refuses bytes that were changed.
+
+        Args:
+            data: the bytes.
+        """
+        stored = store.unpack(data)
+        layers: list[Layer] = []
+        hidden: list[Bools | None] = []
+        for number in range(len(stored.header["layers"])):
+            layers.append(Layer.unpacked(stored, number, layers[-1].columns if layers else {}))
+            hidden.append(_hidden(stored, number, len(layers[-1])))
+        return cls._from_layers(stored, layers, hidden)
+
+    def __reduce__(self) -> Any:
+        return Snapshot.from_bytes, (self.to_bytes(),)
+
+    def __copy__(self) -> "Snapshot":
+        return self  # nobody can change it
+
+    def __deepcopy__(self, _: Any) -> "Snapshot":
+        return self
 
 
 def _count(mask: Bools | None) -> int:

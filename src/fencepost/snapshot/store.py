@@ -2,15 +2,19 @@
 
 The header lists every array with its type, shape and place, and ends in a checksum of itself; it is written last, so
 a directory without one was never finished. Arrays start on 64-byte boundaries.
+
+As bytes, for other processes and in other files, the header comes first, behind its length, and the arrays follow it.
 """
 
 import hashlib
+import io
 import json
 import os
+import struct
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +25,13 @@ from fencepost._files.storage import Place, create, exists, read_text, refusing,
 from fencepost.errors import FencepostError
 from fencepost.indexes.kernels.checksum import checksum
 from fencepost.indexes.kernels.strings import StringTable
+from fencepost.indexes.kernels.vectors import aligned_empty
 
 FORMAT = 2
 MAGIC = "fencepost snapshot"
 HEADER, ARRAYS = "header.json", "arrays.bin"
 _ALIGNED = 64
+_LENGTH = struct.Struct("<Q")
 _DTYPES = {"|b1", "|u1", "<i2", "<u2", "<u4", "<u8", "<i8", "<f8"}
 
 
@@ -33,10 +39,7 @@ def write(
     path: Place, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], texts: Mapping[str, Any]
 ) -> str:
     """Write arrays and Arrow string arrays under a header, into a directory that does not exist yet; its digest."""
-    parts = dict(arrays)
-    for name, strings in texts.items():
-        parts |= _text_arrays(name, strings)
-    described = {**header, "texts": list(texts)}
+    parts, described = _parts(arrays, texts), {**header, "texts": list(texts)}
     try:
         if isinstance(path, Path):
             path.mkdir(parents=True)
@@ -44,6 +47,37 @@ def write(
         return _write_remote(path, described, parts)
     except FileExistsError:
         raise FencepostError(f"{path}, which exists", "a new directory", "Save under another name.") from None
+
+
+def _parts(arrays: Mapping[str, npt.NDArray[Any]], texts: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
+    """Arrays, and those that strings are made of."""
+    parts = dict(arrays)
+    for name, strings in texts.items():
+        parts |= _text_arrays(name, strings)
+    return parts
+
+
+def pack(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], texts: Mapping[str, Any]) -> bytes:
+    """The same as bytes."""
+    buffer = io.BytesIO()
+    places = _put_arrays(buffer, _parts(arrays, texts))
+    memory = np.frombuffer(buffer.getbuffer(), np.uint8)
+    described = {**header, "texts": list(texts), "arrays": places, "bytes": len(memory), "checksum": checksum(memory)}
+    text = _sealed_header(described)[0].encode()
+    return b"".join([_LENGTH.pack(len(text)), text, memory.data])
+
+
+def unpack(data: bytes | memoryview) -> "Stored":
+    """What `pack` gave."""
+    place, given = "bytes of a snapshot", np.frombuffer(data, np.uint8)
+    end = _LENGTH.size + (_LENGTH.unpack(data[: _LENGTH.size])[0] if len(data) >= _LENGTH.size else 0)
+    if end > len(given):
+        raise _refused(place, f"{len(given):,} bytes", f"{end:,} or more")
+    header, digest = _open_header(given[_LENGTH.size : end].tobytes().decode(errors="replace"), place, "header")
+    memory = aligned_empty(len(given) - end, np.uint8)[: len(given) - end]
+    memory[:] = given[end:]  # aligned and writable, as compiled code knows it from files
+    _check(place, header, memory, verify=True)
+    return _stored(place, header, memory, digest)
 
 
 def _write_remote(path: Place, described: Mapping[str, Any], parts: Mapping[str, npt.NDArray[Any]]) -> str:
@@ -60,29 +94,41 @@ def _write_remote(path: Place, described: Mapping[str, Any], parts: Mapping[str,
 
 def _write_arrays(file: Path, parts: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
     """Write arrays to a local file; what the header says of it."""
-    places = []
-    at = 0
     with file.open("wb") as opened:
-        for name, array in parts.items():
-            data = np.ascontiguousarray(array)
-            opened.write(b"\0" * (-at % _ALIGNED))
-            at += -at % _ALIGNED
-            places.append([name, data.dtype.str, list(data.shape), at])
-            opened.write(data.reshape(-1).view(np.uint8).data)
-            at += data.nbytes
-        opened.write(b"\0" * (-at % _ALIGNED))
+        places = _put_arrays(opened, parts)
         opened.flush()
         os.fsync(opened.fileno())
     memory = mapped(file)
     return {"arrays": places, "bytes": len(memory), "checksum": checksum(memory)}
 
 
+def _put_arrays(file: IO[bytes], parts: Mapping[str, npt.NDArray[Any]]) -> list[list[Any]]:
+    """Write arrays one behind the other; the type, shape and place of each."""
+    places: list[list[Any]] = []
+    at = 0
+    for name, array in parts.items():
+        data = np.ascontiguousarray(array)
+        file.write(b"\0" * (-at % _ALIGNED))
+        at += -at % _ALIGNED
+        places.append([name, data.dtype.str, list(data.shape), at])
+        file.write(data.reshape(-1).view(np.uint8).data)
+        at += data.nbytes
+    file.write(b"\0" * (-at % _ALIGNED))
+    return places
+
+
 def write_header(file: Place, header: Mapping[str, Any]) -> str:
     """Write a header to a file that must not exist; its digest."""
+    text, digest = _sealed_header(header)
+    create(file, text)
+    return digest
+
+
+def _sealed_header(header: Mapping[str, Any]) -> tuple[str, str]:
+    """A header as text, with the digest of itself."""
     full = {"magic": MAGIC, "format": FORMAT, **header}
     digest = _digest(json.dumps(full, sort_keys=True))
-    create(file, json.dumps({"header": full, "digest": digest}))
-    return digest
+    return json.dumps({"header": full, "digest": digest}), digest
 
 
 class Stored(NamedTuple):
@@ -107,6 +153,11 @@ def read(path: Place, verify: bool) -> Stored:
             memory = map_copy(path / ARRAYS, digest, verify, check)
     except FileNotFoundError:
         raise _refused(path, f"no {ARRAYS}", f"{header['bytes']:,} bytes") from None
+    return _stored(path, header, memory, digest)
+
+
+def _stored(path: Place | str, header: dict[str, Any], memory: npt.NDArray[np.uint8], digest: str) -> Stored:
+    """The arrays that a header tells of."""
     arrays = {}
     for name, dtype, shape, at in header["arrays"]:
         count = int(np.prod(shape, dtype=np.int64))
@@ -117,7 +168,7 @@ def read(path: Place, verify: bool) -> Stored:
     return Stored(header, {name: a for name, a in arrays.items() if not name.startswith("text.")}, texts, digest)
 
 
-def _check(path: Place, header: Mapping[str, Any], memory: npt.NDArray[np.uint8], verify: bool) -> None:
+def _check(path: Place | str, header: Mapping[str, Any], memory: npt.NDArray[np.uint8], verify: bool) -> None:
     """Refuse bytes that are not those of the arrays."""
     if len(memory) != header["bytes"]:
         raise _refused(path, f"{ARRAYS} with {len(memory):,} bytes", f"{header['bytes']:,} bytes")
@@ -128,12 +179,21 @@ def _check(path: Place, header: Mapping[str, Any], memory: npt.NDArray[np.uint8]
 def read_header(path: Place, name: str = HEADER) -> tuple[dict[str, Any], str]:
     """The header in a directory that `write` made, or in another file that `write_header` did, and its digest."""
     try:
-        outer = json.loads(read_text(path / name))
+        text = read_text(path / name)
+    except FileNotFoundError:
+        raise _refused(path, f"no {name}", "a finished snapshot") from None
+    except ValueError:
+        raise _refused(path, f"a {name} that cannot be read", "the header of a snapshot") from None
+    return _open_header(text, path, name)
+
+
+def _open_header(text: str, path: Place | str, name: str) -> tuple[dict[str, Any], str]:
+    """The header in a text, and its digest."""
+    try:
+        outer = json.loads(text)
         header: dict[str, Any] = outer["header"]
         digest = outer["digest"]
         magic, version = header["magic"], header["format"]
-    except FileNotFoundError:
-        raise _refused(path, f"no {name}", "a finished snapshot") from None
     except (ValueError, KeyError, TypeError, RecursionError):
         raise _refused(path, f"a {name} that cannot be read", "the header of a snapshot") from None
     if not isinstance(header, dict) or magic != MAGIC:
@@ -151,7 +211,7 @@ def read_header(path: Place, name: str = HEADER) -> tuple[dict[str, Any], str]:
     return header, digest
 
 
-def _refused(path: Place, got: str, expected: str) -> FencepostError:
+def _refused(path: Place | str, got: str, expected: str) -> FencepostError:
     return FencepostError(f"{got} in {path}", expected, "Save or publish the snapshot again.")
 
 

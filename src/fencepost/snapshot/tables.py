@@ -1,17 +1,19 @@
-"""Tables as callers have them (Arrow, pandas, polars, dicts of arrays): columns by name, found without case."""
+"""Tables as callers have them (Arrow, pandas, polars, dicts of arrays, records): columns by name, without case."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from fencepost.errors import FencepostError
+from fencepost.snapshot.records import column_of_records, read_records
 
 
 class Table:
     """A table's columns, by the names that rules use.
 
-    A name matches exactly, or without case if that leaves one column.
+    A name matches exactly, or without case if that leaves one column. Of records, a list of dicts, a column has a null
+    where a record lacks it.
 
     >>> Table({"Price": [1.0, 2.0]}).column("price")
     [1.0, 2.0]
@@ -20,12 +22,16 @@ class Table:
     def __init__(self, data: Any) -> None:
         is_polars = type(data).__module__.split(".")[0] == "polars" and hasattr(data, "to_arrow")  # not a LazyFrame
         self._data = data.to_arrow() if is_polars else data
+        self._of_records = isinstance(data, (list, tuple))
+        records = len(data) if self._of_records else 0
+        if self._of_records:
+            data = self._data = read_records(data)
         self.names = self._column_names()
         lengths = {name: self._length(name) for name in self.names} if isinstance(data, Mapping) else {}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
             raise FencepostError(f"columns of different lengths ({shown})", "one length", "Pad or cut the columns.")
-        self.rows = next(iter(lengths.values()), 0) if isinstance(data, Mapping) else self._count()
+        self.rows = next(iter(lengths.values()), records) if isinstance(data, Mapping) else self._count()
 
     def _column_names(self) -> list[str]:
         data = self._data
@@ -37,7 +43,7 @@ class Table:
             return [str(name) for name in data.columns]
         raise FencepostError(
             f"a {type(data).__name__}",
-            "an Arrow table or record batch, a pandas or polars frame, or a dict of arrays",
+            "an Arrow table or record batch, a pandas or polars frame, a dict of arrays, or a list of dicts",
             "Pass for example {'price': [41.5, 47.0]}.",
         )
 
@@ -54,7 +60,17 @@ class Table:
             )
         return len(column)
 
+    def fill(self, names: Iterable[str]) -> None:
+        """Give records columns of nulls in place of these that none of them has; other tables must have them."""
+        if self._of_records:
+            for name in names:
+                if self.find(name) is None:
+                    self._data[name] = pa.nulls(self.rows)
+                    self.names.append(name)
+
     def _get(self, name: str) -> Any:
+        if self._of_records and isinstance(self._data[name], list):
+            self._data[name] = column_of_records(name, self._data[name])
         return self._data.column(name) if isinstance(self._data, pa.Table | pa.RecordBatch) else self._data[name]
 
     def find(self, name: str) -> str | None:

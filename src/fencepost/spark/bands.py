@@ -5,20 +5,23 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 from pyspark.sql.types import StructField, StructType
 
 from fencepost._text import count
 from fencepost.buckets import checked_buckets
+from fencepost.emitting.further import EventColumns, event_columns
 from fencepost.errors import FencepostError
+from fencepost.events import event_schema
 from fencepost.monitor.settings import check_first, check_report
-from fencepost.ordinals import AttributeType
+from fencepost.ordinals import BIGINT, AttributeType
 from fencepost.ordinals.schema import read_schema
 from fencepost.pairing.rules import SIDES, band_rules
 from fencepost.pairing.sides import Pairing
 from fencepost.rules import Rules
 from fencepost.snapshot import Snapshot, Table
-from fencepost.spark.plan.columns import KEY, own_name, quoted
+from fencepost.spark.plan.columns import KEY, own_name, quoted, usable_columns
 from fencepost.spark.plan.rules import Plan, plan_rules
 from fencepost.spark.plan.sent import Sent, attributes_of, event_fields, name_roles, sent_columns, sequence_roles
 from fencepost.spark.plan.steps import check_time, pack_rows, step_buckets, task_arguments, unpack_events
@@ -28,6 +31,7 @@ from fencepost.spark.work.bucket import join_bucket
 from fencepost.spark.work.caches import Published
 from fencepost.spark.work.packing import ROW_KINDS, unpack
 from fencepost.spark.work.task import DELETED, OBJECT, TIME, Side
+from fencepost.spark.work.usable import skipped_rules
 
 _HASHED = {"bigint": "bigint", "boolean": "boolean", "date": "date", "timestamp": "timestamp"}
 """Types of keys, and what both sides are cast to, so that equal keys have equal hashes; others go as they are."""
@@ -50,6 +54,9 @@ def bands(
     late: str | os.PathLike[str] | None = None,
     clock: str | os.PathLike[str] | None = None,
     observe: str | None = None,
+    labels: bool = False,
+    carry: str | Sequence[str] = (),
+    condition: bool = False,
 ) -> Any:
     """The pairs of rows that come within a band and leave it: the events of a `Monitor` with the same arguments.
 
@@ -93,6 +100,10 @@ def bands(
         late: a directory for late rows, as Parquet files in `left` and `right`; they are counted in any case.
         clock: a directory of clock markers that this stream alone reads, beside those of the rules; pipelines have one.
         observe: a name under which Spark's query progress reports what was joined; see `prometheus_text`.
+        labels: whether events have the `name` and the `labels` of the rule version that they name.
+        carry: columns of the row that moved, which the event has, too; null where no row did. Either side may lack
+            them.
+        condition: whether events have the `condition` of the rule.
     """
     warn_untuned(left.sparkSession, stateful=left.isStreaming)
     check_first(first)
@@ -103,8 +114,9 @@ def bands(
             "a streaming frame beside a batch frame", "both streaming, or both batch", "Read both with readStream."
         )
     roles = name_roles(object, time, sequence, deleted)
-    prepared = _prepare((left, right), rules, roles, (key,) if isinstance(key, str) else tuple(key))
-    fields = _event_fields(prepared)
+    columns = event_columns(labels, condition, carry)
+    prepared = _prepare((left, right), rules, roles, (key,) if isinstance(key, str) else tuple(key), columns)
+    fields = _event_fields(prepared, columns)
     times = [side.field(TIME) for side in prepared.sides]
     task = BandTask(
         sides=tuple(side.known for side in prepared.sides),
@@ -115,7 +127,7 @@ def bands(
         buckets=buckets if prepared.key else 1,
         first=first,
         timeout=timeout,
-        **task_arguments(left, prepared.plan, fields, late),
+        **task_arguments(left, prepared.plan, fields, late, columns),
     )
     packed, declared = _pack(prepared, task), StructType(fields)
     if left.isStreaming:
@@ -150,6 +162,8 @@ class _PreparedSide(NamedTuple):
     known: Side
     hashed: list[Any]
     """The columns of the key among the rows that go to Python, as they are hashed."""
+    carry: tuple[str, ...]
+    """The columns that events carry, as far as this side has them."""
 
     def field(self, name: str) -> Any:
         """The frame's own field of a column."""
@@ -167,8 +181,13 @@ class _Prepared(NamedTuple):
     """As rules call the columns."""
 
 
-def _prepare(frames: tuple[Any, Any], rules: Any, roles: list[tuple[str, str]], key: Sequence[str]) -> _Prepared:
+def _prepare(
+    frames: tuple[Any, Any], rules: Any, roles: list[tuple[str, str]], key: Sequence[str], columns: EventColumns
+) -> _Prepared:
     plan = plan_rules(frames[0].sparkSession, rules, _both(frames) if isinstance(rules, Rules) else None)
+    lacking = [_lacking(plan, frame) for frame in frames]
+    if any(lacking):
+        plan = _without_lacking(plan, lacking)
     if plan.snapshot.bands is None:
         raise FencepostError(
             f"{count(len(plan.snapshot), 'rule')} without a band",
@@ -180,17 +199,36 @@ def _prepare(frames: tuple[Any, Any], rules: Any, roles: list[tuple[str, str]], 
     attributes = attributes_of(schema) | needed[0][0] | needed[1][0]
     names = tuple(_rule_name(frames[0], name, plan, needed) for name in key)
     sides = []
-    for name, frame, (subtracted, texts, same) in zip(SIDES, frames, needed, strict=True):
+    for name, frame, lacks, (subtracted, texts, same) in zip(SIDES, frames, lacking, needed, strict=True):
         has = Table(dict.fromkeys(frame.columns, ()))
         # Later versions may need any column of the schema that the side has.
-        more = {column: kind for column, kind in schema.items() if has.find(column) is not None}
+        usable = {column: kind for column, kind in schema.items() if column not in lacks}
+        more = {column: kind for column, kind in usable.items() if has.find(column) is not None}
         bound = {**more, **dict.fromkeys(sorted(texts), KEY), **subtracted}
         try:
-            sides.append(_prepare_side(frame, plan.snapshot, roles, names, bound, sorted({*same, *names} - set(bound))))
+            carry = [column for column in columns.carry if has.find(column) is not None]
+            others = sorted({*same, *names} - set(bound))
+            sides.append(_prepare_side(frame, plan.snapshot, roles, names, bound, others, carry))
         except FencepostError as error:
             raise FencepostError(f"on the {name} side {error.got}", error.expected, error.remedy) from None
     _check_same(plan.snapshot, sides, names)
     return _Prepared(plan, tuple(sides), attributes, names)
+
+
+def _lacking(plan: Plan, frame: Any) -> frozenset[str]:
+    """The columns that were added to the directory and that one side cannot give."""
+    added = {name: kind for name, kind in plan.needed.items() if name in plan.added}
+    return frozenset(added.keys() - usable_columns(frame.dtypes, added, added, plan.snapshot).keys())
+
+
+def _without_lacking(plan: Plan, lacking: Sequence[frozenset[str]]) -> Plan:
+    """The plan without the rules that need such a column of a side, and without columns that neither side can give."""
+    every = frozenset(plan.needed) | {
+        name for side in needed_by_bands(plan.snapshot) for columns in side for name in columns
+    }
+    rows, needed = skipped_rules(plan.snapshot, tuple(every - each for each in lacking))
+    absent = frozenset.intersection(*lacking)
+    return plan.only({name: kind for name, kind in plan.needed.items() if name not in absent}, rows, needed)
 
 
 def _both(frames: tuple[Any, Any]) -> StructType:
@@ -214,8 +252,9 @@ def _prepare_side(
     key: tuple[str, ...],
     bound: Mapping[str, str],
     others: Sequence[str],
+    carry: Sequence[str],
 ) -> _PreparedSide:
-    sent = sent_columns(frame, roles, bound, snapshot, others)
+    sent = sent_columns(frame, roles, bound, snapshot, others, carry)
     if DELETED in dict(roles):
         field = sent.field(frame, DELETED)
         if field.dataType.simpleString() != "boolean":
@@ -235,7 +274,7 @@ def _prepare_side(
             )
         own = quoted(dict(sent.twice).get(column, column))
         hashed.append(own.cast(_HASHED[kind]) if kind in _HASHED else own)
-    return _PreparedSide(frame, sent, sent.side(frame, bound, others), hashed)
+    return _PreparedSide(frame, sent, sent.side(frame, bound, others), hashed, tuple(carry))
 
 
 def _key_kind(field: Any) -> str:
@@ -264,17 +303,33 @@ def _check_same(snapshot: Snapshot, sides: Sequence[_PreparedSide], key: tuple[s
             )
 
 
-def _event_fields(prepared: _Prepared) -> list[Any]:
+def _carried_fields(prepared: _Prepared, columns: EventColumns) -> list[Any]:
+    """The fields of columns that events carry; refuses those that no side has, or that differ in their types."""
+    fields = []
+    for name in columns.carry:
+        found = [side.field(name) for side in prepared.sides if name in side.carry]
+        types = sorted({field.dataType.simpleString() for field in found})
+        if len(types) != 1:
+            got = f"{name} as {' on one side and '.join(types)} on the other" if types else f"no column {name}"
+            raise FencepostError(
+                f"{got}, which carry= names", "one type on the sides that have it", "Cast the column, or leave it out."
+            )
+        fields.append(found[0])
+    return fields
+
+
+def _event_fields(prepared: _Prepared, columns: EventColumns) -> list[Any]:
     left, right = prepared.sides
     roles = {"object": left.field(OBJECT), "other": right.field(OBJECT), "time": left.field(TIME)}
-    fields = event_fields({role: field.dataType for role, field in roles.items()}, prepared.attributes)
-    used = {field.name for field in fields}
+    types = {role: field.dataType for role, field in roles.items()}
+    names = event_schema(pa.null(), pa.null(), dict.fromkeys(prepared.attributes, BIGINT)).names
     for name in prepared.key:
-        if name in used:
+        if name in names:
             raise FencepostError(
                 f"key={name!r}, which events have as a column already",
                 "a column name that no other event column has",
                 f"Rename {name} in both frames and in the rules.",
             )
-        fields.append(StructField(name, left.field(name).dataType))
-    return fields
+    band_key = [StructField(name, left.field(name).dataType) for name in prepared.key]
+    keys = {name for side in prepared.sides for name in side.known.keys} - {*prepared.key}
+    return event_fields(types, prepared.attributes, keys, columns, _carried_fields(prepared, columns), band_key)

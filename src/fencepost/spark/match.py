@@ -1,6 +1,6 @@
 """match: every event with the rules that hold for it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,12 +11,13 @@ from pyspark.sql.types import StructField, StructType
 from fencepost.errors import FencepostError
 from fencepost.ordinals.spellings import TYPES
 from fencepost.spark.metrics import observed
+from fencepost.spark.plan.abilities import abilities_of
 from fencepost.spark.plan.columns import Column, bind_columns, quoted
 from fencepost.spark.plan.routing import SHARD, group_by_shard, shard_column
-from fencepost.spark.plan.rules import Plan, plan_rules
+from fencepost.spark.plan.rules import Plan, plan_for, plan_rules
 from fencepost.spark.session import warn_untuned
 from fencepost.spark.work.caches import Shards
-from fencepost.spark.work.match import METER, METER_TYPE, MatchTask, match_arrays, match_batches
+from fencepost.spark.work.match import METER, METER_TYPE, MatchTask, match_arrays, match_batches, match_series
 
 _NARROW = 4
 """Up to so many columns it is cheaper to send whole rows through Python than to join the answer to them."""
@@ -64,12 +65,11 @@ def match(
             raise FencepostError(
                 f"a frame with a column {name}", "that name to be free for the answer", "Rename the column before."
             )
-    plan = plan_rules(spark, rules, events.schema, shards)
+    plan = plan_for(plan_rules(spark, rules, events.schema, shards), events)
     columns = bind_columns(events.dtypes, plan.needed, plan.snapshot)
     task = _task(plan, columns, follow=events.isStreaming, metered=observe is not None)
     given = events if plan.shards is None else _route(events, plan, plan.shards, columns)
-    through = _through_rows if _is_narrow(events.schema) else _beside
-    matched = through(given, task, columns, events.schema.fields)
+    matched = _way_through(spark, events.schema)(given, task, columns, events.schema.fields)
     if observe is not None:
         matched = observed(matched, observe).drop(METER)
     if not explode:
@@ -77,9 +77,10 @@ def match(
     return matched.select(*map(quoted, events.columns), F.explode("rule_ids").alias("rule_id"))
 
 
-def arrow_function(plan: Plan, columns: Sequence[Column], *, follow: bool, metered: bool = False) -> Any:
-    """The Arrow UDF that takes these columns and gives the list of rule ids."""
-    return _udf(_task(plan, columns, follow=follow, metered=metered))
+def column_function(spark: Any, plan: Plan, columns: Sequence[Column]) -> Any:
+    """The function that takes these columns and gives the list of rule ids; a stream follows the rules with it."""
+    task = _task(plan, columns, follow=True, metered=False)
+    return _udf(task) if abilities_of(spark).arrow_functions else _pandas_udf(task, plan)
 
 
 def _task(plan: Plan, columns: Sequence[Column], *, follow: bool, metered: bool) -> MatchTask:
@@ -96,11 +97,31 @@ def _route(events: Any, plan: Plan, shards: Shards, columns: Sequence[Column]) -
     return group_by_shard(routed, shards.plan.shards, F.xxhash64(*hashed) if hashed else F.lit(0))
 
 
+def _way_through(spark: Any, schema: Any) -> Callable[..., Any]:
+    if _is_narrow(schema):
+        return _through_rows
+    return _beside if abilities_of(spark).arrow_functions else _through_any_rows
+
+
 def _through_rows(events: Any, task: MatchTask, columns: Sequence[Column], fields: Sequence[StructField]) -> Any:
     """Whole rows go to Python and come back with their answer."""
     positions = [events.columns.index(column.own) for column in columns]
     schema = StructType([*fields, *_answer_fields(task)])
     return events.mapInArrow(partial(match_batches, task=task, positions=positions), schema)
+
+
+def _through_any_rows(events: Any, task: MatchTask, columns: Sequence[Column], fields: Sequence[StructField]) -> Any:
+    """Likewise where names or metadata would not survive: rows travel under plain names, without any metadata."""
+    names = [f"c{place}" for place in range(len(fields))]
+    plain = events.toDF(*names, *events.columns[len(fields) :])
+    own = [Column(column.name, names[events.columns.index(column.own)]) for column in columns]
+    sent = [StructField(name, field.dataType, field.nullable) for name, field in zip(names, fields, strict=True)]
+    found = _through_rows(plain, task, own, sent)
+    renamed = [
+        F.col(name).alias(field.name, metadata=field.metadata) if field.metadata else F.col(name).alias(field.name)
+        for name, field in zip(names, fields, strict=True)
+    ]
+    return found.select(*renamed, *found.columns[len(fields) :])
 
 
 def _answer_fields(task: MatchTask) -> list[StructField]:
@@ -125,6 +146,25 @@ def _udf(task: MatchTask) -> Any:
     returned = f"struct<rule_ids: array<bigint>, {METER}: {METER_TYPE}>" if task.metered else "array<bigint>"
     # A deterministic function would be copied into every filter on its answer, and run once for each copy.
     return F.arrow_udf(fencepost_match, returned).asNondeterministic()
+
+
+def _pandas_udf(task: MatchTask, plan: Plan) -> Any:
+    """The same where Spark has no Arrow UDFs; pandas cannot hold what Spark's timestamps can."""
+    import pandas as pd
+
+    kinds = [plan.needed[name] for name in task.names]
+    times = [name for name in task.names if plan.needed[name].startswith("timestamp")]
+    if times:
+        raise FencepostError(
+            f"rules that compare {times[0]}, a timestamp, as a function of columns",
+            "Spark 4.1 or newer, where such a function gets timestamps as they are",
+            "Use match(frame, rules), which takes them on every Spark, or a newer Spark.",
+        )
+
+    def fencepost_match(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
+        return match_series(batches, task, kinds)
+
+    return F.pandas_udf(fencepost_match, "array<bigint>").asNondeterministic()
 
 
 def _is_narrow(schema: Any) -> bool:

@@ -21,6 +21,7 @@ _GAUGES = {
     "version": ("fencepost_rule_version", "The newest snapshot version in force."),
     "rules": ("fencepost_rules", "Rules in force."),
     "rejected": ("fencepost_rejected_versions", "Newer versions that could not be used."),
+    "skipped": ("fencepost_skipped_rules", "Rules that are left out because the stream lacks a column."),
 }
 
 

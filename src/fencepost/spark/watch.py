@@ -11,11 +11,12 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 from pyspark.sql.types import StructType
 
 from fencepost.buckets import checked_buckets
+from fencepost.emitting.further import EventColumns, event_columns
 from fencepost.errors import FencepostError
 from fencepost.monitor.settings import check_first
-from fencepost.spark.plan.columns import quoted
+from fencepost.spark.plan.columns import KEY, quoted
 from fencepost.spark.plan.routing import group_by_shard
-from fencepost.spark.plan.rules import plan_rules
+from fencepost.spark.plan.rules import plan_for, plan_rules
 from fencepost.spark.plan.sent import attributes_of, event_fields, name_roles, sent_columns, sequence_roles
 from fencepost.spark.plan.steps import (
     BUCKET,
@@ -34,6 +35,8 @@ from fencepost.spark.work.shards import MOVED, detect_moves
 from fencepost.spark.work.task import OBJECT, TIME
 from fencepost.spark.work.watch_task import WatchTask
 
+_PLAIN = EventColumns()
+
 
 def watch(
     events: Any,
@@ -50,6 +53,9 @@ def watch(
     seed: str | os.PathLike[str] | None = None,
     clock: str | os.PathLike[str] | None = None,
     observe: str | None = None,
+    labels: bool = False,
+    carry: str | Sequence[str] = (),
+    condition: bool = False,
 ) -> Any:
     """The events of objects that move: those of `Monitor.update`, from a batch or a streaming DataFrame.
 
@@ -90,10 +96,24 @@ def watch(
         seed: a directory that `save_state` wrote, for objects to start with.
         clock: a directory of clock markers that this stream alone reads, beside those of the rules; pipelines have one.
         observe: a name under which Spark's query progress reports what was watched; see `prometheus_text`.
+        labels: whether events have the `name` and the `labels` of the rule version that they name.
+        carry: columns of the row that caused an event, which the event has, too; null where no row did.
+        condition: whether events have the `condition` of the rule; null for rules of tables.
     """
     warn_untuned(events.sparkSession, stateful=events.isStreaming)
     prepared = prepare_watch(
-        events, rules, object, time, sequence, buckets, first, timeout=timeout, late=late, seed=seed, shards=shards
+        events,
+        rules,
+        object,
+        time,
+        sequence,
+        buckets,
+        first,
+        timeout=timeout,
+        late=late,
+        seed=seed,
+        shards=shards,
+        columns=event_columns(labels, condition, carry),
     )
     task = prepared.task
     if events.isStreaming:
@@ -132,16 +152,18 @@ def prepare_watch(
     late: str | os.PathLike[str] | None = None,
     seed: str | os.PathLike[str] | None = None,
     shards: int | None = None,
+    columns: EventColumns = _PLAIN,
 ) -> PreparedWatch:
     """The rows that go to Python, with what a task must know of them."""
     checked_buckets(buckets)
     check_first(first)
-    plan = plan_rules(events.sparkSession, rules, events.schema, shards)
+    plan = plan_for(plan_rules(events.sparkSession, rules, events.schema, shards), events)
     roles, attributes = name_roles(object, time, sequence), attributes_of(plan.needed)
-    sent = sent_columns(events, roles, plan.needed, plan.snapshot)
+    sent = sent_columns(events, roles, plan.needed, plan.snapshot, carry=columns.carry)
     objects, times = (sent.field(events, role) for role in (OBJECT, TIME))
     types = {"object": objects.dataType, "other": objects.dataType, "time": times.dataType}
-    fields = event_fields(types, attributes)
+    keys = [name for name, kind in plan.needed.items() if kind == KEY]
+    fields = event_fields(types, attributes, keys, columns, [sent.field(events, name) for name in columns.carry])
     task = WatchTask(
         sides=(sent.side(events, plan.needed),),
         attributes=tuple(sorted(attributes.items())),
@@ -151,7 +173,7 @@ def prepare_watch(
         first=first,
         timeout=timeout,
         seed=absolute(seed),
-        **task_arguments(events, plan, fields, late),
+        **task_arguments(events, plan, fields, late, columns),
     )
     return PreparedWatch(sent.rows(events), task, StructType(fields))
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fencepost.emitting.detections import Detections, Pairs, Subjects, join_detections
+from fencepost.emitting.detections import Detections, Pairs, Subjects, Texts, join_detections
 from fencepost.emitting.emitter import check_names
 from fencepost.emitting.engine import Counts, Step
 from fencepost.errors import FencepostError
@@ -13,6 +13,7 @@ from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.matches import in_pieces, share_room
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import NEVER, Table
+from fencepost.snapshot.labels import ChangedTexts, RuleTexts
 from fencepost.watching.clock import Clock, gone_after
 from fencepost.watching.crossings import held_at, inside_boxes
 from fencepost.watching.everyone import Everyone
@@ -22,16 +23,19 @@ from fencepost.watching.rows import (
     find_observing,
     find_steps,
     order_rows,
+    read_carried,
     read_rows,
     read_values,
     rows_at,
     split_late,
 )
 from fencepost.watching.rule_changes import RuleChange, change_rule, change_rules
-from fencepost.watching.rules_in_force import LiveRule, RulesInForce
+from fencepost.watching.rules_in_force import KeptColumns, LiveRule, LiveTexts, RulesInForce
 from fencepost.watching.state import Journal, State
 from fencepost.watching.tables import replay_tables, table_of, touched_table
 from fencepost.watching.transitions import SHARES, Context, end_by_time, find_transitions
+
+_NAMES_KEPT = 1000
 
 
 class WatchColumns(NamedTuple):
@@ -40,6 +44,33 @@ class WatchColumns(NamedTuple):
     object: str
     time: str | None
     sequence: tuple[str, ...]
+    same: tuple[str, ...] = ()
+    """Other names for one of these columns."""
+    carry: tuple[str, ...] = ()
+    """Columns that events carry."""
+
+    def among(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of some names that are names of these columns, whatever their case."""
+        own = {name.lower() for name in (self.object, self.time, *self.sequence, *self.same) if name is not None}
+        return frozenset(name for name in names if name.lower() in own)
+
+
+class OwnNames(dict[str, str | None]):
+    """A watch's own names of columns by the names that callers use, which match without case; None if it has none."""
+
+    def __init__(self, kept: KeptColumns, sequence: tuple[str, ...]) -> None:
+        self.kept, self._columns = kept, (*kept.types, *kept.keys, *sequence)
+
+    def __missing__(self, name: str) -> str | None:
+        near = [own for own in self._columns if own.lower() == name.lower()]
+        if len(near) > 1 and name not in near:
+            raise FencepostError(
+                f"a value for {name}, which may be {' or '.join(near)}", "one column of that name", "Write it exactly."
+            )
+        if len(self) >= _NAMES_KEPT:
+            self.clear()
+        own = self[name] = name if name in near else near[0] if near else None
+        return own
 
 
 class Watch:
@@ -70,6 +101,10 @@ class Watch:
         self._everyone: Everyone | None = None
         """All objects, where it was asked since the last row."""
         self._plain: bool | None = None
+        self._carried_types: dict[str, Any] = {}
+        """Of the columns that events carry, as the last rows had them."""
+        self._names = OwnNames(rules.kept, columns.sequence)
+        self._naming: tuple[Any, frozenset[str]] | None = None
         clock.check_expiry(rules.ids[rules.expiring])
         self._track()
 
@@ -87,9 +122,7 @@ class Watch:
 
     def update(self, tables: Sequence[Any]) -> Step:
         """Take a batch of rows."""
-        moved = self.take(tables[0])
-        found, about = self.detect(moved)
-        return Step(found, about, lambda: self.settle(moved))
+        return self.detect(self.take(tables[0]))
 
     def take(self, table: Table, beside: Any = None) -> MovedRows:
         """The moves of a batch. It needs no rules, and changes nothing but the numbers that objects have.
@@ -108,12 +141,16 @@ class Watch:
         to_report = None if late is None or self._late is None else rows_at(table, late)
         return MovedRows(rows, moved, ranks, counts, to_report)
 
-    def detect(self, moved: MovedRows) -> tuple[Detections, Subjects]:
+    def detect(self, moved: MovedRows) -> Step:
         """Find what moves do to the rules. It needs no state but the numbers of their objects."""
         rows, steps = moved.rows, moved.steps
-        found = find_transitions(self._context(steps.clocks), steps, rows, silent=self.silent)
+        pieces = find_transitions(self._context(steps.clocks), moved, silent=self.silent)
         about = self.subjects(steps.positions)
-        return found, about._replace(ranks=moved.ranks, sequences=rows.sequences, named=rows.objects)
+        about = about._replace(ranks=moved.ranks, sequences=rows.sequences, named=rows.objects)
+        if self.columns.carry:
+            types = {name: column.type for name, column in rows.carried.items()}
+            about = about._replace(carried=rows.carried, carried_rows=rows.numbers, carried_types=types)
+        return Step(pieces, about, lambda: self.settle(moved))
 
     def settle(self, moved: MovedRows) -> None:
         """Remember where the objects of a batch are now, and report the late rows."""
@@ -124,20 +161,25 @@ class Watch:
         self.state.store(rows.slots[lasts], rows.times[lasts], steps.positions.take(steps.offset + lasts))
         self.state.tidy()
         self.forget_answers()
+        self._carried_types = {name: column.type for name, column in rows.carried.items()}
         self.counts = self.counts.plus(moved.counts)
 
     def count_row(self, *, late: Any = None, null: bool = False) -> None:
         """Count one row that was taken without a table."""
         if late is not None and self._late is not None:
             self._late(late())
-        self.counts = self.counts.plus(Counts(1, int(late is not None), int(null)))
+        rows, late_rows, null_rows = self.counts
+        self.counts = Counts(rows + 1, late_rows + (late is not None), null_rows + null)
 
     def _read(self, table: Table, beside: Any) -> Rows:
         """The rows that observe something, with numbers for their objects; nothing is kept of a batch it refuses."""
         state, rules = self.state, self.rules
+        table.column(self.columns.object)  # before records get columns of nulls in place of those that they lack
         values = read_values(table, rules.kept.types, state.strings, {*rules.types, *rules.keys})
         columns = (self.columns.object, self.columns.sequence)
-        rows, time_type = read_rows(table, state, columns, self.clock, values, find_observing(values))
+        rows, time_type = read_rows(table, state, columns, self.clock, values, find_observing(values, self.naming()))
+        if self.columns.carry:
+            rows = rows._replace(carried=read_carried(table, self.columns.carry))
         if not len(rows.numbers):
             return rows
         if beside is not None and rows.objects.type != beside:
@@ -188,7 +230,7 @@ class Watch:
             self.state.tidy()
             self.forget_answers()
 
-        return Step(found, self.subjects(everyone.positions), settle)
+        return Step([found], self.subjects(everyone.positions), settle)
 
     # -- rules ---------------------------------------------------------------------------------------------
 
@@ -203,7 +245,9 @@ class Watch:
         def take_over() -> None:
             self.rules = rules
 
-        return self._make_step(change, {**self.rules.types, **rules.types}, rules.version, take_over)
+        texts = ChangedTexts(before, after, change.rule_ids)
+        columns = KeptColumns({**self.rules.types, **rules.types}, frozenset(self.rules.keys | rules.keys))
+        return self._make_step(change, columns, rules.version, take_over, texts)
 
     def put(self, id: int, rule: LiveRule | None, columns: Mapping[str, Any]) -> Step:
         """Put a prepared rule in force, or pause it, in place of any other with its id."""
@@ -211,39 +255,43 @@ class Watch:
             self.clock.check_expiry(np.array([id] if rule.expires != NEVER else [], np.int64))
         attributes = {name: type_ for name, type_ in columns.items() if isinstance(type_, AttributeType)}
         types = {**self.rules.types, **attributes}
+        keys = [name for name in columns if name not in attributes]
         self._take_back()
         if columns:
             check_names(types)
-            self._prepare(attributes, [name for name in columns if name not in attributes])
-        reason = "paused" if rule is None else "edited"
-        return self._replace(id, rule, reason, types, lambda: self.rules.put(id, rule, columns))
+            self._prepare(attributes, keys)
+        reason, kept = "paused" if rule is None else "edited", KeptColumns(types, frozenset({*self.rules.keys, *keys}))
+        return self._replace(id, rule, reason, kept, lambda: self.rules.put(id, rule, columns))
 
     def remove(self, id: int) -> Step:
         """Take a rule out."""
         self._take_back()
-        return self._replace(id, None, "removed", self.rules.types, lambda: self.rules.remove(id))
+        columns = KeptColumns(self.rules.types, frozenset(self.rules.keys))
+        return self._replace(id, None, "removed", columns, lambda: self.rules.remove(id))
 
     def _replace(
         self,
         id: int,
         new: LiveRule | None,
         reason: str,
-        types: Mapping[str, AttributeType],
+        columns: KeptColumns,
         change_rules: Callable[[], None],
     ) -> Step:
         old, everyone = self.rules.find(id), self.everyone()
         change = change_rule(id, old, new, self.inside(old), self.inside(new), reason, everyone)
-        return self._make_step(change, types, self.rules.version, change_rules)
+        return self._make_step(change, columns, self.rules.version, change_rules, LiveTexts(self.rules, (old, new)))
 
     def _make_step(
-        self, change: RuleChange, types: Mapping[str, AttributeType], version: int, change_rules: Callable[[], None]
+        self, change: RuleChange, columns: KeptColumns, version: int, change_rules: Callable[[], None], texts: Texts
     ) -> Step:
         about = self.subjects(self.everyone().positions)._replace(
             rule_ids=change.rule_ids,
             rule_versions=change.rule_versions,
             ascending=False,
-            types=dict(types),
+            types=dict(columns.types),
+            keys=columns.keys,
             version=version,
+            texts=texts,
         )
 
         def settle() -> None:
@@ -252,7 +300,7 @@ class Watch:
             self.inside_now.clear()
             self._track()
 
-        return Step(change.found, about, settle)
+        return Step([change.found], about, settle)
 
     def _prepare(self, types: Mapping[str, AttributeType], keys: Iterable[str]) -> None:
         """Keep further columns, unless the step that needs them is never settled."""
@@ -275,6 +323,13 @@ class Watch:
             self.forget_answers()
 
     # -- questions -----------------------------------------------------------------------------------------
+
+    def own_names(self) -> "OwnNames":
+        """Finds the watch's own name of a column that a caller names."""
+        kept = self.rules.kept
+        if self._names.kept is not kept:
+            self._names = OwnNames(kept, self.columns.sequence)
+        return self._names
 
     def everyone(self) -> Everyone:
         """All objects and where they are."""
@@ -304,6 +359,17 @@ class Watch:
             )
         return self._plain
 
+    def naming(self) -> frozenset[str]:
+        """Columns that are remembered and only say which row it is: object, time and sequence, where no rule uses them.
+
+        They are no observations.
+        """
+        about = (self.rules.snapshot(), self.rules.kept)
+        if self._naming is None or any(now is not then for now, then in zip(about, self._naming[0], strict=True)):
+            kept = self.rules.kept
+            self._naming = about, self.columns.among((*kept.types, *kept.keys)) - self.rules.used
+        return self._naming[1]
+
     def forget_answers(self, *, about_rules: bool = True) -> None:
         """Forget what is known only as long as no object moves."""
         if about_rules:
@@ -323,6 +389,10 @@ class Watch:
             values,
             self.state.objects,
             sequence_count=len(self.columns.sequence),
+            keys=rules.keys,
+            strings=lambda name: self.state.strings[name].array(),
+            texts=RuleTexts(rules.compiled),
+            carried_types=self._carried_types,
         )
 
     def _context(self, times: Int64s) -> Context:

@@ -62,6 +62,7 @@ class KeyStrings:
         self._texts = list(texts)
         self._codes = {text: code for code, text in enumerate(self._texts)}
         self._translations: dict[int, tuple[KeyColumn, Int64s]] = {}
+        self._array: Any = None
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -81,6 +82,14 @@ class KeyStrings:
     def text(self, code: int) -> str | None:
         """The string of a code."""
         return None if code == NO_KEY else self._texts[code]
+
+    def array(self) -> Any:
+        """All strings by their codes, an Arrow array."""
+        known = 0 if self._array is None else len(self._array)
+        if known < len(self._texts) or self._array is None:
+            new = pa.array(self._texts[known:], pa.string())
+            self._array = pa.concat_arrays([self._array, new]) if known else new
+        return self._array
 
     def texts(self, codes: Int64s) -> Any:
         """The strings of codes, an Arrow array."""

@@ -1,6 +1,7 @@
 """Rows of a batch: read, ordered per object, and completed with what was known before."""
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,8 @@ class Rows(NamedTuple):
     """Of each sequence column the ordinals, and which rows have one."""
     values: Positions
     """The values that each row itself observes."""
+    carried: Mapping[str, Any] = MappingProxyType({})
+    """Columns of the batch that events carry, Arrow arrays, by the places of rows in the batch."""
 
     def take(self, chosen: Int64s) -> "Rows":
         """The chosen rows, in that order."""
@@ -42,6 +45,7 @@ class Rows(NamedTuple):
             self.times[chosen],
             [(ordinals[chosen], known[chosen]) for ordinals, known in self.sequences],
             self.values.take(chosen),
+            self.carried,
         )
 
 
@@ -68,12 +72,25 @@ def read_rows(
         times, valid = time_type.encode(column, clock.column)
         usable = usable if valid is None else usable & valid
     sequences = []
+    table.fill(columns[1])
     for name in columns[1]:
         column = plain(table.arrow(name))
         ordinals, valid = _sequence_type(column.type, name).encode(column, name)
         sequences.append((ordinals, np.ones(table.rows, np.bool_) if valid is None else valid))
     rows = Rows(np.arange(table.rows), objects, np.zeros(table.rows, np.int64), times, sequences, values)
     return rows if usable.all() else rows.take(np.flatnonzero(usable)), time_type
+
+
+def read_carried(table: Table, names: Sequence[str]) -> dict[str, Any]:
+    """The columns of a batch that events carry."""
+    for name in names:
+        if table.find(name) is None:
+            raise FencepostError(
+                f"a table without the column {name}",
+                "that column, since carry= names it",
+                f"Add it; the table has {', '.join(table.names) or 'no columns'}.",
+            )
+    return {name: takeable(plain(table.arrow(name))) for name in names}
 
 
 def split_late(rows: Rows, state: State) -> tuple[Rows, Int64s | None]:
@@ -106,6 +123,7 @@ def read_values(
     table: Table, types: Mapping[str, AttributeType], strings: Mapping[str, KeyStrings], needed: Collection[str]
 ) -> Positions:
     """The values of every row; a column that is not needed may be missing."""
+    table.fill(needed)
     ordinals, known, keys = {}, {}, {}
     for name, type_ in types.items():
         if name not in needed and table.find(name) is None:
@@ -135,14 +153,16 @@ def strings_of(array: Any, name: str) -> Any:
     return array
 
 
-def find_observing(values: Positions) -> Bools:
-    """Which rows observe anything at all."""
+def find_observing(values: Positions, naming: Collection[str] = ()) -> Bools:
+    """Which rows observe anything at all; columns that only say which row it is are no observations."""
     any_known = np.zeros(values.rows, np.bool_)
-    for known in values.known.values():
-        any_known |= known
-    for codes in values.keys.values():
-        any_known |= codes != NO_KEY
-    if not values.known and not values.keys:
+    for name, known in values.known.items():
+        if name not in naming:
+            any_known |= known
+    for name, codes in values.keys.items():
+        if name not in naming:
+            any_known |= codes != NO_KEY
+    if {*values.known, *values.keys} <= {*naming}:
         return ~any_known  # rules without columns hold for every row
     return any_known
 
@@ -220,22 +240,23 @@ class Steps(NamedTuple):
     is_last: Bools
     """Whether the row is its object's last in the batch."""
 
-    def only(self, begin: int, end: int) -> tuple["Steps", Int64s]:
-        """The moves of a stretch of rows, with no other positions than theirs, and the places that these have here."""
-        first, previous = self.offset + begin, self.previous[begin:end]
-        is_own = previous >= first
+    def only(self, chosen: Int64s) -> tuple["Steps", Int64s]:
+        """The moves of some rows, ascending, with no other positions than theirs, and the places these have here."""
+        own, previous = self.offset + chosen, self.previous[chosen]
+        at = np.searchsorted(own, previous)
+        is_own = own[np.minimum(at, len(own) - 1)] == previous
         starts = np.unique(previous[(previous >= 0) & ~is_own])
-        places = np.concatenate([starts, np.arange(first, self.offset + end)])
-        moved = np.where(is_own, previous - first + len(starts), np.searchsorted(starts, previous))
-        chosen = Steps(
+        places = np.concatenate([starts, own])
+        moved = np.where(is_own, at + len(starts), np.searchsorted(starts, previous))
+        steps = Steps(
             self.positions.take(places),
             self.clocks[places],
             np.where(previous < 0, -1, moved),
-            self.is_new[begin:end],
+            self.is_new[chosen],
             len(starts),
-            self.is_last[begin:end],
+            self.is_last[chosen],
         )
-        return chosen, places
+        return steps, places
 
 
 class MovedRows(NamedTuple):

@@ -1,6 +1,7 @@
 """The rules in force: a snapshot, and what changed since."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -14,16 +15,12 @@ from fencepost.language import KEY, Binder, Condition, parse
 from fencepost.ordinals import AttributeType, ColumnType
 from fencepost.ordinals.schema import read_schema
 from fencepost.rules import Rules
-from fencepost.rules.rule import (
-    checked_detect,
-    checked_expires,
-    checked_flag,
-    checked_id,
-    checked_labels,
-    microseconds_of,
-)
+from fencepost.rules.checked import name_taken
+from fencepost.rules.options import Options, read_options
+from fencepost.rules.rule import checked_id, labels_text, microseconds_of
 from fencepost.snapshot import DETECTS, NEVER, BoxSet, CompiledColumns, RuleColumns, Snapshot, detect_flags
 from fencepost.snapshot.columns import key_columns
+from fencepost.snapshot.labels import ListedTexts
 from fencepost.watching.positions import KeyStrings, Positions, batch_of
 
 _TRANSITIONS = DETECTS["enter"] | DETECTS["exit"] | DETECTS["cross"]
@@ -43,7 +40,11 @@ class LiveRule(NamedTuple):
     boxes: list[Box] | None
     """None for a rule that is compiled: the snapshot has them."""
     row: int | None = None
-    """Of a rule that is compiled."""
+    """Of a rule that is compiled; the snapshot has its texts, too."""
+    condition: str | None = None
+    labels: str | None = None
+    """A JSON object."""
+    name: str | None = None
 
 
 class KeptColumns(NamedTuple):
@@ -60,6 +61,7 @@ class RulesInForce:
 
     Every column of the schema is remembered of objects, so that a rule that comes later can use it. Without a schema,
     new columns take the type of their first use. Further attributes and keys are remembered, and attributes reported.
+    Where the rules themselves are elsewhere, as in shards, `used` has the columns that they use.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class RulesInForce:
         schema: Any,
         attributes: Mapping[str, AttributeType] = MappingProxyType({}),
         keys: Iterable[str] = (),
+        used: Iterable[str] | None = None,
     ) -> None:
         # Only boxes: the columns of bands belong to rows of two other streams.
         self.types: dict[str, AttributeType] = {**attributes, **{name: base.types[name] for name in base.attributes}}
@@ -76,10 +79,12 @@ class RulesInForce:
         self._declared: dict[str, ColumnType] = {} if schema is None else read_schema(schema).types
         self.removed: dict[int, int] = {}
         """Versions of rules that are gone: an id that comes back goes on from there."""
+        self._used = None if used is None else frozenset(used)
         self._schema = schema
         self._binder: Binder | None = None
         self._kept: tuple[tuple[int, int], KeptColumns] | None = None
         self._waiting: dict[int, LiveRule] = {}
+        self._waiting_names: dict[str, int] = {}
         self._gone: set[int] = set()
         """Compiled rules that went or were replaced since."""
         self._take(base)
@@ -91,6 +96,7 @@ class RulesInForce:
         self.paused = dict(snapshot.paused)
         """Versions of rules that are known but not in force, by id."""
         self._waiting.clear()
+        self._waiting_names.clear()
         self._gone.clear()
         self._asked: tuple[int | None, int | None] = (None, None)
         rules = snapshot.rules
@@ -121,6 +127,12 @@ class RulesInForce:
     def unused(self) -> frozenset[str]:
         """Columns that were declared and that no rule uses yet."""
         return frozenset(self._declared) - self.types.keys() - self.keys
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The columns that rules in force use."""
+        snapshot = self.snapshot()
+        return frozenset((*snapshot.attributes, *snapshot.keys)) if self._used is None else self._used
 
     def follow(self, snapshot: Snapshot) -> "RulesInForce":
         """The rules of another snapshot in force, in place of these."""
@@ -153,29 +165,44 @@ class RulesInForce:
                 np.array([rule.detects for rule in live], np.uint8),
                 np.array([rule.initial for rule in live], np.bool_),
                 np.array([rule.expires for rule in live], np.int64),
-                pa.nulls(len(live), pa.large_string()),
-                pa.nulls(len(live), pa.large_string()),
+                pa.array([rule.condition for rule in live], pa.large_string()),
+                pa.array([rule.labels for rule in live], pa.large_string()),
+                pa.array([rule.name for rule in live], pa.large_string()),
             )
             columns = CompiledColumns(rules, _box_sets(live), self.types, None, {})
             self._take(self.compiled.changed(gone, columns, self.paused, self.compiled.version))
         return self.compiled
 
-    def change(self, rules: Rules, remove: Int64s) -> Snapshot:
-        """The rules as they would be after some are put and some are removed by id; changes nothing."""
+    def change(self, rules: Rules, remove: Int64s, *, versioned: bool = False) -> Snapshot:
+        """The rules as they would be after some are put and some are removed by id; changes nothing.
+
+        Where they are `versioned`, as those of a book, they keep their versions, unless an id has reached it already.
+        """
         before = self.snapshot()
         columns = self._columns_of(rules)
         compiled = columns.rules
-        pausing = {id: self.next_version(id) for id in rules.paused()}
+        pausing = {
+            id: max(version, self.next_version(id)) if versioned else self.next_version(id)
+            for id, version in rules.paused().items()
+        }
         going = set(remove.tolist())
+        self._refuse_names(compiled, {*going, *pausing})
         paused = {id: version for id, version in self.paused.items() if id not in rules and id not in going} | pausing
         rows = before.rows_of(compiled.ids)
         versions = np.where(rows >= 0, self.versions[rows] + 1, 1) if len(self.versions) else np.ones_like(rows)
         for known in (self.removed, self.paused):
             if known:
                 versions = np.maximum(versions, [known.get(id, 0) + 1 for id in compiled.ids.tolist()])
+        if versioned:
+            versions = np.maximum(versions, compiled.versions)
         gone = np.concatenate([remove, np.array(list(pausing), np.int64)])
         columns = columns._replace(rules=compiled._replace(versions=versions))
         return before.changed(gone, columns, paused, before.version)
+
+    @property
+    def schema(self) -> dict[str, str] | None:
+        """The columns that were declared, with the names of their types."""
+        return None if self._schema is None else read_schema(self._schema).as_texts()
 
     @property
     def version(self) -> int:
@@ -214,35 +241,55 @@ class RulesInForce:
     def prepare(self, id: int, condition: str, options: Mapping[str, Any]) -> tuple[LiveRule | None, dict[str, Any]]:
         """The rule as it would be in force (None if it is not enabled), and the columns it brings; changes nothing."""
         try:
-            return self._bound(id, condition, **options), {}
+            return self._bound(id, condition, options), {}
         except (FencepostError, TypeError):
             pass  # the way around compiles it alone: it can take new columns, and its refusals name the rule
-        alone = Rules()
+        alone = Rules(self.compiled.zone)
         alone.add(id, condition, **options)
         columns = self._columns_of(alone)
         new = {**dict.fromkeys(columns.keys, KEY), **columns.types}
         if not len(columns.rules.ids):
             return None, new
-        rules, version = columns.rules, self.next_version(id)
-        boxes = Snapshot.compile(columns).boxes_of(0)
-        rule = LiveRule(id, version, int(rules.detects[0]), bool(rules.initial[0]), int(rules.expires[0]), boxes)
-        return rule, new
+        return self._live(id, read_options(options), condition, Snapshot.compile(columns).boxes_of(0)), new
 
-    def _bound(
-        self,
-        id: int,
-        condition: str,
-        *,
-        detect: Any = "inside",
-        initial: bool = False,
-        labels: Any = None,
-        expires: Any = None,
-        enabled: bool = True,
-    ) -> LiveRule | None:
+    def _live(self, id: int, options: Options, condition: str, boxes: list[Box]) -> LiveRule:
+        """A rule as it is in force with its next version; refuses a name of another one."""
+        if options.name is not None:
+            owner = self._waiting_names.get(options.name)
+            if owner is None:
+                row = int(self.compiled.rows_named(pa.array([options.name], pa.large_string()))[0])
+                owner = int(self.ids[row]) if row >= 0 and self.ids[row] not in self._gone else id
+            if owner != id:
+                raise name_taken(id, options.name, owner)
+        return LiveRule(
+            id,
+            self.next_version(id),
+            detect_flags(options.detect),
+            options.initial,
+            microseconds_of(options.expires),
+            boxes,
+            None,
+            condition,
+            labels_text(options.labels),
+            options.name,
+        )
+
+    def _refuse_names(self, rules: RuleColumns, leaving: Collection[int]) -> None:
+        """Refuse rules with a name of another rule that stays in force."""
+        if rules.names.null_count == len(rules.names):
+            return
+        rows = self.snapshot().rows_named(rules.names)
+        owners = self.ids[rows] if len(self.ids) else rows
+        stays = (rows >= 0) & ~np.isin(owners, rules.ids) & ~np.isin(owners, list(leaving))
+        for place in np.flatnonzero(stays)[:1].tolist():
+            raise name_taken(int(rules.ids[place]), rules.names[place].as_py(), int(owners[place]))
+
+    def _bound(self, id: int, condition: str, given: Mapping[str, Any]) -> LiveRule | None:
         """A rule whose columns are all known: its text bound to their types, without compiling anything."""
+        options = read_options(given)
         if self._binder is None:
             self._binder = Binder(self._columns() if self._schema is None else read_schema(self._schema).types)
-        parsed = parse(condition)
+        parsed = parse(condition, self.compiled.zone)
         if not isinstance(parsed, Condition):
             raise FencepostError("a band", "a condition of one stream", "Compile it.")
         boxes = [
@@ -253,16 +300,7 @@ class RulesInForce:
             name not in self.keys for keys, _ in boxes for name in keys
         ):
             raise FencepostError("a new column", "known ones", "Compile it.")
-        checked_labels(labels)
-        rule = LiveRule(
-            checked_id(id),
-            self.next_version(id),
-            detect_flags(checked_detect(detect)),
-            checked_flag(initial, "initial"),
-            microseconds_of(checked_expires(expires)),
-            boxes,
-        )
-        return rule if checked_flag(enabled, "enabled") else None
+        return self._live(checked_id(id), options, condition, boxes) if options.enabled else None
 
     def next_version(self, id: int) -> int:
         """The version that this id gets with its next edit."""
@@ -289,6 +327,8 @@ class RulesInForce:
             return
         self.paused.pop(id, None)
         self._waiting[id] = rule
+        if rule.name is not None:
+            self._waiting_names[rule.name] = id
 
     def remove(self, id: int) -> None:
         """Take a rule out."""
@@ -338,7 +378,9 @@ class RulesInForce:
             return rules.columns({**{n: t for n, t in new.items() if n.lower() not in known}, **self._columns()})
 
     def _drop(self, id: int) -> None:
-        self._waiting.pop(id, None)
+        waiting = self._waiting.pop(id, None)
+        if waiting is not None and waiting.name is not None:
+            del self._waiting_names[waiting.name]
         if self._row(id) is not None:
             self._gone.add(id)
 
@@ -348,6 +390,38 @@ class RulesInForce:
             row = int(self.compiled.rows_of(np.array([id]))[0])
             self._asked = (id, None if row < 0 else row)
         return None if id in self._gone else self._asked[1]
+
+
+class LiveTexts:
+    """What a few rules are called, by their place among these: those in force before, or from now on."""
+
+    def __init__(self, rules: RulesInForce, live: Sequence[LiveRule | None]) -> None:
+        self._rules, self._live = rules, live
+
+    @cached_property
+    def _texts(self) -> ListedTexts:
+        columns = []
+        for name, own in (("conditions", "condition"), ("labels", "labels"), ("names", "name")):
+            texts = []
+            for rule in self._live:
+                if rule is not None and rule.row is not None:
+                    texts.append(getattr(self._rules.compiled.rules, name)[rule.row].as_py())
+                else:
+                    texts.append(None if rule is None else getattr(rule, own))
+            columns.append(pa.array(texts, pa.large_string()))
+        return ListedTexts(*columns)
+
+    def names(self, rows: Int64s) -> Any:
+        """Their names."""
+        return self._texts.names(rows)
+
+    def labels(self, rows: Int64s) -> Any:
+        """Their labels."""
+        return self._texts.labels(rows)
+
+    def conditions(self, rows: Int64s) -> Any:
+        """Their conditions."""
+        return self._texts.conditions(rows)
 
 
 def _box_sets(rules: list[LiveRule]) -> list[BoxSet]:

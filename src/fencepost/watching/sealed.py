@@ -16,6 +16,11 @@ def make_seal(mark: bytes, content: UInt8s) -> bytes:
     return _SEAL.pack(mark, len(content), checksum(content))
 
 
+def is_marked(mark: bytes, sealed: UInt8s) -> bool:
+    """Whether a file ends in a seal with this mark."""
+    return sealed[-_SEAL.size :].tobytes().startswith(mark)
+
+
 def check_seal(mark: bytes, sealed: UInt8s) -> tuple[UInt8s, str | None]:
     """The content of a sealed file, and the fault that it has, if any: it goes on after "which"."""
     content, seal = sealed[: -_SEAL.size], sealed[-_SEAL.size :].tobytes()

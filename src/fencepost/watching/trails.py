@@ -5,6 +5,7 @@ table holds trails one after the other. Where some moves of a trail are left out
 the position it starts from.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,10 +45,14 @@ def trails_of(taken: MovedRows, chosen: Int64s, visits: UInt64s, state: State) -
     }
     for number, (ordinals, known) in enumerate(rows.sequences):
         columns[f"sequence {number}"] = pa.array(ordinals[owners], mask=~known[owners])
+    for name, column in rows.carried.items():
+        columns[f"carried {name}"] = column.take(pa.array(rows.numbers[owners]))
     return pa.table(columns | position_columns(moved.positions.take(places), state))
 
 
-def read_trails(table: Any, state: State, columns: KeptColumns, sequences: int) -> tuple[MovedRows, UInt64s]:
+def read_trails(
+    table: Any, state: State, columns: KeptColumns, sequences: int, carry: Sequence[str] = ()
+) -> tuple[MovedRows, UInt64s]:
     """The moves in tables of `trails_of`, and the number that goes with each; a state gets their objects and keys."""
     kinds, times = np.asarray(table["kind"]), np.asarray(table["time"])
     starts, moves = np.flatnonzero(kinds == _START), np.flatnonzero(kinds != _START)
@@ -66,7 +71,8 @@ def read_trails(table: Any, state: State, columns: KeptColumns, sequences: int) 
         column = table[f"sequence {number}"].combine_chunks().take(chosen)
         ordered.append((np.asarray(column.fill_null(0)), np.asarray(column.is_valid())))
     values = positions.take(np.arange(len(starts), len(order)))
-    rows = Rows(np.arange(len(moves)), objects, slots, times[moves], ordered, values)
+    carried = {name: table[f"carried {name}"].combine_chunks().take(chosen) for name in carry}
+    rows = Rows(np.arange(len(moves)), objects, slots, times[moves], ordered, values, carried)
     is_new = is_first | (kinds[moves] == _AGAIN)
     is_last = np.append(slots[1:] != slots[:-1], [True] * min(1, len(slots)))
     steps = Steps(positions, times[order], previous, is_new, len(starts), is_last)

@@ -1,6 +1,7 @@
 """From the moves of a batch to its detections."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -18,17 +19,19 @@ from fencepost.emitting.detections import (
     time_reasons,
 )
 from fencepost.indexes.arrays import Int64s
-from fencepost.indexes.matches import in_pieces, share_room
+from fencepost.indexes.matches import check_room, in_pieces, share_room
 from fencepost.snapshot import DETECTS
 from fencepost.watching.clock import gone_after
 from fencepost.watching.crossings import Moves, find_crossings, held_at
 from fencepost.watching.positions import KeyStrings, batch_of
-from fencepost.watching.rows import Rows, Steps
+from fencepost.watching.rows import MovedRows, Steps
 from fencepost.watching.rules_in_force import RulesInForce
 
 _NOTHING = np.zeros(0, np.int64)
 SHARES = 12
 """Of the memory for an answer, what the answer itself may take: it is compared by means of arrays of its length."""
+_BYTES = 130
+"""About what a detection takes until it is ordered."""
 
 
 class Context(NamedTuple):
@@ -43,24 +46,35 @@ class Context(NamedTuple):
     timeout: int | None
 
 
-def find_transitions(context: Context, moved: Steps, rows: Rows, *, silent: bool) -> Detections:
-    """All detections of a batch, unordered; where `silent`, an object that is new enters without one.
+def find_transitions(context: Context, moved: MovedRows, *, silent: bool) -> Iterator[Detections]:
+    """All detections of a batch; where `silent`, an object that is new enters without one.
 
-    They are found in pieces, each of so many moves that the rules that hold before and after them have room.
+    They come in pieces, each of so many moves that the rules that hold before and after them have room. The pieces are
+    in the order of events, which is that of `ranks`; the detections of one piece are in none.
     """
+    rows, steps, count = moved.rows, moved.steps, len(moved.rows.slots)
 
-    def find(begin: int, end: int) -> Detections:
-        if end - begin == len(rows.slots):
-            return _find(context, moved, rows.slots, rows.times, silent=silent)
-        only, places = moved.only(begin, end)
+    @cache
+    def by_rank() -> Int64s:
+        return np.argsort(moved.ranks, kind="stable")
+
+    def find_some(begin: int, end: int) -> Detections:
+        if end - begin == count:
+            return _find(context, steps, rows.slots, rows.times, silent=silent)
+        chosen = np.sort(by_rank()[begin:end])
+        only, places = steps.only(chosen)
         clocks = None if context.clocks is None else context.clocks[places]
-        chosen = slice(begin, end)
         found = _find(context._replace(clocks=clocks), only, rows.slots[chosen], rows.times[chosen], silent=silent)
         before, after = (np.where(own < 0, -1, places[own]) for own in (found.before, found.after))
-        return found._replace(rows=found.rows + begin, before=before, after=after)
+        return found._replace(rows=chosen[found.rows], before=before, after=after)
 
-    with share_room(SHARES):
-        return join_detections(list(in_pieces(len(rows.slots), find)))
+    def find(begin: int, end: int) -> Detections:
+        with share_room(SHARES):
+            found = find_some(begin, end)
+        check_room(_BYTES * len(found.rules))
+        return found
+
+    return in_pieces(count, find)
 
 
 def _find(context: Context, moved: Steps, slots: Int64s, times: Int64s, *, silent: bool) -> Detections:

@@ -50,7 +50,7 @@ def backtest(
 
     from fencepost.cli.binding import bind_rules
     from fencepost.cli.data import RowWriter, open_data
-    from fencepost.cli.replaying import make_monitor, note_ignored, replay
+    from fencepost.cli.replaying import find_roles, make_monitor, note_ignored, replay
     from fencepost.cli.tally import Tally, draw
     from fencepost.rules import Rules
 
@@ -60,7 +60,9 @@ def backtest(
         tried.add(0, condition, detect=detect)
     tally = Tally()
     with progress() as report:
-        bound = bind_rules(book, rules, open_data(file), type, report, rule or (), tried, time)
+        data = open_data(file)
+        find_roles(data, object, time, sequence)
+        bound = bind_rules(book, rules, data, type, report, rule or (), tried, time)
         monitor = make_monitor(bound, object, time, sequence)
         with nullcontext(None) if events is None else RowWriter(events) as writer:
             for found in replay(monitor, bound, report):
@@ -70,7 +72,7 @@ def backtest(
     fired = tally.fired()
     shown = fired[: top or None]
     if plot is not None:
-        draw(tally, shown, plot)
+        draw(tally, len(shown), plot)
     conditions = _conditions(bound.snapshot, shown)
     if as_json:
         counted = [{**each._asdict(), "condition": conditions[each.rule_id]} for each in shown]

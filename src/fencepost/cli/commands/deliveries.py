@@ -23,45 +23,47 @@ Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The checkpoint o
 @app.command("list")
 def list_deliveries(directory: Directory, as_json: Json = False) -> None:
     """Show how many events wait, and every event that the webhook did not take, with the reason."""
-    spool = _spool(directory)
-    letters = spool.letters()
+    spools = _spools(directory)
+    letters = [(name, letter) for name, spool in spools.items() for letter in spool.letters()]
+    waiting = sum(spool.waiting() for spool in spools.values())
     if as_json:
         undelivered = [
             {"key": each.event.key, "object": each.event.object, "attempts": each.attempts, "said": each.said,
-             "event": json.loads(each.event.body)}
-            for each in letters
+             "event": json.loads(each.event.body), **({"sink": name} if name else {})}
+            for name, each in letters
         ]  # fmt: skip
-        print_json({"waiting": spool.waiting(), "undelivered": undelivered})
+        print_json({"waiting": waiting, "undelivered": undelivered})
         return
-    note(f"to be sent: {count(spool.waiting(), 'event')}; not taken: {count(len(letters), 'event')}")
+    note(f"to be sent: {count(waiting, 'event')}; not taken: {count(len(letters), 'event')}")
     if letters:
-        rows = [(each.event.key, each.event.object, each.attempts, each.said) for each in letters]
-        print_table(("event_id", "object", "attempts", "answer"), rows)
-        for said, times in Counter(each.said for each in letters).most_common(5):
+        rows = [(each.event.key, each.event.object, each.attempts, each.said, *([name] if name else []))
+                for name, each in letters]  # fmt: skip
+        print_table(("event_id", "object", "attempts", "answer", *(["sink"] if any(spools) else [])), rows)
+        for said, times in Counter(each.said for _, each in letters).most_common(5):
             note(f"{times:,} times: {said}")
 
 
 @app.command("retry")
 def retry(directory: Directory, as_json: Json = False) -> None:
     """Send the events again that were not taken: a pipeline that runs does it now, any other when it starts."""
-    again = _spool(directory).retry(time.time_ns() // 1_000_000_000)
+    number = time.time_ns() // 1_000_000_000
+    again = sum(spool.retry(number) for spool in _spools(directory).values())
     print_done(as_json, {"again": again}, f"{count(again, 'event')} will be sent again")
 
 
 @app.command("drop")
 def drop(directory: Directory, as_json: Json = False) -> None:
     """Delete the events that were not taken."""
-    dropped = _spool(directory).drop()
+    dropped = sum(spool.drop() for spool in _spools(directory).values())
     print_done(as_json, {"dropped": dropped}, f"{count(dropped, 'event')} deleted")
 
 
-def _spool(directory: Path) -> "Spool":
-    """The spool of a checkpoint, or the one that a directory is itself."""
-    from fencepost.deliveries.spool import Spool
+def _spools(directory: Path) -> "dict[str, Spool]":
+    """The spools of a checkpoint by the name of their sink, or the one that a directory is itself."""
+    from fencepost.deliveries.spool import find_spools
 
-    for place in (directory / "fencepost" / "deliveries", directory):
-        if (place / "batches").is_dir() or (place / "undelivered").is_dir() or (place / "last.json").is_file():
-            return Spool(place)
+    if found := find_spools(directory):
+        return found
     raise FencepostError(
         f"{directory}, where nothing was delivered from",
         "the checkpoint of a pipeline with a webhook",

@@ -1,5 +1,6 @@
 """`fencepost check`, `run` and `connector`: pipelines in a TOML file."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,31 +18,45 @@ if TYPE_CHECKING:
 _File = Annotated[Path, typer.Argument(metavar="FILE", help="A pipeline, as TOML.", show_default=False)]
 
 
+class LogFormat(StrEnum):
+    """How messages are written."""
+
+    text = "text"
+    json = "json"
+
+
+_LogFormat = Annotated[
+    LogFormat, typer.Option("--log-format", help="Messages as lines of text, or as objects of JSON.")
+]
+
+
 def check(file: _File, as_json: Json = False) -> None:
     """Find every fault of a pipeline file without starting Spark."""
     from fencepost import pipeline  # here and below: whoever asks for another command need not wait for it
 
     faults = pipeline.check(file)
     if as_json:
-        _print_faults(file, faults)
+        _print_faults(file, faults, faults.unchecked)
     else:
         for fault in faults:
             print_text(fault)
+        for part in faults.unchecked:
+            print_text(f"not checked before Spark starts: {part}")
         print_text(f"{file}: " + (count(len(faults), "fault") if faults else "no fault found"))
     if faults:
         raise typer.Exit(1)
 
 
-def run(file: _File, as_json: Json = False) -> None:
+def run(file: _File, as_json: Json = False, log_format: _LogFormat = LogFormat.text) -> None:
     """Run a pipeline file.
 
     It runs until Ctrl-C or SIGTERM. With once = true it reads the rows that are there, and ends. Exit code 3: done, but
-    a webhook did not take every event.
+    a webhook did not take every event. Messages go to standard error, Spark's own to a file beside the checkpoint.
     """
     from fencepost import pipeline
 
     try:
-        summary = pipeline.run(file)
+        summary = pipeline.run(file, log_format="json" if log_format is LogFormat.json else "text")
     except pipeline.PipelineFaultsError as error:
         if as_json:
             _print_faults(file, error.faults)
@@ -66,5 +81,6 @@ def connector() -> None:
         print_text(jar)
 
 
-def _print_faults(file: Path, faults: "Sequence[Fault]") -> None:
-    print_json({"file": str(file), "faults": [fault._asdict() for fault in faults]})
+def _print_faults(file: Path, faults: "Sequence[Fault]", unchecked: "Sequence[str]" = ()) -> None:
+    found = {"file": str(file), "faults": [fault._asdict() for fault in faults]}
+    print_json(found | ({"unchecked": list(unchecked)} if unchecked else {}))

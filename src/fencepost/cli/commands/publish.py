@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fencepost.cli.options import DEFAULT_BOOK, Book, Json, Types, open_book, read_pairs
-from fencepost.cli.output import print_done, progress
+from fencepost.cli.output import note, print_done, print_json, print_text, progress
 
 
 def publish(
@@ -27,15 +27,49 @@ def publish(
         float,
         typer.Option("--keep-days", min=0, max=36_500, help="Delete versions that nobody has used for this long."),
     ] = 7.0,
+    strict: Annotated[bool, typer.Option("--strict", help="Publish nothing if any rule is faulty.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and write nothing.")] = False,
     book: Book = DEFAULT_BOOK,
     as_json: Json = False,
 ) -> None:
     """Publish the rules of the book as a new version.
 
-    The first version writes all rules, later ones only changes. The first version fixes the columns, their types and
-    the number of shards; use --type to declare columns that no rule uses yet.
+    The first version writes all rules, later ones only changes. Rules that are faulty, for example because no column
+    has that name, are left out and listed; they count as paused.
+
+    The first version fixes the number of shards. Its columns are those that rules use; use --type for others. A later
+    --type adds a column. The type of a column never changes.
     """
+    from fencepost.rules.faults import RuleFault, describe_faults
+
     schema = read_pairs(type, "--type", "price=double") or None
+    faults: list[RuleFault] = []
     with open_book(book) as rules, progress() as report:
-        number = rules.publish(directory, schema, keep=timedelta(days=keep_days), progress=report, shards=shards)
-    print_done(as_json, {"version": number, "directory": directory}, f"published version {number} to {directory}")
+        if dry_run:
+            difference = rules.preview(directory, schema, infer=True, progress=report)
+        else:
+            number = rules.publish(
+                directory,
+                schema,
+                keep=timedelta(days=keep_days),
+                progress=report,
+                shards=shards,
+                strict=strict,
+                infer=True,
+                faults=faults,
+            )
+    if dry_run:
+        if as_json:
+            print_json(difference)
+        else:
+            print_text(difference)
+        if strict and difference.faulty:
+            raise typer.Exit(1)
+        return
+    if faults and not as_json:
+        note(describe_faults(faults))
+    print_done(
+        as_json,
+        {"version": number, "directory": directory, "faults": [fault._asdict() for fault in faults]},
+        f"published version {number} to {directory}",
+    )

@@ -10,19 +10,46 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fencepost._text import count
-from fencepost.cli.options import DEFAULT_BOOK, Author, Book, Expect, Json, open_book, read_pairs
-from fencepost.cli.output import note, print_done, print_json, print_json_array, print_table, print_text, progress
+from fencepost.cli.commands import tables
+from fencepost.cli.options import DEFAULT_BOOK, Author, Book, Expect, Json, Zone, open_book, read_pairs
+from fencepost.cli.output import (
+    note,
+    print_done,
+    print_json,
+    print_json_array,
+    print_table,
+    print_text,
+    progress,
+    warnings_as_notes,
+)
 from fencepost.rules.options import fields_of
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from fencepost.rules import Rule
 
 _SHOWN = 100
 
 app = typer.Typer(help="Show and change the rules of the book.", no_args_is_help=True)
 
+
+def read_key(text: str) -> Any:
+    """What a rule is called by: an integer is its id, anything else its name."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
 Id = Annotated[
-    int, typer.Argument(metavar="ID", help="The id of the rule, an integer; write -- before a negative one.")
+    Any,
+    typer.Argument(
+        metavar="ID",
+        parser=read_key,
+        help="The id of the rule, an integer, or its name; write -- before a negative id.",
+        show_default=False,
+    ),
 ]
 Condition = Annotated[str, typer.Argument(metavar="CONDITION", help='SQL as after WHERE, e.g. "price > 40".')]
 Detect = Annotated[
@@ -38,6 +65,9 @@ Expires = Annotated[
     str | None,
     typer.Option("--expires", metavar="TIME", help="End the rule at this time, e.g. 2030-01-01T12:00 (UTC)."),
 ]
+Name = Annotated[
+    str | None, typer.Option("--name", metavar="TEXT", help="Name the rule; no other rule may have the name.")
+]
 Paused = Annotated[bool, typer.Option("--paused", help="Store the rule but do not evaluate it.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="*.jsonl, *.csv or *.parquet.")]
 
@@ -48,10 +78,12 @@ def _rule_options(
     label: Labels = None,
     expires: Expires = None,
     paused: Paused = False,
+    name: Name = None,
 ) -> dict[str, Any]:
     """The options of a rule, from those of a command."""
     labels = read_pairs(label, "--label", "team=desk")
-    return {"detect": detect, "initial": initial, "labels": labels, "expires": expires, "enabled": not paused}
+    options = {"detect": detect, "initial": initial, "labels": labels, "expires": expires, "enabled": not paused}
+    return {**options, "name": name}
 
 
 def _with_rule_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -74,11 +106,12 @@ def add(
     condition: Condition,
     options: dict[str, Any],
     author: Author = None,
+    zone: Zone = None,
     book: Book = DEFAULT_BOOK,
     as_json: Json = False,
 ) -> None:
     """Add a rule."""
-    with open_book(book, author, create=True) as rules:
+    with open_book(book, author, create=True, zone=zone) as rules, warnings_as_notes():
         _print_change(rules.add(id, condition, **options), "added", as_json)
 
 
@@ -97,7 +130,7 @@ def replace(
 
     Options that are not given get their defaults, not the values of the old rule.
     """
-    with open_book(book, author) as rules:
+    with open_book(book, author) as rules, warnings_as_notes():
         _print_change(rules.replace(id, condition, expect=expect, **options), "replaced", as_json)
 
 
@@ -113,11 +146,20 @@ def remove(
 
 @app.command("pause")
 def pause(
-    id: Id, expect: Expect = None, author: Author = None, book: Book = DEFAULT_BOOK, as_json: Json = False
+    id: Id,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="TIME", help="Resume at this time, e.g. '2030-01-01 08:00' (UTC)."),
+    ] = None,
+    expect: Expect = None,
+    author: Author = None,
+    book: Book = DEFAULT_BOOK,
+    as_json: Json = False,
 ) -> None:
     """Store the rule but do not evaluate it."""
     with open_book(book, author) as rules:
-        _print_change(rules.pause(id, expect=expect), "paused", as_json)
+        paused = rules.pause(id, until=until, expect=expect)  # type: ignore[arg-type]
+    _print_change(paused, "paused", as_json)
 
 
 @app.command("resume")
@@ -127,6 +169,23 @@ def resume(
     """Evaluate a paused rule again."""
     with open_book(book, author) as rules:
         _print_change(rules.resume(id, expect=expect), "resumed", as_json)
+
+
+@app.command("restore")
+def restore(
+    id: Id,
+    version: Annotated[int, typer.Argument(metavar="VERSION", help="The version to go back to.")],
+    expect: Expect = None,
+    author: Author = None,
+    book: Book = DEFAULT_BOOK,
+    as_json: Json = False,
+) -> None:
+    """Give a rule the content of an earlier version.
+
+    That is a new version. A rule that was removed is there again.
+    """
+    with open_book(book, author) as rules:
+        _print_change(rules.restore(id, version, expect=expect), "restored", as_json)
 
 
 @app.command("expire")
@@ -146,6 +205,24 @@ def expire(
 
 @app.command("list")
 def list_rules(
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="NAME=TEXT", help="Only rules with this label, e.g. desk=4. Repeatable."),
+    ] = None,
+    state: Annotated[
+        str | None, typer.Option("--state", metavar="STATE", help="Only rules that are enabled, paused or expired.")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", metavar="TEXT", help="Only rules whose condition contains this.")
+    ] = None,
+    holds: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--holds",
+            metavar="COLUMN=VALUE",
+            help="Only rules that hold at this value, e.g. price=47. Repeatable; other columns are null.",
+        ),
+    ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=0, help="List at most this many; 0 lists all.")] = None,
     book: Book = DEFAULT_BOOK,
     as_json: Json = False,
@@ -154,30 +231,41 @@ def list_rules(
 
     Without --limit, --json lists all of them, and a table the first hundred.
     """
-    with open_book(book) as rules:
+    values = read_pairs(holds, "--holds", "price=47") or None
+    labels = read_pairs(label, "--label", "team=desk")
+    with open_book(book) as rules, progress() as report:
+        found = rules.list(labels=labels, state=state, text=text, holds=values, progress=report)  # type: ignore[arg-type]
         if as_json:
-            print_json_array(map(fields_of, islice(rules, limit or None)))
+            print_json_array({**fields_of(rule), "zone": rules.zone} for rule in islice(found, limit or None))
             return
         limit = _SHOWN if limit is None else limit
-        shown = list(islice(rules, limit or None))
-        print_table(
-            ("id", "version", "detect", "condition", "labels", "expires", "state"),
-            [
-                (
-                    rule.id,
-                    rule.version,
-                    rule.detect,
-                    rule.condition,
-                    ", ".join(f"{name}={text}" for name, text in (rule.labels or {}).items()),
-                    rule.expires,
-                    "" if rule.enabled else "paused",
-                )
-                for rule in shown
-            ],
-        )
-        total = len(rules) if len(shown) == limit else len(shown)
-        if total > len(shown):
-            note(f"{len(shown):,} of {total:,} rules; --limit 0 lists all")
+        shown = list(islice(found, limit or None))
+        hidden = sum(1 for _ in found) if len(shown) == limit else 0
+        pauses = rules.pauses()
+    print_table(
+        ("id", "name", "version", "detect", "condition", "labels", "expires", "state"),
+        [
+            (
+                rule.id,
+                rule.name,
+                rule.version,
+                rule.detect,
+                rule.condition,
+                ", ".join(f"{name}={text}" for name, text in (rule.labels or {}).items()),
+                rule.expires,
+                _state_of(rule, pauses),
+            )
+            for rule in shown
+        ],
+    )
+    if hidden:
+        note(f"{len(shown):,} of {count(len(shown) + hidden, 'rule')}; --limit 0 lists all")
+
+
+def _state_of(rule: "Rule", pauses: "dict[int, datetime]") -> str:
+    if rule.enabled:
+        return ""
+    return f"paused until {pauses[rule.id]:%Y-%m-%d %H:%M:%S}" if rule.id in pauses else "paused"
 
 
 @app.command("show")
@@ -185,16 +273,21 @@ def show(id: Id, book: Book = DEFAULT_BOOK, as_json: Json = False) -> None:
     """Show one rule."""
     with open_book(book) as rules:
         rule = rules[id]
+        until = rules.pauses().get(rule.id)
+        zone = rules.zone
+    shown = {**fields_of(rule), "zone": zone} | ({} if until is None else {"paused_until": until})
     if as_json:
-        print_json(fields_of(rule))
+        print_json(shown)
     else:
-        for name, value in fields_of(rule).items():
-            print_text(f"{name:<10}{'' if value is None else value}")
+        for name, value in shown.items():
+            print_text(f"{name.removeprefix('paused_'):<10}{'' if value is None else value}")
 
 
 @app.command("history")
 def history(
-    id: Annotated[int | None, typer.Argument(metavar="[ID]", help="Show the changes of this rule only.")] = None,
+    id: Annotated[
+        Any, typer.Argument(metavar="[ID]", parser=read_key, help="Show the changes of this rule only.")
+    ] = None,
     last: Annotated[
         int, typer.Option("--last", metavar="N", min=0, help="Show the last N changes; 0 shows all.")
     ] = 100,
@@ -230,24 +323,8 @@ def history(
         print_table(("revision", "at (UTC)", "author", "action", "id", "version", "condition"), rows)
 
 
-@app.command("import")
-def import_rules(
-    file: File,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace rules that the book has already.")] = False,
-    skip: Annotated[bool, typer.Option("--skip", help="Skip rules that the book has already.")] = False,
-    author: Author = None,
-    book: Book = DEFAULT_BOOK,
-    as_json: Json = False,
-) -> None:
-    """Import the rules of a file, all or none."""
-    if replace and skip:
-        raise typer.BadParameter("use either --replace or --skip")
-    with open_book(book, author, create=True) as rules, progress() as report:
-        imported = rules.import_file(
-            file, existing="replace" if replace else "skip" if skip else "refuse", progress=report
-        )
-    text = f"{count(imported.added, 'rule')} added, {imported.replaced:,} replaced, {imported.unchanged:,} unchanged, "
-    print_done(as_json, imported, f"{text}{imported.skipped:,} skipped")
+app.command("import")(tables.import_rules)
+app.command("sync")(tables.sync)
 
 
 @app.command("export")

@@ -1,20 +1,15 @@
 """`fencepost version`."""
 
 import platform
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed
 
+from fencepost import __version__
 from fencepost.cli.options import Json
 from fencepost.cli.output import print_json
 
 
 def version(as_json: Json = False) -> None:
     """Print the version of fencepost."""
-    try:
-        number = installed("fencepost")
-    except PackageNotFoundError:
-        number = "from source, not installed"
     if as_json:
-        print_json({"fencepost": number, "python": platform.python_version()})
+        print_json({"fencepost": __version__, "python": platform.python_version()})
     else:
-        print(f"fencepost {number}")
+        print(f"fencepost {__version__}")

@@ -79,12 +79,14 @@ def _find_event(path: Path, event_id: str, report: "Progress") -> tuple[dict[str
 
 
 def _add_keys(schema: Any, rule: "Rules") -> Any:
-    """The schema of the event, which has attributes alone, with the keys of the rule. A band needs no schema."""
+    """The attributes of the event, and the keys of the rule: texts, whatever a file looks like. A band has none."""
     import pyarrow as pa
 
     kinds = rule.column_kinds()
     keys = [(name.strip('"'), pa.string()) for name, kind in kinds.items() if kind == "key"]
-    return pa.schema([*schema, *(pa.field(*key) for key in keys)]) if kinds else None
+    known = {name.lower() for name, _ in keys}
+    attributes = [field for field in schema if field.name.lower() not in known]
+    return pa.schema([*attributes, *(pa.field(*key) for key in keys)]) if kinds else None
 
 
 def _find_rule(book: "RuleBook", event: dict[str, Any]) -> "Rules":
@@ -96,7 +98,7 @@ def _find_rule(book: "RuleBook", event: dict[str, Any]) -> "Rules":
     known = [change.after for change in book.history(id) if change.after is not None]
     for rule in known:
         if rule.version == version:
-            return Rules.from_dicts([{**fields_of(rule), "enabled": True}])
+            return Rules.from_dicts([{**fields_of(rule), "enabled": True}], zone=book.zone)
     versions = ", ".join(str(rule.version) for rule in known) or "none"
     raise FencepostError(
         f"an event of version {version} of rule {id}",

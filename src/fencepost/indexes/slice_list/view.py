@@ -185,4 +185,7 @@ def _find(
     groups: Int64s,
     runs: UInt32s,
 ) -> int:
-    return sum(find_runs(part, values, missing, groups, runs, column) for column, part in enumerate(view.parts))
+    found = 0
+    for column, part in enumerate(view.parts):
+        found += find_runs(part, values, missing, groups, runs, column)
+    return found

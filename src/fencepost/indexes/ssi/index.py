@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
+from fencepost._memory import AnswerTooLargeError
 from fencepost.errors import FencepostError
 from fencepost.indexes.arguments import Column, Owners, id_column, kernel_ready, same_length
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
@@ -29,7 +30,7 @@ from fencepost.indexes.contracts.bands import (
 )
 from fencepost.indexes.contracts.registry import Bounds
 from fencepost.indexes.kernels.id_map import ABSENT
-from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
+from fencepost.indexes.matches import Matches, Storage, answer_buffers, check_room, has_room, widened
 from fencepost.indexes.ordinal import ValueType
 from fencepost.indexes.ssi.changes import (
     WITNESS,
@@ -67,6 +68,8 @@ _FORMAT = 1
 _EXCESS, _SLACK = 0.5, 2
 _SIDES = ("left", "right")
 _HUGE = 2**63 - 1
+_PAIR_BYTES = 32
+"""Of a pair in the answer about moves: a row and a query, entered or left."""
 
 
 class _Before(NamedTuple):
@@ -266,7 +269,14 @@ class SSI(BandIndex):
         return _taken(len(slots), take)
 
     def replay(
-        self, sides: Int64s, rows: Column, actions: UInt8s, values: Column, groups: Column | None = None
+        self,
+        sides: Int64s,
+        rows: Column,
+        actions: UInt8s,
+        values: Column,
+        groups: Column | None = None,
+        *,
+        partly: bool = False,
     ) -> Moves:
         """Take steps of both sides in their order; what each of them changed. All of them or, if one is at fault, none.
 
@@ -278,6 +288,8 @@ class SSI(BandIndex):
                 pair is told of.
             values: where rows come or move to.
             groups: of rows that come.
+            partly: to take only as many steps, from the first on, as there is room for what they change: the answer
+                then says how many. Refused where that is none.
         """
         ids = id_column(rows)
         owners = Owners("row", ids)
@@ -297,6 +309,7 @@ class SSI(BandIndex):
             slots[sides == side] = table.find(own)
             there.append(np.ones(len(table.members.ids), np.bool_))
             there[side][table.find(new[side])] = False
+        at_first = [own.copy() for own in there] if partly else there
         wrong = int(possible(sides, slots, actions, *there))
         if wrong >= 0:
             for table, admitted in zip(self._rows, new, strict=True):
@@ -316,11 +329,25 @@ class SSI(BandIndex):
             steps = (sides, slots, actions, keys, numbers)
             return int(take_steps(self._kind, done, *steps, *lists, view, released, *room))
 
-        changed = _taken(len(ids), take)
-        for side, table in enumerate(self._rows):
-            own = np.unique(slots[sides == side])
-            table.evict(table.members.ids[own[~there[side][own]]])
-        self._release(released[released >= 0])
+        def leave_out(done: int) -> None:
+            """Let the rows and groups go that no step has put in, or that have gone."""
+            stays = there
+            if done < len(ids):
+                stays = at_first
+                possible(sides[:done], slots[:done], actions[:done], *stays)
+                self._release(numbers[done:][comes[done:]])
+            for side, table in enumerate(self._rows):
+                own = np.unique(slots[sides == side])
+                table.evict(table.members.ids[own[~stays[side][own]]])
+            went = released[:done]
+            self._release(went[went >= 0])
+
+        try:
+            changed = _taken(len(ids), take, partly=partly)
+        except AnswerTooLargeError:
+            leave_out(0)
+            raise
+        leave_out(len(changed.left.offsets) - 1)
         return changed
 
     # -- queries ----------------------------------------------------------------------------------------
@@ -580,8 +607,11 @@ class SSI(BandIndex):
         assert (groups <= (1 + _EXCESS) * np.maximum(1, witnesses) + _SLACK).all(), "there are not too many of them"
 
 
-def _taken(steps: int, take: Callable[..., int]) -> Moves:
-    """What steps change; `take` takes them from one on until it is short of room, and says which is the next."""
+def _taken(steps: int, take: Callable[..., int], *, partly: bool = False) -> Moves:
+    """What steps change; `take` takes them from one on until it is short of room, and says which is the next.
+
+    `partly` stops where there is no more memory for it; there must be enough for the first step.
+    """
     room = 64 + 4 * steps
     changed = np.empty((2, 2, room), np.int64)
     counts, needed = np.zeros(2, np.int64), np.zeros(1, np.int64)
@@ -590,12 +620,17 @@ def _taken(steps: int, take: Callable[..., int]) -> Moves:
     while done < steps:
         if needed[0] > room:
             room = 2 * int(needed[0])
+            if partly and not has_room(_PAIR_BYTES * room):
+                if done:
+                    break
+                room //= 2
+                check_room(_PAIR_BYTES * room)
             wider = np.empty((2, 2, room), np.int64)
             wider[:, :, : counts.max()] = changed[:, :, : counts.max()]
             changed = wider
         done = take(done, changed, counts, offsets, needed)
     entered, left = (
-        PairLists(offsets[which], changed[which, 0, : counts[which]], changed[which, 1, : counts[which]])
+        PairLists(offsets[which, : done + 1], changed[which, 0, : counts[which]], changed[which, 1, : counts[which]])
         for which in (0, 1)
     )
     return Moves(entered, left)

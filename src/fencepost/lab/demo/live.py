@@ -231,7 +231,7 @@ class Live:
     def _follow(self, events: pa.Table) -> None:
         chosen = events.filter(pc.is_in(events["object"], pa.array(list(self._inside))))
         columns = [chosen[name].to_pylist() for name in ("object", "rule_id", "detect")]
-        order = np.lexsort([np.array(columns[2]) == "enter", np.array(chosen["time"].to_pylist(), "datetime64[us]")])
+        order = np.lexsort([np.array(columns[2]) == "enter", np.asarray(chosen["time"].cast(pa.timestamp("us")))])
         for place in order.tolist():
             object, rule, detect = (column[place] for column in columns)
             (self._inside[object].add if detect == "enter" else self._inside[object].discard)(rule)

@@ -4,20 +4,31 @@ import csv
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pyarrow as pa
+import sqlglot
+
 from fencepost._files.storage import exists, is_url
+from fencepost._text import count, mask_url
 from fencepost.buckets import checked_buckets
+from fencepost.deliveries.spool import find_spools
+from fencepost.emitting.further import check_carried, event_columns
 from fencepost.errors import FencepostError
+from fencepost.events import event_schema
 from fencepost.ordinals import AttributeType
 from fencepost.pipeline.connector import connector_jars, session_has_connector
 from fencepost.pipeline.file.columns import Columns, files_of, is_pattern, source_columns
-from fencepost.pipeline.file.document import PipelineFile, listed
+from fencepost.pipeline.file.document import PipelineFile, listed, sink_name
 from fencepost.pipeline.file.faults import Fault, meant
+from fencepost.pipeline.file.formats import AT_PATHS, OF_SPARK, package_of
+from fencepost.pipeline.file.keys import FORMATS, SINKS
+from fencepost.pipeline.file.secrets import Resolved
+from fencepost.pipeline.file.session import package_faults, session_settings
 from fencepost.pipeline.file.ticks import check_ticking
 from fencepost.pipeline.runtime import identity
 from fencepost.pipeline.runtime.book import check_book
@@ -25,30 +36,60 @@ from fencepost.pipeline.runtime.requirements import missing_for_spark
 from fencepost.published import VersionDirectory, check_shards
 from fencepost.snapshot import Table
 
-_FILES = ("json", "csv", "parquet")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t -~\xa0-\xff]*")
 
 
-def pipeline_faults(file: PipelineFile) -> list[Fault]:
-    """Everything that is wrong with a file whose sections have been read."""
+def pipeline_faults(file: PipelineFile, each_rule: bool = True) -> list[Fault]:
+    """Everything that is wrong with a file whose sections have been read.
+
+    `each_rule` includes rules of a book that do not fit the source: a pipeline runs without those.
+    """
     faults: list[Fault] = []
     columns = {name: source_columns(file, name, faults) for name in file.sources}
     for name, source in file.sources.items():
         faults += _path_faults(file, name, source)
         faults += _header_faults(file, name, source)
-    for name, known in columns.items():
-        if known is not None:
-            faults += _operator_faults(file, known, name)
     faults += _operator_value_faults(file)
-    faults += _rules_faults(file, columns)
+    faults += column_faults(file, columns, each_rule)
     faults += _sink_faults(file)
+    faults += _metrics_faults(file)
     faults += _machine_faults(file)
     return faults
 
 
+def column_faults(
+    file: PipelineFile, columns: Mapping[str, Columns | None], each_rule: bool = False
+) -> Iterator[Fault]:
+    """What is wrong with the rules, and with the columns that they and the operator need."""
+    for name, known in columns.items():
+        if known is not None:
+            yield from _operator_faults(file, known, name)
+    yield from _carry_faults(file, columns)
+    yield from _rules_faults(file, columns, each_rule)
+
+
+def unchecked_parts(file: PipelineFile) -> list[str]:
+    """What only Spark can tell, in words; a pipeline that runs is checked for it before its query starts."""
+    parts = []
+    for name in (*file.sources, *file.sinks):
+        format_ = file.section(name).get("format")
+        if format_ and format_ not in {*FORMATS, *SINKS, *OF_SPARK}:
+            package = None if "spark.jars.packages" in session_settings(file) else package_of(format_)
+            hint = f" ({package} has it)" if package else ""
+            parts.append(f"{name}.format: whether the session knows {format_!r}{hint}")
+    for name in file.sources:
+        columns = source_columns(file, name, [])
+        unknown = [column for column, type_ in columns.types.items() if type_ is None] if columns else []
+        if unknown:
+            parts.append(f"{name}.columns: the type of {', '.join(unknown)}")
+        elif columns is None and not file.section(name).get("schema") and file.section(name)["format"] not in FORMATS:
+            parts.append(f"{name}: its columns, and whether they are those that the rules and the operator need")
+    return parts
+
+
 def _path_faults(file: PipelineFile, name: str, source: dict[str, Any]) -> Iterator[Fault]:
-    if source["format"] in _FILES and "path" in source:
+    if source["format"] in AT_PATHS and source.get("path") and not is_url(file.located(source["path"])):
         path = file.resolved(source["path"])
         if not is_pattern(path) and not path.exists():
             yield file.fault(f"{name}.path", f"{path}, which does not exist", "files or a directory", "Make it first.")
@@ -99,7 +140,10 @@ def _unreachable(file: PipelineFile, place: str, servers: str) -> Iterator[Fault
             refused.append(f"{server.strip()} ({error.strerror or error})")
         else:
             return
-    yield file.fault(place, f"no answer from {', '.join(refused)}", "a server that listens", "Start it, or correct it.")
+    fault = file.fault(
+        place, f"no answer from {', '.join(refused)}", "a server that listens", "Start it, or correct it."
+    )
+    yield fault._replace(may_pass=True)
 
 
 def _unwritable(file: PipelineFile, place: str, path: str) -> Iterator[Fault]:
@@ -133,6 +177,46 @@ def _operator_faults(file: PipelineFile, known: Columns, source: str) -> Iterato
             if column.lower() in {"rule_ids", "rule_id"}:
                 got = f"a column {column}"
                 yield file.fault(f"{source}.schema", got, "that name to be free for the answer", "Rename the column.")
+
+
+def _carry_faults(file: PipelineFile, columns: Mapping[str, Columns | None]) -> Iterator[Fault]:
+    """Columns to carry that no source has, that cannot be carried, or whose names events have already."""
+    operator = file.section("operator")
+    carried = listed(operator.get("carry"))
+    for column in carried:
+        found = [(name, known, _own(known, column)) for name, known in columns.items() if known is not None]
+        lacking = [(name, known) for name, known, own in found if own is None]
+        if lacking and (operator.get("kind") != "bands" or len(lacking) == len(columns)):
+            got = f"the column {column}, which [{lacking[0][0]}] does not have"
+            yield file.fault("operator.carry", got, "a column of the source", meant(column, lacking[0][1].types))
+        for type_ in {str(known.types[own]) for _, known, own in found if own is not None}:
+            if re.match(r"array|map|struct", type_):
+                got = f"{column}, which is {type_}"
+                yield file.fault("operator.carry", got, "a column of a plain type", "Leave it out.")
+    try:
+        told = event_columns(operator.get("labels") is not False, bool(operator.get("condition")), carried)
+        check_carried(told, [*_event_names(file), *(name for name, _ in told.of_rules)])
+    except FencepostError as error:
+        yield file.refusal("operator.carry", error)
+
+
+def _own(known: Columns, column: str) -> str | None:
+    try:
+        return Table(dict.fromkeys(known.types, ())).find(column)
+    except FencepostError:
+        return None
+
+
+def _event_names(file: PipelineFile) -> list[str]:
+    """The columns that events have in any case, and those of the rules, as far as they are known."""
+    schema: Mapping[str, str] = {}
+    if directory := file.section("rules").get("directory"):
+        try:
+            schema = VersionDirectory(file.located(directory)).schema() or {}
+        except FencepostError:
+            schema = {}  # it is refused where the rules are
+    names = [column for name in schema for column in (name, f"{name}_before")]
+    return [*event_schema(pa.null(), pa.null(), {}).names, *names, *listed(file.section("operator").get("key"))]
 
 
 def _type_faults(file: PipelineFile, role: str, column: str, type_: str | None) -> Iterator[Fault]:
@@ -179,12 +263,12 @@ def _operator_value_faults(file: PipelineFile) -> Iterator[Fault]:
         yield from _unwritable(file, "operator.late", operator["late"])
 
 
-def _rules_faults(file: PipelineFile, columns: dict[str, Columns | None]) -> Iterator[Fault]:
+def _rules_faults(file: PipelineFile, columns: Mapping[str, Columns | None], each_rule: bool) -> Iterator[Fault]:
     rules = file.section("rules")
     known = [each for each in columns.values() if each is not None]
     if rules.get("book"):
         try:
-            check_book(rules["book"], file, known[0] if len(known) == 1 else None)
+            check_book(rules["book"], file, known[0] if each_rule and len(known) == 1 else None)
         except FencepostError as error:
             yield file.refusal("rules.book", error)
     if changes := file.section("rules.changes"):
@@ -211,8 +295,9 @@ def _rules_faults(file: PipelineFile, columns: dict[str, Columns | None]) -> Ite
 
     types = [(name, type_) for name, type_ in known[0].types.items() if type_ is not None]
     untyped = {name.lower() for name in known[0].types} - {name.lower() for name, _ in types}
+    added = versions.added_columns()
     for name, kind in (versions.schema() or needed_columns(snapshot)).items():
-        if name.lower() in untyped:
+        if name.lower() in untyped or name in added:  # without an added one, a stream leaves some rules out
             continue
         try:
             bind_columns(types, {name: kind}, snapshot)
@@ -226,49 +311,96 @@ def _in_file(remedy: str) -> str:
 
 
 def _sink_faults(file: PipelineFile) -> Iterator[Fault]:
-    sink = file.section("sink")
+    for name, sink in file.sinks.items():
+        yield from _one_sink_faults(file, name, sink)
+    yield from _nested_faults(file)
+    if file.checkpoint is not None:
+        try:
+            identity.check_checkpoint(file)
+        except FencepostError as error:
+            yield file.refusal(_checkpoint_place(file), error)
+        yield from _orphaned_events(file, file.resolved(file.checkpoint))
+
+
+def _orphaned_events(file: PipelineFile, checkpoint: Path) -> Iterator[Fault]:
+    """Events that wait for a webhook that the file has no more would wait for ever."""
+    webhooks = {
+        section: sink_name(file, section) for section, sink in file.sinks.items() if sink["format"] == "webhook"
+    }
+    known = {"" if section == "sink" else name for section, name in webhooks.items()}
+    for name, spool in find_spools(checkpoint).items():
+        if name not in known and (waiting := spool.waiting()):
+            words = f"the sink {name}" if name else "the only sink"
+            yield file.fault(
+                _checkpoint_place(file),
+                f"{count(waiting, 'event')} that wait for {words}, which the file does not have any more",
+                "a webhook to send them to",
+                f"Name it again until they are sent, or delete {spool.directory} to give them up.",
+            )
+
+
+def _one_sink_faults(file: PipelineFile, name: str, sink: dict[str, Any]) -> Iterator[Fault]:
     if sink.get("format") == "kafka" and "servers" in sink:
-        yield from _unreachable(file, "sink.servers", sink["servers"])
+        yield from _unreachable(file, f"{name}.servers", sink["servers"])
         topics = [source.get("topic") for source in file.sources.values() if source.get("servers") == sink["servers"]]
         read = [topic for each in topics for topic in listed(each)]
         if sink.get("topic") in read:
             got = f"the topic {sink['topic']}, which is also read"
-            yield file.fault("sink.topic", got, "another topic", "A pipeline must not read what it writes.")
+            yield file.fault(f"{name}.topic", got, "another topic", "A pipeline must not read what it writes.")
     if sink.get("format") == "webhook":
-        yield from _webhook_faults(file, sink)
-    for key in ("path", "dead_letters", "checkpoint"):
-        if sink.get(key):
-            yield from _unwritable(file, f"sink.{key}", sink[key])
-            yield from _loops(file, key, file.resolved(sink[key]))
-    yield from _nested_faults(file)
-    if sink.get("checkpoint"):
+        yield from _webhook_faults(file, name, sink)
+    if sink.get("where"):
         try:
-            identity.check_checkpoint(file)
-        except FencepostError as error:
-            yield file.refusal("sink.checkpoint", error)
+            sqlglot.parse_one(sink["where"], read="spark")
+        except sqlglot.errors.SqlglotError as error:
+            got = f"{sink['where']!r}, which does not parse ({str(error).splitlines()[0]})"
+            yield file.fault(f"{name}.where", got, "a condition of Spark SQL", "Correct it.")
+    if sink.get("name") and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", sink["name"]):
+        expected = "letters, digits, _ and -, at most 64 of them"
+        yield file.fault(f"{name}.name", repr(sink["name"]), expected, "Correct the name.")
+    for key in ("path", "dead_letters", "checkpoint"):
+        if (target := _path_at(file, f"{name}.{key}")) is not None:
+            if key != "path" or sink["format"] in {*SINKS, *AT_PATHS}:
+                yield from _unwritable(file, f"{name}.{key}", sink[key])
+            yield from _loops(file, f"{name}.{key}", target)
+            if key == "path" and name != "sink" and (target / "_spark_metadata").exists():
+                yield file.fault(
+                    f"{name}.path",
+                    f"{target}, which the only sink of a pipeline has written to",
+                    "a directory of its own, since readers with Spark would see nothing of what is added there",
+                    "Name another directory.",
+                )
 
 
-def _webhook_faults(file: PipelineFile, sink: dict[str, Any]) -> Iterator[Fault]:
+def _checkpoint_place(file: PipelineFile) -> str:
+    return next((f"{name}.checkpoint" for name, sink in file.sinks.items() if sink.get("checkpoint")), "sink")
+
+
+def _webhook_faults(file: PipelineFile, section: str, sink: dict[str, Any]) -> Iterator[Fault]:
     """An address or a header that cannot be sent. Values of headers are not shown: they may be secret."""
     if "url" in sink and not _is_web_address(sink["url"]):
         expected = "http:// or https:// and a host, in ASCII and without blanks"
-        yield file.fault("sink.url", repr(sink["url"]), expected, "Correct the address; write a blank as %20.")
+        shown = sink["url"] if isinstance(sink["url"], Resolved) else mask_url(sink["url"])
+        yield file.fault(f"{section}.url", repr(shown), expected, "Correct the address; write a blank as %20.")
+    elif urlsplit(sink.get("url", "")).username is not None and "authorization" in map(str.lower, sink["headers"]):
+        got = "a user in the address and the header Authorization"
+        yield file.fault(f"{section}.headers", got, "one of them, since both are sent as that header", "Remove one.")
     for name in ("concurrency", "batch"):
         if sink[name] < 1:
-            yield file.fault(f"sink.{name}", str(sink[name]), "1 or more", "Correct it, or leave it out.")
+            yield file.fault(f"{section}.{name}", str(sink[name]), "1 or more", "Correct it, or leave it out.")
     for name, value in sink["headers"].items():
         if not _HEADER_NAME.fullmatch(name):
             got = f"the header {name!r}"
-            yield file.fault("sink.headers", got, "letters, digits and hyphens as its name", "Correct the name.")
+            yield file.fault(f"{section}.headers", got, "letters, digits and hyphens as its name", "Correct the name.")
         if not _HEADER_VALUE.fullmatch(str(value)):
             got = f"the header {name!r} with a line break, a control character or one outside of Latin-1 in its value"
-            yield file.fault("sink.headers", got, "one line of Latin-1", "Correct the value.")
+            yield file.fault(f"{section}.headers", got, "one line of Latin-1", "Correct the value.")
 
 
 def _is_web_address(text: str) -> bool:
     try:
         url = urlsplit(text)
-        usable = url.scheme in {"http", "https"} and url.hostname and url.username is None and url.port != 0
+        usable = url.scheme in {"http", "https"} and url.hostname and url.port != 0
     except ValueError:  # a port that is no number, or half of an IPv6 address
         return False
     return bool(usable) and re.fullmatch(r"[!-~]+", text) is not None
@@ -276,12 +408,13 @@ def _is_web_address(text: str) -> bool:
 
 def _nested_faults(file: PipelineFile) -> Iterator[Fault]:
     """Nothing may be written into the checkpoint or the rules: Spark and publishers delete what they do not know."""
-    places = ["sink.path", "sink.dead_letters", "operator.late", "rules.changes.dead_letters"]
-    places += [f"{name}.dead_letters" for name in file.sources]
-    owners = {"sink.checkpoint": "the checkpoint", "rules.directory": "the directory of rules"}
+    places = [f"{name}.{key}" for name in file.sinks for key in ("path", "dead_letters")]
+    places += ["operator.late", "rules.changes.dead_letters", *(f"{name}.dead_letters" for name in file.sources)]
+    checkpoint = _checkpoint_place(file)
+    owners = {checkpoint: "the checkpoint", "rules.directory": "the directory of rules"}
     for owner, words in owners.items():
         owned = _path_at(file, owner)
-        for place in [*places, "sink.checkpoint"]:
+        for place in [*places, checkpoint]:
             path = _path_at(file, place)
             if owned is not None and path is not None and place != owner and _lies_in(path, owned):
                 yield file.fault(place, f"{path}, which lies in {words}", "a directory of its own", "Name another one.")
@@ -298,21 +431,47 @@ def _lies_in(path: Path, directory: Path) -> bool:
     return path.resolve().is_relative_to(directory.resolve())
 
 
-def _loops(file: PipelineFile, key: str, target: Path) -> Iterator[Fault]:
+def _loops(file: PipelineFile, place: str, target: Path) -> Iterator[Fault]:
     for name, source in file.sources.items():
-        if source["format"] in _FILES and "path" in source and _lies_in(target, file.resolved(source["path"])):
+        read = _path_at(file, f"{name}.path")
+        if source["format"] in AT_PATHS and read is not None and _lies_in(target, read):
             got = f"{target}, which lies in what [{name}] reads"
-            yield file.fault(f"sink.{key}", got, "another place", "A pipeline must not read what it writes.")
+            yield file.fault(place, got, "another place", "A pipeline must not read what it writes.")
+
+
+def _metrics_faults(file: PipelineFile) -> Iterator[Fault]:
+    listen = file.section("metrics").get("listen")
+    if listen is None:
+        return
+    try:
+        parse_address(listen)
+    except FencepostError as error:
+        yield file.refusal("metrics.listen", error)
+    if find_spec("prometheus_client") is None:
+        remedy = "pip install 'fencepost[spark]'"
+        yield file.fault("metrics", "no prometheus_client", "it to be installed", remedy)
+
+
+def parse_address(listen: str) -> tuple[str, int]:
+    """An address to listen at.
+
+    >>> parse_address("127.0.0.1:9464"), parse_address("[::1]:0")
+    (('127.0.0.1', 9464), ('::1', 0))
+    """
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) >= 2**16:
+        raise FencepostError(repr(listen), "an address and a port", 'Write for example "127.0.0.1:9464".')
+    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def _machine_faults(file: PipelineFile) -> Iterator[Fault]:
     """What the machine lacks."""
     for missing in missing_for_spark():
         yield file.fault("session", missing.got, missing.expected, missing.remedy)
-    uses = [name for name in (*file.sources, "sink") if file.section(name).get("format") == "kafka"]
+    uses = [name for name in (*file.sources, *file.sinks) if file.section(name).get("format") == "kafka"]
     uses += ["rules.changes"] if file.section("rules.changes") else []
-    settings = file.section("session").get("settings", {})
-    if uses and not session_has_connector(settings) and not connector_jars():
+    yield from package_faults(file)
+    if uses and not session_has_connector(session_settings(file)) and not connector_jars():
         yield file.fault(
             uses[0],
             "Kafka without Spark's connector for it",

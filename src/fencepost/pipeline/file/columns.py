@@ -57,7 +57,7 @@ def spark_type(text: str) -> str:
 
 
 def source_columns(file: PipelineFile, name: str, faults: list[Fault]) -> Columns | None:
-    """The columns of a source; None where they cannot be known because of other faults."""
+    """The columns of a source; None where they cannot be known: only Spark can tell, or there are other faults."""
     source = file.sections[name]
     format_ = source["format"]
     written = source.get("schema")

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from fencepost._text import count
-from fencepost.errors import FencepostError, join_message
+from fencepost.errors import FencepostError, UnreachableError, join_message
 
 
 class Fault(NamedTuple):
@@ -18,10 +18,19 @@ class Fault(NamedTuple):
     got: str
     expected: str
     remedy: str
+    may_pass: bool = False
+    """Whether it may go away by itself, as when a server has not started yet."""
 
     def __str__(self) -> str:
         where = self.place if self.line is None else f"{self.place} (line {self.line})"
         return f"{where}: {join_message(self.got, self.expected, self.remedy)}"
+
+
+class Findings(list[Fault]):
+    """The faults of a pipeline file, in the order of their lines."""
+
+    unchecked: tuple[str, ...] = ()
+    """What only Spark can tell, and is checked when it starts."""
 
 
 class PipelineFaultsError(FencepostError):
@@ -45,7 +54,8 @@ class PipelineFaultsError(FencepostError):
 def fault_of(error: FencepostError, place: str, line: int | None) -> Fault:
     """A refusal as a fault of the file."""
     details = [text.strip() for text in str(error).splitlines()[1:]]
-    return Fault(place, line, "; ".join([error.got, *details]), error.expected, error.remedy)
+    may_pass = isinstance(error, UnreachableError)
+    return Fault(place, line, "; ".join([error.got, *details]), error.expected, error.remedy, may_pass)
 
 
 def meant(wrong: str, known: Iterable[str]) -> str:

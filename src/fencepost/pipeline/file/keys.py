@@ -24,7 +24,11 @@ _DEAD = Key("dead_letters", "text", "directory for rows that cannot be read or h
 _DEAD_TOPIC = Key("dead_letters_topic", "text", "in its place a topic, on the same servers")
 _SERVERS = Key("servers", "text", "brokers, host:port separated by commas", required=True)
 _DIRECTORY = Key("path", "text", "directory of files, or a pattern", required=True)
+_TABLE = Key("table", "text", "a table of Spark's catalogs")
 _REST = (_COLUMNS, _DEAD, _OPTIONS)
+
+ANY = "any other that Spark knows"
+"""The variant of formats that have no keys of their own."""
 
 FORMATS: Mapping[str, tuple[Key, ...]] = {
     "json": (_DIRECTORY, _SCHEMA, *_REST),
@@ -45,6 +49,12 @@ FORMATS: Mapping[str, tuple[Key, ...]] = {
         *_REST,
     ),
     "rate": (Key("rows_per_second", "whole number", "of columns timestamp and value", default=1), *_REST),
+    ANY: (
+        _DIRECTORY._replace(required=False, meaning="where the format reads from a path"),
+        _TABLE,
+        _SCHEMA._replace(required=False, meaning="columns and types, where the format does not know them"),
+        *_REST,
+    ),
 }
 """What sources may say, by format."""
 
@@ -57,6 +67,9 @@ _STATEFUL = (
     Key("timeout", "duration", "how long an object may be silent before it is gone"),
     Key("tick", "duration or false", "how often time ends what is silent or expired; false for never"),
     Key("late", "text", "directory for late rows"),
+    Key("labels", "true or false", "whether events have name and labels of their rule; without it, yes"),
+    Key("carry", "text or list", "columns of the row that caused an event, which the event has, too", default=()),
+    Key("condition", "true or false", "whether events have the condition of their rule", default=False),
 )
 
 _SHARDS = Key("shards", "whole number", "shards that rules are cut into, where they are more than a worker should hold")
@@ -77,7 +90,11 @@ OPERATORS: Mapping[str, tuple[Key, ...]] = {
 """What operators may say, by kind."""
 
 _CHECKPOINT = Key("checkpoint", "text", "directory that remembers how far the pipeline has come", required=True)
-_TARGET = (Key("path", "text", "directory to write to", required=True), _CHECKPOINT, _OPTIONS)
+_ANY_SINK = (
+    Key("name", "text", "of the sink, where there are several; its format if there is none"),
+    Key("where", "text", "a Spark SQL condition over the columns of answers: the others do not go to this sink"),
+)
+_TARGET = (Key("path", "text", "directory to write to", required=True), _CHECKPOINT, _OPTIONS, *_ANY_SINK)
 
 SINKS: Mapping[str, tuple[Key, ...]] = {
     "parquet": _TARGET,
@@ -89,8 +106,9 @@ SINKS: Mapping[str, tuple[Key, ...]] = {
         Key("key", "text", "column for the messages' key; watch and bands: object"),
         _CHECKPOINT,
         _OPTIONS,
+        *_ANY_SINK,
     ),
-    "console": (_CHECKPOINT._replace(required=False), _OPTIONS),
+    "console": (_CHECKPOINT._replace(required=False), _OPTIONS, *_ANY_SINK),
     "webhook": (
         Key("url", "text", "where each event is posted as a JSON object", required=True),
         Key("headers", "table", "further HTTP headers", default={}),
@@ -103,6 +121,14 @@ SINKS: Mapping[str, tuple[Key, ...]] = {
         Key("certificates", "text", "file of certificates to trust in place of the system's"),
         Key("dead_letters", "text", "directory for events that were not accepted; without it, beside the checkpoint"),
         _CHECKPOINT,
+        *_ANY_SINK,
+    ),
+    ANY: (
+        Key("path", "text", "where the format writes to a path"),
+        _TABLE,
+        _CHECKPOINT,
+        _OPTIONS,
+        *_ANY_SINK,
     ),
 }
 """What sinks may say, by format."""
@@ -139,14 +165,28 @@ SECTIONS: Mapping[str, tuple[str | None, Mapping[str, tuple[Key, ...]]]] = {
         {
             "": (
                 Key("master", "text", "Spark's master", default="local[*]"),
+                Key("packages", "text or list", "Maven coordinates of formats that Spark does not have", default=[]),
                 Key("settings", "table", "any settings of Spark", default={}),
+                Key("log", "text", "file for what Spark says; without it, fencepost/spark.log in the checkpoint"),
+                Key("retries", "whole number", "after a start, or a run, that failed for a passing reason", default=3),
+                Key(
+                    "pause",
+                    "duration",
+                    "before the first retry; doubled each time, up to a minute",
+                    default="5 seconds",
+                ),
             )
         },
+    ),
+    "metrics": (
+        None,
+        {"": (Key("listen", "text", "address and port that serve figures for Prometheus", required=True),)},
     ),
 }
 """For every section the key that chooses its variant, and the keys of each variant."""
 
 
 def variants_of(section: str) -> tuple[str | None, Mapping[str, tuple[Key, ...]]]:
-    """The variants of a section; both sides of bands are sources."""
-    return SECTIONS["source" if section.startswith("source.") else section]
+    """The variants of a section; both sides of bands are sources, and each of several sinks is one."""
+    top = section.partition(".")[0]
+    return SECTIONS[top if top in {"source", "sink"} else section]

@@ -7,11 +7,13 @@ from typing import Any
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
+from fencepost._text import mask_url
 from fencepost.book import RuleBook
 from fencepost.errors import FencepostError
 from fencepost.ordinals.schema import read_schema
 from fencepost.pipeline.file.columns import Columns
 from fencepost.pipeline.file.document import PipelineFile, listed
+from fencepost.rules.faults import RuleFault, describe_faults
 
 _OF_EVENTS = {
     *("event_id", "rule_id", "rule_version", "snapshot_version", "object", "other", "detect", "time", "reason"),
@@ -28,7 +30,7 @@ def open_book(url: str, file: PipelineFile) -> RuleBook:
     try:
         parsed = make_url(url)
     except ArgumentError:
-        raise FencepostError(f"{url!r}", "sqlite:///FILE or postgresql://...", "Correct the URL.") from None
+        raise FencepostError(repr(mask_url(url)), "sqlite:///FILE or postgresql://...", "Correct the URL.") from None
     if parsed.get_backend_name() == "sqlite" and parsed.database not in {None, "", ":memory:"}:
         parsed = parsed.set(database=str(file.resolved(str(parsed.database))))
     written = parsed.render_as_string(hide_password=False)
@@ -36,12 +38,12 @@ def open_book(url: str, file: PipelineFile) -> RuleBook:
 
 
 def check_book(url: str, file: PipelineFile, columns: Columns | None) -> None:
-    """Refuse a book that is not there, has no rule, or whose rules do not fit the source."""
+    """Refuse a book that is not there or has no rule; and, where columns are given, rules that do not fit them."""
     with open_book(url, file) as book:
         if not len(book) and not file.section("rules").get("changes"):
             raise FencepostError(f"{book.url} without a rule", "at least one", "Add rules: fencepost rules add")
         if columns is not None and None not in columns.types.values():
-            book.rules().compile(rule_columns(columns.types, file))
+            book.check_rules(rule_columns(columns.types, file))
 
 
 def rule_columns(types: Mapping[str, Any], file: PipelineFile) -> dict[str, Any]:
@@ -60,7 +62,7 @@ class FollowedBook:
     def __init__(self, book: RuleBook, directory: str, schema: Mapping[str, Any], shards: int | None = None) -> None:
         self.book, self.directory, self.schema, self._shards = book, directory, dict(schema), shards
         self._tried: int | None = None
-        self._reported = ""
+        self._reported = self._faulty = ""
         self._publishing = threading.Lock()  # changes on a topic are applied in a thread of their own
         self._publish()
 
@@ -68,17 +70,22 @@ class FollowedBook:
         revision = self.book.revision
         if revision != self._tried:
             self._tried = revision  # what cannot be published is tried again after the next change
-            self.book.publish(self.directory, self.schema, shards=self._shards)
+            faults: list[RuleFault] = []
+            self.book.publish(self.directory, self.schema, shards=self._shards, faults=faults)
+            self._faulty = describe_faults(faults) if faults else ""
 
     def follow(self) -> str | None:
         """Publish if the book has changed; returns a message for the user, if any.
 
-        A book that cannot be reached, and rules that cannot be published, leave the last version in force.
+        A book that cannot be reached leaves the last version in force. Faulty rules are left out, and named once.
         """
         with self._publishing:
             try:
                 self._publish()
+                message = self._faulty
             except FencepostError as error:
-                before, self._reported = self._reported, str(error)
-                return None if before == self._reported else f"the rules stay as they were; publishing failed: {error}"
-        return None
+                message = f"the rules stay as they were; publishing failed: {error}"
+        if not message:
+            return None
+        before, self._reported = self._reported, message
+        return None if before == message else message

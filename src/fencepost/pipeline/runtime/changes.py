@@ -19,6 +19,7 @@ from fencepost._files.whole import write_whole
 from fencepost.errors import FencepostError
 from fencepost.pipeline.runtime.dead_letters import write_letters
 from fencepost.rules import Rule, Rules
+from fencepost.rules.checked import NameTakenError
 from fencepost.rules.options import options_of
 
 _OPERATIONS = ("insert", "update", "delete")
@@ -72,17 +73,18 @@ class ChangeFollower:
         noted = self._state / "applied.json"
         if noted.exists() and json.loads(noted.read_text())["batch"] >= batch:
             return
-        last: dict[int, dict[str, Any] | None] = {}
+        last: dict[int, tuple[dict[str, Any] | None, Message]] = {}
         dead = []
         received = list(messages)
         for message in received:
             try:
                 id, wanted = self._read(message.value)
             except FencepostError as error:
-                dead.append({"origin": message.origin, "fault": " ".join(str(error).split()), "value": message.value})
+                dead.append(_letter(message, error))
             else:
-                last[id] = wanted
-        changed = sum(self._put(id, wanted) for id, wanted in last.items())
+                last[id] = wanted, message
+        changed, refused = self._put_all({id: wanted for id, (wanted, _) in last.items()})
+        dead += [_letter(last[id][1], error) for id, error in refused.items()]
         if dead and self._dead_letters is not None:
             write_letters(self._dead_letters, f"{batch:08}.json", dead)
         if last:
@@ -113,6 +115,23 @@ class ChangeFollower:
             made.columns(self._schema)
         return id, _fields(made[id])
 
+    def _put_all(self, wanted: Mapping[int, dict[str, Any] | None]) -> tuple[int, dict[int, FencepostError]]:
+        """Make rules as wanted: how many changed, and those that were refused since another rule has their name.
+
+        Rules go first. A name may become free only by a later change, so what was refused is tried again.
+        """
+        changed, waiting = 0, dict(sorted(wanted.items(), key=lambda each: each[1] is not None))
+        while True:
+            refused: dict[int, FencepostError] = {}
+            for id, each in waiting.items():
+                try:
+                    changed += self._put(id, each)
+                except NameTakenError as error:
+                    refused[id] = error
+            if len(refused) in (0, len(waiting)):
+                return changed, refused
+            waiting = {id: waiting[id] for id in refused}
+
     def _put(self, id: int, wanted: dict[str, Any] | None) -> bool:
         """Make a rule as wanted, None for no rule; returns whether that changed anything."""
         there = id in self._target
@@ -127,6 +146,10 @@ class ChangeFollower:
         else:
             return False
         return True
+
+
+def _letter(message: Message, error: FencepostError) -> dict[str, Any]:
+    return {"origin": message.origin, "fault": " ".join(str(error).split()), "value": message.value}
 
 
 def _fields(rule: Rule) -> dict[str, Any]:

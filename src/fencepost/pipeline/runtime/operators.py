@@ -7,7 +7,9 @@ from fencepost import spark as operators
 from fencepost.pipeline.file.columns import KAFKA_SEQUENCE
 from fencepost.pipeline.file.document import PipelineFile, listed
 from fencepost.pipeline.file.durations import parse_duration
+from fencepost.pipeline.file.keys import SINKS
 from fencepost.pipeline.runtime.identity import own_place
+from fencepost.published import VersionDirectory
 from fencepost.spark import match, watch
 
 OBSERVED = "fencepost"
@@ -44,6 +46,9 @@ def operate(file: PipelineFile, frames: Mapping[str, Any], rules: str) -> Any:
         # Also where nothing ticks: the checkpoint of a stream keeps the number of its sources.
         "clock": own_place(file, "markers"),
         "observe": OBSERVED,
+        "labels": tells_labels(file, rules),
+        "carry": carried_columns(file, rules),
+        "condition": operator["condition"],
     }
     if operator["kind"] == "watch":
         seed = None if operator["seed"] is None else file.resolved(operator["seed"])
@@ -51,6 +56,27 @@ def operate(file: PipelineFile, frames: Mapping[str, Any], rules: str) -> Any:
     stateful |= {key: operator[key] for key in ("key", "deleted", "report") if operator[key] is not None}
     given = {name: value for name, value in stateful.items() if value is not None}
     return operators.bands(frames["source.left"], frames["source.right"], rules, **given)
+
+
+def tells_labels(file: PipelineFile, rules: str) -> bool:
+    """Whether events have name and labels of their rules: as the file says, or else where nothing speaks against it.
+
+    These names may be taken, and a table of another system may have no such columns.
+    """
+    operator = file.section("operator")
+    if operator["labels"] is not None:
+        return bool(operator["labels"])
+    if any(sink["format"] not in SINKS for sink in file.sinks.values()):
+        return False
+    attributes = [name for name, kind in (VersionDirectory(rules).schema() or {}).items() if kind != "key"]
+    taken = {name.lower() for name in (*attributes, *listed(operator.get("key")), *listed(operator["carry"]))}
+    return not taken & {"name", "labels"}
+
+
+def carried_columns(file: PipelineFile, rules: str) -> list[str]:
+    """The columns of rows that events show beside those that they have anyway, since rules may use them."""
+    shown = {name.lower() for name in VersionDirectory(rules).schema() or {}}
+    return [name for name in listed(file.section("operator")["carry"]) if name.lower() not in shown]
 
 
 def _timeout(written: str | int | None) -> Any:

@@ -8,27 +8,28 @@ from pathlib import Path
 from typing import Any
 
 import fencepost
+from fencepost._files.whole import PRIVATE
+from fencepost._java import prepare_java
 from fencepost.pipeline.connector import connector_jars, session_has_connector
 from fencepost.pipeline.file.document import PipelineFile
-from fencepost.pipeline.runtime.requirements import java_command
+from fencepost.pipeline.file.session import session_settings
 from fencepost.spark import tune
 from fencepost.spark.session import JVM_SETTINGS
 
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
-def make_session(file: PipelineFile) -> Any:
-    """A session as the pipeline's file describes it."""
-    section = file.section("session")
-    given = {key: str(value) for key, value in section["settings"].items()}
-    master = given.pop("spark.master", section["master"])
+def make_session(file: PipelineFile, log: Path) -> Any:
+    """A session as the pipeline's file describes it; what its JVM says goes to a file."""
+    given = session_settings(file)
+    master = given.pop("spark.master", file.section("session")["master"])
     if not session_has_connector(given) and (jars := connector_jars()):
         given["spark.jars"] = ",".join(filter(None, [given.get("spark.jars", ""), *map(str, jars)]))
-    return start_session(f"fencepost {file.path.name}", master, given)
+    return start_session(f"fencepost {file.path.name}", master, given, log)
 
 
-def start_session(name: str, master: str, given: Mapping[str, str]) -> Any:
-    """A session whose workers find this fencepost, and which says nothing but errors."""
+def start_session(name: str, master: str, given: Mapping[str, str], log: Path | None = None) -> Any:
+    """A session whose workers find this fencepost, and which says nothing but errors, to a file if one is named."""
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
@@ -36,9 +37,7 @@ def start_session(name: str, master: str, given: Mapping[str, str]) -> Any:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     source = str(Path(fencepost.__file__).parents[1])
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH", "")]))
-    java = java_command()
-    if "JAVA_HOME" not in os.environ and java is not None:
-        os.environ["JAVA_HOME"] = str(Path(java).resolve().parents[1])
+    prepare_java()
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -54,7 +53,7 @@ def start_session(name: str, master: str, given: Mapping[str, str]) -> Any:
     try:
         SparkSession.active()
     except PySparkRuntimeError:  # there is none
-        SparkContext(conf=conf, gateway=_launch_jvm(conf))
+        SparkContext(conf=conf, gateway=_launch_jvm(conf, log))
         conf = SparkConf(loadDefaults=False)  # the context has it all
     spark = SparkSession.builder.config(conf=conf).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -65,16 +64,28 @@ _launched: list[Any] = []
 """The gateway to the JVM of this process, which outlives its sessions."""
 
 
-def _launch_jvm(conf: Any) -> Any:
+def _launch_jvm(conf: Any, log: Path | None) -> Any:
     """Start the JVM in a session of its own: a signal to the process group of the pipeline must not end it first.
 
     It ends with this process, since it reads a pipe from it.
     """
     from pyspark.java_gateway import launch_gateway
 
+    if _launched and _launched[0].proc is not None and _launched[0].proc.poll() is not None:
+        _launched.clear()  # it has ended
     if not _launched:
-        _launched.append(launch_gateway(conf, {"start_new_session": True}))
+        with contextlib.ExitStack() as opened:
+            said = {} if log is None else {"stderr": opened.enter_context(_new_log(log))}
+            _launched.append(launch_gateway(conf, {"start_new_session": True, **said}))
     return _launched[0]
+
+
+def _new_log(log: Path) -> Any:
+    """A file that nobody else may read; that of the run before stays as well."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    if log.exists():
+        log.replace(log.with_name(f"{log.name}.1"))
+    return os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE), "ab")
 
 
 @contextlib.contextmanager

@@ -1,36 +1,159 @@
-"""Where the answers of a pipeline go."""
+"""Where the answers of a pipeline go.
 
+An only sink is Spark's own, or a webhook. Several sinks share one query: each micro-batch is computed once, and goes to
+one sink after the other. Every sink notes the last micro-batch that it has. So one that is repeated after a restart
+goes only to the sinks that did not note it: files and spools then have it once, Kafka may have it twice.
+"""
+
+import json
+import secrets
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 
-from fencepost.pipeline.file.document import PipelineFile
+from fencepost._files.whole import write_whole
+from fencepost.pipeline.file.document import PipelineFile, sink_name
+from fencepost.pipeline.file.keys import SINKS
+from fencepost.pipeline.runtime.formats import AnyWriter, plain_options, unfinished_batch
 from fencepost.pipeline.runtime.identity import own_place
-from fencepost.pipeline.runtime.sources import plain_options
-from fencepost.pipeline.runtime.webhook import Webhook
+from fencepost.pipeline.runtime.webhook import Webhook, consume
 from fencepost.spark.plan.columns import quoted
 
+_FILES = ("orc", "text")
+"""Formats beside those of `SINKS` that write files."""
 
-def sink_writer(answers: Any, file: PipelineFile, webhook: Webhook | None) -> Any:
+
+def make_webhooks(file: PipelineFile) -> dict[str, Webhook]:
+    """The webhooks of a pipeline by section, with a spool for each."""
+    places = {
+        section: own_place(file, "deliveries" if section == "sink" else f"sinks/{sink_name(file, section)}/deliveries")
+        for section, sink in file.sinks.items()
+        if sink["format"] == "webhook"
+    }
+    return {section: Webhook(file, section, place) for section, place in places.items()}
+
+
+def sink_writer(answers: Any, file: PipelineFile, webhooks: Mapping[str, Webhook]) -> Any:
     """A stream writer that only needs a trigger and to be started."""
-    sink = file.section("sink")
-    format_ = sink["format"]
-    if format_ == "kafka":
-        writer = _messages(answers, sink).writeStream.format("kafka")
-        writer = writer.option("kafka.bootstrap.servers", sink["servers"]).option("topic", sink["topic"])
-    elif format_ == "webhook":
-        assert webhook is not None, "it was made for this sink"
-        writer = answers.writeStream.foreachBatch(webhook.take)
-    elif format_ == "console":
-        writer = answers.writeStream.format("console").option("truncate", "false")
+    if file.section("sink").get("format", "webhook") not in SINKS:
+        chosen = _chosen(answers, file.section("sink"))
+        return AnyWriter(_as_text(chosen) if file.section("sink")["format"] == "text" else chosen, file, _flat)
+    if "sink" in file.sinks:
+        writer = _only_sink(answers, file, webhooks)
     else:
-        frame = _flat(answers) if format_ == "csv" else answers
-        settings = {"header": "true"} if format_ == "csv" else {}
-        writer = frame.writeStream.format(format_).option("path", str(file.resolved(sink["path"]))).options(**settings)
-    writer = writer.options(**plain_options(sink.get("options", {})))
-    if sink.get("checkpoint"):
-        writer = writer.option("checkpointLocation", str(file.resolved(sink["checkpoint"])))
+        writer = answers.writeStream.foreachBatch(SeveralSinks(file, webhooks).take)
+    if file.checkpoint:
+        writer = writer.option("checkpointLocation", str(file.resolved(file.checkpoint)))
     return writer
+
+
+def _only_sink(answers: Any, file: PipelineFile, webhooks: Mapping[str, Webhook]) -> Any:
+    sink = file.section("sink")
+    answers = _chosen(answers, sink)
+    if sink["format"] == "webhook":
+        return answers.writeStream.foreachBatch(webhooks["sink"].take)
+    frame, options = _as_written(answers, file, sink)
+    return frame.writeStream.format(sink["format"]).options(**options)
+
+
+class SeveralSinks:
+    """Gives each micro-batch to every sink."""
+
+    def __init__(self, file: PipelineFile, webhooks: Mapping[str, Webhook]) -> None:
+        self._sinks = [_SinkOfSeveral(file, section, webhooks.get(section)) for section in file.sinks]
+
+    def take(self, frame: Any, batch: int) -> None:
+        """Write a micro-batch to the sinks that do not have it: for foreachBatch."""
+        lacking = [sink for sink in self._sinks if not sink.has_batch(batch)]
+        if not lacking:
+            consume(frame)
+            return
+        frame.persist()
+        try:
+            for sink in lacking:
+                sink.take(frame, batch)
+        finally:
+            frame.unpersist()
+
+
+class _SinkOfSeveral:
+    """One of several sinks: writes micro-batches, and notes the last one."""
+
+    def __init__(self, file: PipelineFile, section: str, webhook: Webhook | None) -> None:
+        self._file, self._sink, self._webhook = file, file.section(section), webhook
+        self._note = own_place(file, f"sinks/{sink_name(file, section)}") / "last.json"
+        noted = json.loads(self._note.read_text()) if self._note.exists() else {}
+        self._last: int = noted.get("batch", -1)
+        # Names of files tell which checkpoint they come from: another one counts from 0 again.
+        self._stem: str = noted.get("stem") or secrets.token_hex(4)
+        self._begun = unfinished_batch(own_place(file).parent)
+        self._section = section
+
+    def has_batch(self, batch: int) -> bool:
+        """Whether it was written, now or before a restart."""
+        return batch <= self._last if self._webhook is None else self._webhook.spool.has_batch(batch)
+
+    def take(self, frame: Any, batch: int) -> None:
+        """Write a micro-batch, and note it."""
+        chosen = _chosen(frame, self._sink)
+        if self._webhook is not None:
+            self._webhook.take(chosen, batch)
+            return
+        if self._last < 0:
+            self._write_note(-1)  # the stem must be known before the first file
+        if chosen.isEmpty():
+            pass
+        elif self._sink["format"] not in {*SINKS, *_FILES}:
+            AnyWriter(chosen, self._file, _flat, self._section).append(chosen, again=batch == self._begun)
+        else:
+            written, options = _as_written(chosen, self._file, self._sink)
+            writer = written.write.format(self._sink["format"]).options(**options)
+            if self._sink.get("path"):
+                self._write_files(writer, self._file.resolved(self._sink["path"]), batch)
+            else:
+                writer.mode("append").save()
+        self._write_note(batch)
+
+    def _write_files(self, writer: Any, target: Path, batch: int) -> None:
+        """Files whose names are those of the micro-batch, in place of what an earlier attempt left."""
+        draft = target / f"_draft-{self._stem}"
+        writer.mode("overwrite").save(str(draft))
+        for old in target.glob(f"part-{self._stem}-{batch:010}-*"):
+            old.unlink()
+        for number, file in enumerate(sorted(draft.glob("part-*"))):
+            ending = "".join(file.suffixes)
+            file.rename(target / f"part-{self._stem}-{batch:010}-{number:05}{ending}")
+        shutil.rmtree(draft)
+
+    def _write_note(self, batch: int) -> None:
+        self._note.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(self._note, json.dumps({"batch": batch, "stem": self._stem}))
+        self._last = batch
+
+
+def _chosen(answers: Any, sink: Mapping[str, Any]) -> Any:
+    return answers.where(F.expr(sink["where"])) if sink.get("where") else answers
+
+
+def _as_written(answers: Any, file: PipelineFile, sink: dict[str, Any]) -> tuple[Any, dict[str, str]]:
+    """The frame that a format of Spark's can write, and the options for it."""
+    options: dict[str, str] = {}
+    match sink["format"]:
+        case "kafka":
+            answers = _messages(answers, sink)
+            options = {"kafka.bootstrap.servers": sink["servers"], "topic": sink["topic"]}
+        case "console":
+            options = {"truncate": "false"}
+        case "csv":
+            answers, options = _flat(answers), {"header": "true"}
+        case "text":
+            answers = _as_text(answers)
+    if sink.get("path") and "sink" in file.sinks:
+        options["path"] = file.located(sink["path"])
+    return answers, options | plain_options(sink.get("options", {}))
 
 
 def dead_letter_writer(dead: Any, file: PipelineFile, name: str) -> Any:
@@ -53,13 +176,21 @@ def dead_letter_writer(dead: Any, file: PipelineFile, name: str) -> Any:
 
 def _messages(answers: Any, sink: dict[str, Any]) -> Any:
     """Key and value of each message."""
-    value = F.to_json(F.struct(*map(quoted, answers.columns)), {"ignoreNullFields": "false"}).alias("value")
     key = sink.get("key") or ("object" if "event_id" in answers.columns else None)
-    return answers.select(*([quoted(key).cast("string").alias("key")] if key else []), value)
+    return answers.select(*([quoted(key).cast("string").alias("key")] if key else []), _json(answers))
+
+
+def _as_text(answers: Any) -> Any:
+    """An object per line."""
+    return answers.select(_json(answers))
+
+
+def _json(answers: Any) -> Any:
+    return F.to_json(F.struct(*map(quoted, answers.columns)), {"ignoreNullFields": "false"}).alias("value")
 
 
 def _flat(answers: Any) -> Any:
-    """Arrays and the like as JSON, since CSV has no place for them."""
+    """Arrays and the like as JSON, since CSV and most databases have no place for them."""
     columns = []
     for name, type_ in answers.dtypes:
         nested = type_.startswith(("array", "map", "struct"))

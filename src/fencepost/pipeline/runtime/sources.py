@@ -1,6 +1,6 @@
 """Streaming frames of a source section; the JVM separates rows that cannot be used."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
@@ -8,7 +8,10 @@ from pyspark.sql.types import StructType
 
 from fencepost.pipeline.file.columns import KAFKA_SEQUENCE
 from fencepost.pipeline.file.document import PipelineFile
+from fencepost.pipeline.file.faults import PipelineFaultsError
+from fencepost.pipeline.file.formats import FILES
 from fencepost.pipeline.file.ticks import NEWEST
+from fencepost.pipeline.runtime.formats import SPARK_ERRORS, first_line, open_stream, plain_options, refuse
 from fencepost.spark.plan.columns import quoted
 
 FAULTS = "faults"
@@ -41,20 +44,34 @@ def source_frames(
     required: Sequence[str],
     time: str | None = None,
 ) -> SourceFrames:
-    """The frames of a source."""
+    """The frames of a source; without a schema, Spark finds out what it has."""
     source = file.sections[name]
-    read = _READERS[source["format"]](spark, file, source, schema)
-    derived = {column: F.expr(text) for column, text in (source.get("columns") or {}).items()}
-    rows = read.withColumns(derived) if derived else read
+    try:
+        read = _READERS.get(source["format"], _other)(spark, file, source, schema)
+    except SPARK_ERRORS as error:
+        raise refuse(file, name, error) from None
+    rows = _derive(read, file, name)
+    # A column that is missing where only Spark knows the columns is refused later, with all that is wrong with them.
+    there = {column.lower() for column in rows.columns}
     fault = quoted(_FAULT)
-    for column in required:
+    for column in (column for column in required if column.lower() in there):
         fault = F.coalesce(fault, F.when(quoted(column).isNull(), F.lit(f"no {column}")))
     rows = rows.withColumn(_FAULT, fault)
-    newest = [] if time is None else [_newest(rows, time).alias(NEWEST)]
+    newest = [] if time is None or time.lower() not in there else [_newest(rows, time).alias(NEWEST)]
     observed = rows.observe(f"{FAULTS} {name}", F.count(quoted(_FAULT)).alias("faults"), *newest)
     usable = observed.where(quoted(_FAULT).isNull()).drop(*_OWN)
     unusable = rows.where(quoted(_FAULT).isNotNull())
     return SourceFrames(usable, unusable.select(*_dead_columns()))
+
+
+def _derive(rows: Any, file: PipelineFile, name: str) -> Any:
+    """Rows with the columns that the file adds."""
+    derived = {column: F.expr(text) for column, text in (file.sections[name].get("columns") or {}).items()}
+    try:
+        return rows.withColumns(derived) if derived else rows
+    except SPARK_ERRORS as error:
+        fault = file.fault(f"{name}.columns", first_line(error), "expressions that Spark takes", "Correct them.")
+        raise PipelineFaultsError(file.path.name, [fault]) from None
 
 
 def _newest(rows: Any, time: str) -> Any:
@@ -145,7 +162,7 @@ def _socket(spark: Any, file: PipelineFile, source: Mapping[str, Any], schema: M
 
 
 def _json(spark: Any, file: PipelineFile, source: Mapping[str, Any], schema: Mapping[str, str]) -> Any:
-    path = str(file.resolved(source["path"]))
+    path = file.located(source["path"])
     lines = spark.readStream.options(**plain_options(source["options"])).text(path)
     return _lines(lines, F.col("_metadata.file_path"), source, schema)
 
@@ -162,13 +179,13 @@ def _csv(spark: Any, file: PipelineFile, source: Mapping[str, Any], schema: Mapp
     settings = {"header": "true", "columnPruning": "false"} | plain_options(source["options"])
     settings |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     reader = spark.readStream.schema(_ddl({**schema, _CORRUPT: "string"})).options(**settings)
-    rows = reader.csv(str(file.resolved(source["path"])))
+    rows = reader.csv(file.located(source["path"]))
     return _from_columns(rows, schema, F.when(quoted(_CORRUPT).isNotNull(), "does not fit the schema"))
 
 
 def _parquet(spark: Any, file: PipelineFile, source: Mapping[str, Any], schema: Mapping[str, str]) -> Any:
     reader = spark.readStream.schema(_ddl(schema)).options(**plain_options(source["options"]))
-    return _from_columns(reader.parquet(str(file.resolved(source["path"]))), schema, F.lit(None).cast("string"))
+    return _from_columns(reader.parquet(file.located(source["path"])), schema, F.lit(None).cast("string"))
 
 
 def _rate(spark: Any, file: PipelineFile, source: Mapping[str, Any], schema: Mapping[str, str]) -> Any:
@@ -180,12 +197,27 @@ def _rate(spark: Any, file: PipelineFile, source: Mapping[str, Any], schema: Map
     return rows.withColumns(columns)
 
 
-def _from_columns(rows: Any, schema: Mapping[str, str], fault: Any) -> Any:
-    """Rows of files that have columns of their own; a dead letter shows them as JSON."""
-    raw = F.to_json(F.struct(*map(quoted, schema)))
+def _other(spark: Any, file: PipelineFile, source: Mapping[str, Any], schema: Mapping[str, str]) -> Any:
+    """Any format that Spark knows."""
+    no_fault = F.lit(None).cast("string")
+    if source["format"] == "xml" and schema:
+        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+        rows = open_stream(spark, file, source, _ddl({**schema, _CORRUPT: "string"}), **options)
+        return _from_columns(rows, schema, F.when(quoted(_CORRUPT).isNotNull(), "does not fit the schema"))
+    rows = open_stream(spark, file, source, _ddl(schema))
+    if source["format"] in FILES:
+        return _from_columns(rows, rows.columns, no_fault)
+    place = source.get("table") or source.get("path")
+    return _from_columns(rows, rows.columns, no_fault, F.lit(" ".join(filter(None, [source["format"], place]))))
+
+
+def _from_columns(rows: Any, names: Iterable[str], fault: Any, origin: Any = None) -> Any:
+    """Rows that have columns of their own; a dead letter shows them as JSON. Without an origin it is their file."""
+    raw = F.to_json(F.struct(*map(quoted, names)))
     if _CORRUPT in rows.columns:
         raw = F.coalesce(quoted(_CORRUPT), raw)
-    columns = {_FAULT: fault, _RAW: raw.cast("binary"), _ORIGIN: F.col("_metadata.file_path")}
+    origin = F.col("_metadata.file_path") if origin is None else origin
+    columns = {_FAULT: fault, _RAW: raw.cast("binary"), _ORIGIN: origin}
     return rows.withColumns(columns | {_KEY: F.lit(None).cast("binary")})
 
 
@@ -194,8 +226,3 @@ _READERS = {"kafka": _kafka, "socket": _socket, "json": _json, "csv": _csv, "par
 
 def _ddl(schema: Mapping[str, str]) -> str:
     return ", ".join(f"`{name.replace('`', '``')}` {type_}" for name, type_ in schema.items())
-
-
-def plain_options(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options as Spark takes them."""
-    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}

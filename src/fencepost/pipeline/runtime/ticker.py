@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, TextIO
+from typing import Any
 
 from fencepost._files.storage import place_of
 from fencepost.errors import FencepostError
@@ -11,7 +11,8 @@ from fencepost.pipeline.file.document import PipelineFile
 from fencepost.pipeline.file.durations import parse_duration
 from fencepost.pipeline.file.ticks import DEFAULT_TICK, Ticks, check_ticking, is_instant
 from fencepost.pipeline.runtime.identity import own_place
-from fencepost.pipeline.runtime.progress import Progress, log
+from fencepost.pipeline.runtime.log import Log
+from fencepost.pipeline.runtime.progress import Progress
 from fencepost.pipeline.runtime.sources import FAULTS
 from fencepost.published import VersionDirectory
 from fencepost.published.markers import Markers
@@ -20,7 +21,7 @@ from fencepost.spark.plan.columns import quoted
 from fencepost.spark.work.caches import Published, snapshot_at
 
 
-def make_ticker(file: PipelineFile, frames: Mapping[str, Any], rules: str, out: TextIO) -> "Ticker | None":
+def make_ticker(file: PipelineFile, frames: Mapping[str, Any], rules: str, log: Log) -> "Ticker | None":
     """The ticker of a pipeline; None where nothing can end by time."""
     operator, trigger = file.section("operator"), file.section("trigger")
     if operator["kind"] == "match" or operator["tick"] is False or trigger["once"]:
@@ -41,7 +42,7 @@ def make_ticker(file: PipelineFile, frames: Mapping[str, Any], rules: str, out: 
         now=_now(),
     )
     always = bool(operator["tick"] or operator["timeout"])
-    return Ticker(ticks, None if always else VersionDirectory(place_of(rules).absolute()), out)
+    return Ticker(ticks, None if always else VersionDirectory(place_of(rules).absolute()), log)
 
 
 class Ticker:
@@ -50,8 +51,8 @@ class Ticker:
     With a directory of `rules` it only ticks while one of them expires.
     """
 
-    def __init__(self, ticks: Ticks, rules: VersionDirectory | None, out: TextIO) -> None:
-        self._ticks, self._rules, self._out = ticks, rules, out
+    def __init__(self, ticks: Ticks, rules: VersionDirectory | None, log: Log) -> None:
+        self._ticks, self._rules, self._log = ticks, rules, log
         self._expiring: tuple[int, bool] | None = None
         self._logged = ""
 
@@ -65,7 +66,7 @@ class Ticker:
         except (FencepostError, OSError) as error:
             if str(error) != self._logged:
                 self._logged = str(error)
-                log(self._out, f"silent objects and expired rules wait, since no time could be announced: {error}")
+                self._log.warning(f"silent objects and expired rules wait, since no time could be announced: {error}")
 
     def _has_expiring(self, version: int | None) -> bool:
         if self._rules is None:

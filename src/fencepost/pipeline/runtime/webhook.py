@@ -26,12 +26,19 @@ _PARTS = "part int, events bigint"
 
 
 class Webhook:
-    """The deliveries of a pipeline that runs. Executors write to the spool, so it lies where all of them can."""
+    """The deliveries of a sink while its pipeline runs. Executors write to the spool, so it lies where all of them can.
 
-    def __init__(self, file: PipelineFile) -> None:
-        sink = file.section("sink")
+    Args:
+        file: the pipeline.
+        section: that describes the sink.
+        directory: of the spool.
+    """
+
+    def __init__(self, file: PipelineFile, section: str, directory: Path) -> None:
+        sink = file.section(section)
+        self._checkpoint = own_place(file).parent
         undelivered = file.resolved(sink["dead_letters"]) if sink["dead_letters"] else None
-        self.spool = Spool(own_place(file, "deliveries"), undelivered)
+        self.spool = Spool(directory, undelivered)
         backoff, wait = (parse_duration(sink[key]).total_seconds() for key in ("backoff", "wait"))
         hook = Hook(
             sink["url"],
@@ -49,6 +56,7 @@ class Webhook:
     def take(self, frame: Any, batch: int) -> None:
         """Spool a micro-batch: for foreachBatch."""
         if self.spool.has_batch(batch):
+            consume(frame)
             return
         name = stream_batch(batch)
         body = F.to_json(F.struct(*map(quoted, frame.columns)))
@@ -64,11 +72,15 @@ class Webhook:
         given_up = self.sender.counts.undelivered
         if not given_up:
             return None
-        place = self.spool.directory.parents[1]
         return (
             f"{count(given_up, 'event')} not delivered; the last answer: {self.sender.reason}. "
-            f"They are in {self.spool.undelivered}. To send them again: fencepost deliveries retry {place}"
+            f"They are in {self.spool.undelivered}. To send them again: fencepost deliveries retry {self._checkpoint}"
         )
+
+
+def consume(frame: Any) -> None:
+    """Compute a micro-batch that every sink has already: what operators remember is part of it."""
+    frame.write.format("noop").mode("overwrite").save()
 
 
 def _spool_partition(batches: Iterable[Any], directory: Path, name: str) -> Iterator[Any]:

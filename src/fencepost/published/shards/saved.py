@@ -78,7 +78,7 @@ def cut_into_shards(snapshot: Snapshot, plan: ShardPlan, saved: Place | None = N
             layers.append(Layer.build(layer.take(rows, snapshot.types), below) if own is None else own)
             assert len(layers[-1]) == len(rows), "a layer and its shards are saved together"
             hidden.append(None if gone is None else gone[rows])
-        yield Snapshot(layers, hidden, snapshot.types, snapshot.paused, snapshot.version)
+        yield Snapshot(layers, hidden, snapshot.types, snapshot.paused, snapshot.version, snapshot.zone)
 
 
 def _saved_layer(layer: Layer, versions: Place, below: dict[str, KeyColumn]) -> Layer | None:

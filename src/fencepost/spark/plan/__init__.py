@@ -1,5 +1,5 @@
 """What happens on the driver.
 
-columns.py, sent.py: a frame bound to rules. rules.py: rules made ready for executors. markers.py, remote_markers.py:
-the stream of versions and times. routing.py: which shard a row goes to.
+abilities.py: what a session can do. columns.py, sent.py: a frame bound to rules. rules.py: rules made ready for
+executors. markers.py, remote_markers.py: the stream of versions and times. routing.py: which shard a row goes to.
 """

@@ -1,6 +1,6 @@
 """Which columns of a frame the rules need: found and checked before a query starts."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from fencepost.ordinals import AttributeType
 from fencepost.ordinals.schema import read_schema
 from fencepost.ordinals.spellings import TYPES
 from fencepost.snapshot import Snapshot, Table
+from fencepost.snapshot.labels import LABELS
 
 KEY = "key"
 _INTEGER_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10}
@@ -32,6 +33,8 @@ def arrow_type(field: Any) -> Any:
     type_ = field.dataType.simpleString()
     if type_.startswith("decimal("):
         return pa.decimal128(field.dataType.precision, field.dataType.scale)
+    if type_ == "map<string,string>":
+        return LABELS
     if type_ not in TYPES:
         raise FencepostError(
             f"the column {field.name} of type {type_}", f"one of {', '.join(TYPES)} or a decimal", "Cast the column."
@@ -72,6 +75,21 @@ def bind_columns(types: Sequence[tuple[str, str]], needed: Mapping[str, str], sn
             )
         bound.append(Column(name, own))
     return bound
+
+
+def usable_columns(
+    types: Sequence[tuple[str, str]], needed: Mapping[str, str], added: Container[str], snapshot: Snapshot
+) -> dict[str, str]:
+    """The columns that are needed, without `added` ones that the frame lacks or has in a type that does not convert."""
+    found = {}
+    for name, kind in needed.items():
+        if name in added:
+            try:
+                bind_columns(types, {name: kind}, snapshot)
+            except FencepostError:
+                continue
+        found[name] = kind
+    return found
 
 
 def own_name(names: Table, wanted: str, reason: Callable[[], str]) -> str:

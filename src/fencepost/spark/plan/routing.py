@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 
 from fencepost.ordinals import AttributeType
 from fencepost.published import ShardPlan
+from fencepost.spark.plan.abilities import abilities_of
 
 SHARD = "fencepost shard"
 _PLACE = "fencepost place"
@@ -24,8 +25,36 @@ def group_by_shard(frame: Any, shards: int, spread: Any) -> Any:
     """
     each = ceil(int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions")) / shards)
     place = F.col(f"`{SHARD}`") + shards * F.pmod(spread, F.lit(each)).cast("int")
-    # As a column, because a shuffle takes only rows that the JVM has made itself, not those of a Python operator.
-    return frame.withColumn(_PLACE, place).repartitionById(each * shards, F.col(f"`{_PLACE}`")).drop(_PLACE)
+    if abilities_of(frame.sparkSession).numbered_partitions:
+        # As a column, because a shuffle takes only rows that the JVM has made itself, not those of a Python operator.
+        return frame.withColumn(_PLACE, place).repartitionById(each * shards, F.col(f"`{_PLACE}`")).drop(_PLACE)
+    hashed = F.element_at(F.array(*map(F.lit, _hashed_to(each * shards))), place + 1)
+    return frame.withColumn(_PLACE, hashed).repartition(each * shards, F.col(f"`{_PLACE}`")).drop(_PLACE)
+
+
+def _hashed_to(partitions: int) -> list[int]:
+    """A number for every partition that Spark's hash sends there."""
+    found: dict[int, int] = {}
+    for start in range(0, 2**31 - 1, 64 * partitions):
+        numbers = np.arange(start, start + 64 * partitions, dtype=np.int32)
+        for place, number in zip((_murmur3(numbers) % partitions).tolist(), numbers.tolist(), strict=True):
+            found.setdefault(place, number)
+        if len(found) == partitions:
+            break
+    return [found[place] for place in range(partitions)]
+
+
+def _murmur3(numbers: Any) -> Any:
+    """The hash by which Spark spreads a column of 32-bit integers over partitions: Murmur3 with the seed 42."""
+
+    def rotated(values: Any, by: int) -> Any:
+        return values << np.uint32(by) | values >> np.uint32(32 - by)
+
+    mixed = rotated(numbers.view(np.uint32) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    hashed = rotated(mixed ^ np.uint32(42), 13) * np.uint32(5) + np.uint32(0xE6546B64) ^ np.uint32(4)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        hashed = (hashed ^ hashed >> np.uint32(shift)) * np.uint32(factor)
+    return hashed.view(np.int32)
 
 
 def shard_column(plan: ShardPlan, columns: Mapping[str, Any], types: Mapping[str, str]) -> Any:

@@ -4,7 +4,8 @@ import atexit
 import json
 import os
 import tempfile
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,12 +13,17 @@ from weakref import WeakKeyDictionary
 
 from fencepost._files.storage import place_of
 from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Int64s
+from fencepost.ordinals import TIMESTAMP
+from fencepost.ordinals.zones import check_zone
 from fencepost.published import Head, ShardPlan, VersionDirectory, check_shards, cut_into_shards, plan_shards
 from fencepost.rules import Rules
 from fencepost.snapshot import Snapshot
-from fencepost.spark.plan.columns import needed_columns
+from fencepost.spark.plan.abilities import abilities_of
+from fencepost.spark.plan.columns import needed_columns, usable_columns
 from fencepost.spark.work.caches import SHIPPED_FILES, Published, Shards, Shipped, Source, snapshot_at
 from fencepost.spark.work.claims import Claims
+from fencepost.spark.work.usable import skipped_rules, warn_skipped
 
 _saved: "WeakKeyDictionary[Snapshot, Shipped]" = WeakKeyDictionary()
 _in_shards: "WeakKeyDictionary[Snapshot, dict[int, tuple[Shipped, Shards]]]" = WeakKeyDictionary()
@@ -34,24 +40,56 @@ class Plan(NamedTuple):
     """The columns that any version may need, with their types."""
     shards: Shards | None = None
     """The rules in shards, where they are asked for; executors then load nothing else."""
+    added: frozenset[str] = frozenset()
+    """Those of the columns that a frame may lack: rules that use them are then left out."""
+
+    def only(self, columns: Mapping[str, str], skipped: Int64s, lacking: Iterable[str]) -> "Plan":
+        """The plan with these columns alone, without the rules in these rows, which use columns that are lacking."""
+        if len(skipped):
+            warn_skipped(self.snapshot, skipped, lacking, str(self.source))
+        return self._replace(needed=dict(columns), snapshot=self.snapshot.without(skipped))
 
 
 def plan_rules(spark: Any, rules: Any, schema: Any = None, shards: int | None = None) -> Plan:
     """The source of the rules, loaded and checked on the driver."""
     if shards is not None:
         check_shards(shards)
+    zone = check_zone(spark.conf.get("spark.sql.session.timeZone"))
     if isinstance(rules, Rules):
-        rules = rules.compile(schema)
+        rules = rules.compile_in(zone, schema)
     if isinstance(rules, Snapshot):
+        _warn_of_zone(rules, zone, "the rules")
         source, made = (_ship(spark, rules), None) if shards is None else _ship_shards(spark, rules, shards)
         return Plan(source, rules, needed_columns(rules), made)
     if isinstance(rules, (str, os.PathLike)):
-        return _plan_published(os.fspath(rules), shards)
+        plan = _plan_published(os.fspath(rules), shards)
+        _warn_of_zone(plan.snapshot, zone, str(plan.source))
+        return plan
     raise FencepostError(
         f"{type(rules).__name__} as rules",
         "Rules, a Snapshot, or the directory that rules are published to",
         "Write for example match(events, rules) with rules = fencepost.Rules().",
     )
+
+
+def _warn_of_zone(snapshot: Snapshot, zone: str, place: str) -> None:
+    """Warn where timestamps without a zone mean something else in rules than in the session."""
+    times = [name for name, type_ in snapshot.types.items() if type_ == TIMESTAMP]
+    if snapshot.zone != zone and times:
+        warnings.warn(
+            f"timestamps without a zone are read in {snapshot.zone} by {place}, and in {zone} by the session; rules "
+            f"compare {', '.join(times)}. Publish the rules with zone={zone!r}, or set spark.sql.session.timeZone to "
+            f"{snapshot.zone}.",
+            stacklevel=4,
+        )
+
+
+def plan_for(plan: Plan, frame: Any) -> Plan:
+    """The plan for one frame, which may lack columns that were added to the directory."""
+    if not plan.added:
+        return plan
+    columns = usable_columns(frame.dtypes, plan.needed, plan.added, plan.snapshot)
+    return plan.only(columns, *skipped_rules(plan.snapshot, (frozenset(columns),)))
 
 
 def _plan_published(directory: str, shards: int | None) -> Plan:
@@ -64,7 +102,8 @@ def _plan_published(directory: str, shards: int | None) -> Plan:
     source = Published(str(versions.path))
     snapshot = snapshot_at(source, latest)
     Claims(versions).sweep()
-    return Plan(source, snapshot, versions.schema() or needed_columns(snapshot), found)
+    needed = versions.schema() or needed_columns(snapshot)
+    return Plan(source, snapshot, needed, found, versions.added_columns())
 
 
 def _published_shards(versions: VersionDirectory, shards: int) -> Shards:
@@ -100,7 +139,12 @@ def _save_shards(snapshot: Snapshot, plan: ShardPlan) -> tuple[Shipped, Shards]:
 def _send(spark: Any, shipped: Shipped) -> Shipped:
     known = _shipped.setdefault(spark, set())
     if shipped.digest not in known:
-        spark.addArtifacts(*(str(_scratch() / shipped.file(name)) for name in SHIPPED_FILES), file=True)
+        files = [str(_scratch() / shipped.file(name)) for name in SHIPPED_FILES]
+        if abilities_of(spark).sends_artifacts:
+            spark.addArtifacts(*files, file=True)
+        else:
+            for file in files:
+                spark.sparkContext.addFile(file)
         known.add(shipped.digest)
     return shipped
 

@@ -5,12 +5,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import MapType, StringType, StructField, StructType
 
+from fencepost.emitting.further import EventColumns, check_carried, check_told, shown_keys
 from fencepost.events import event_schema
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import Snapshot, Table
-from fencepost.spark.plan.columns import KEY, bind_columns, own_name, quoted
+from fencepost.spark.plan.columns import KEY, arrow_type, bind_columns, own_name, quoted
 from fencepost.spark.work.task import DELETED, OBJECT, TIME, Side
 
 _SEQUENCE = "fencepost sequence"
@@ -57,11 +58,16 @@ def sequence_roles(roles: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def sent_columns(
-    frame: Any, roles: Iterable[tuple[str, str]], needed: Mapping[str, str], snapshot: Snapshot, own: Iterable[str] = ()
+    frame: Any,
+    roles: Iterable[tuple[str, str]],
+    needed: Mapping[str, str],
+    snapshot: Snapshot,
+    own: Iterable[str] = (),
+    carry: Iterable[str] = (),
 ) -> Sent:
     """The columns that an operator needs, none of them twice; refuses missing ones and inexact conversions.
 
-    `roles` are those of `name_roles`; `own` columns of rules may have any type.
+    `roles` are those of `name_roles`; `own` columns of rules, and those that events `carry`, may have any type.
     """
     names = Table(dict.fromkeys(frame.columns, ()))
     columns: dict[str, str] = {}
@@ -81,6 +87,8 @@ def sent_columns(
         send(column.name, column.own)
     for name in own:
         send(name, own_name(names, name, lambda: "which rules compare"))
+    for name in carry:
+        send(name, own_name(names, name, lambda: "which carry= names"))
     return Sent([(name, own) for own, name in columns.items()], tuple(twice))
 
 
@@ -89,8 +97,18 @@ def attributes_of(needed: Mapping[str, str]) -> dict[str, str]:
     return {name: kind for name, kind in needed.items() if kind != KEY}
 
 
-def event_fields(given: Mapping[str, Any], attributes: Mapping[str, str]) -> list[Any]:
-    """The columns of events, in Spark's types."""
+def event_fields(
+    given: Mapping[str, Any],
+    attributes: Mapping[str, str],
+    keys: Iterable[str],
+    columns: EventColumns,
+    carried: Sequence[Any],
+    band_key: Sequence[Any] = (),
+) -> list[Any]:
+    """The columns of events, in Spark's types.
+
+    `carried` are the frame's fields of columns that events carry, `band_key` those of the key of bands.
+    """
     parsed = {name: AttributeType.parse(kind) for name, kind in attributes.items()}
     types = dict(given) | dict.fromkeys(("rule_id", "rule_version", "snapshot_version"), "bigint")
     for name, kind in attributes.items():
@@ -99,6 +117,19 @@ def event_fields(given: Mapping[str, Any], attributes: Mapping[str, str]) -> lis
     for name in event_schema(pa.null(), pa.null(), parsed).names:
         type_ = types.get(name, StringType())
         fields.append(StructField(name, spark_type(type_) if isinstance(type_, str) else type_))
+    before, key_names = [field.name for field in fields], [field.name for field in band_key]
+    check_told(columns, [*before, *key_names])
+    told = [name for name, _ in columns.of_rules]
+    check_carried(columns, [*before, *key_names, *told, *keys])
+    for name in shown_keys(keys, before, key_names, columns):
+        fields += [StructField(name, StringType()), StructField(f"{name}_before", StringType())]
+    fields += band_key
+    fields += [
+        StructField(name, MapType(StringType(), StringType()) if name == "labels" else StringType()) for name in told
+    ]
+    for name, field in zip(columns.carry, carried, strict=True):
+        arrow_type(field)  # refuses what Python would not get as it is
+        fields.append(StructField(name, field.dataType))
     return fields
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 
+from fencepost.emitting.further import EventColumns
 from fencepost.errors import FencepostError
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import NEVER, Snapshot
@@ -15,8 +16,8 @@ from fencepost.spark.metrics import observed_watch
 from fencepost.spark.plan.columns import arrow_schema, arrow_type
 from fencepost.spark.plan.markers import clock_markers, version_markers
 from fencepost.spark.plan.rules import Plan
-from fencepost.spark.session import appends_state
-from fencepost.spark.work.bucket import Kernel, Processor, step, step_in_pandas
+from fencepost.spark.session import FRAMES, ROWS, state_form
+from fencepost.spark.work.bucket import FrameProcessor, Kernel, Processor, step, step_in_pandas
 from fencepost.spark.work.caches import Published
 from fencepost.spark.work.packing import PACKED, STEPPED, pack, unpack
 from fencepost.spark.work.store import BLOB
@@ -27,7 +28,7 @@ BUCKET = "fencepost bucket"
 
 
 def task_arguments(
-    frame: Any, plan: Plan, fields: Sequence[Any], late: str | os.PathLike[str] | None
+    frame: Any, plan: Plan, fields: Sequence[Any], late: str | os.PathLike[str] | None, columns: EventColumns
 ) -> dict[str, Any]:
     """The arguments that tasks of every operator have from the plan of its rules and the `fields` of its events."""
     return {
@@ -36,6 +37,7 @@ def task_arguments(
         "follow": frame.isStreaming and isinstance(plan.source, Published),
         "late": absolute(late),
         "event_schema": arrow_schema(fields),
+        "columns": columns,
         "shards": plan.shards,
     }
 
@@ -87,8 +89,11 @@ def step_buckets(
     if clock is not None:
         packed = packed.unionByName(clock_markers(spark, os.fspath(clock), task.buckets))
     grouped = packed.groupBy("bucket")
-    if appends_state(spark):
+    form = state_form(spark)
+    if form == ROWS:
         return grouped.transformWithState(Processor(kernel, task), given_back, "append", "None")
+    if form == FRAMES:
+        return grouped.transformWithStateInPandas(FrameProcessor(kernel, task), given_back, "append", "None")
 
     def fencepost_step(key: tuple[Any, ...], frames: Iterable[Any], state: Any) -> Iterator[Any]:
         return step_in_pandas(key, frames, state, kernel, task)

@@ -9,14 +9,12 @@ import numpy as np
 import pyarrow.compute as pc
 
 from fencepost._files.recent import RecentlyUsed
-from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Int64s
 from fencepost.ordinals import AttributeType
 from fencepost.pairing.engine import Pairwise
 from fencepost.pairing.rules import SIDES, band_rules
 from fencepost.pairing.sides import Pairing
 from fencepost.snapshot import Snapshot
-from fencepost.spark.work.caches import snapshot_at
 from fencepost.spark.work.packing import MOST_ROWS
 from fencepost.spark.work.task import OBJECT, TIME, Task, rules_in_force
 from fencepost.watching.clock import Clock
@@ -46,12 +44,12 @@ class BandTask(Task):
         return {**self.kept_settings(), "attributes": dict(self.attributes), "sides": sides}
 
     def version_check(self) -> Callable[[int], object] | None:
-        """The columns that a version needs must arrive."""
-        return lambda version: refuse_columns(snapshot_at(self.source, version), self)
+        """Every version that loads will do."""
+        return None
 
     def rules_at(self, version: int) -> RulesInForce:
         """The rules of one version."""
-        return rules_in_force(self.source, version)
+        return rules_in_force(self.source, version, self.sent)
 
     def make_engine(self, version: int, bucket: int) -> Pairwise:
         """An engine with the rules of one version, and no rows.
@@ -66,9 +64,12 @@ class BandTask(Task):
     def _index_rules(self, version: int) -> Pairwise:
         rules, clock = self.rules_at(version), Clock(TIME, self.timeout)
         clock.start(AttributeType.parse(self.time_type), rules.ids[rules.expiring])
-        engine = Pairwise((OBJECT, self.sequence), clock, self.pairing, silent=self.first == "silent", journal=True)
+        settings: dict[str, Any] = {"silent": self.first == "silent", "journal": True, "carry": self.columns.carry}
+        engine = Pairwise((OBJECT, self.sequence), clock, self.pairing, **settings)
         types = {name: AttributeType.parse(kind) for name, kind in self.attributes}
+        engine.sides.same = frozenset(name for side in self.sides for name in side.naming)
         engine.track(types, [(side.attributes, (*side.keys, *self.pairing.key)) for side in self.sides])
+        engine.show_keys({name for side in self.sides for name in side.keys})
         engine.start(rules)
         return engine
 
@@ -94,18 +95,6 @@ def needed_by_bands(snapshot: Snapshot) -> list[tuple[dict[str, str], set[str], 
         )
         for side in (0, 1)
     ]
-
-
-def refuse_columns(snapshot: Snapshot, task: BandTask) -> None:
-    """Refuse a version whose bands need columns that do not arrive."""
-    for name, side, (subtracted, texts, same) in zip(SIDES, task.sides, needed_by_bands(snapshot), strict=True):
-        absent = sorted({*subtracted, *texts, *same} - side.sent)
-        if absent:
-            raise FencepostError(
-                f"bands that need {name}.{absent[0]}",
-                f"only columns that the query was started with: {', '.join(sorted(side.sent))}",
-                "Start the query anew with a frame that has the column.",
-            )
 
 
 # -- batch frames ------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from fencepost.spark.work.packing import (
     METERS,
     MOST_ROWS,
     VERSION,
-    packed_pieces,
+    PackedEvents,
     packed_table,
     side_of,
     stepped_rows,
@@ -64,15 +64,27 @@ class Processor(StatefulProcessor):  # type: ignore[misc]
         """Nothing is open."""
 
 
+class FrameProcessor(Processor):
+    """The same for transformWithStateInPandas."""
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: ARG002, N802, N803
+        """Step one bucket with its packed rows."""
+        yield _step_frames(int(key[0]), rows, self._store, self._kernel, self._task)
+
+
 def step_in_pandas(
     key: tuple[Any, ...], frames: Iterable[Any], state: Any, kernel: Kernel, task: Task
 ) -> Iterator[Any]:
     """For applyInPandasWithState: any other state store."""
+    begin_task()
+    yield _step_frames(int(key[0]), frames, BlobStore(state), kernel, task)
+
+
+def _step_frames(bucket: int, frames: Iterable[Any], store: BucketStore, kernel: Kernel, task: Task) -> Any:
     import pandas as pd
 
-    begin_task()
     packed = (row for frame in frames for row in zip(frame["kind"], frame["number"], frame["payload"], strict=True))
-    yield pd.DataFrame(kernel(int(key[0]), packed, BlobStore(state), task))
+    return pd.DataFrame(kernel(bucket, packed, store, task))
 
 
 def step(bucket: int, packed: Packed, store: BucketStore, task: Task) -> list[dict[str, Any]]:
@@ -94,8 +106,11 @@ def step(bucket: int, packed: Packed, store: BucketStore, task: Task) -> list[di
     keep(engine, before, store, task, bucket)
     meter = [now - then for now, then in zip(engine.counts, counted, strict=True)]
     meter += [sender.counts[kind] for kind in DETECTS]
-    rules = len(task.rules_at(claim.version)) if task.shards is None else head_at(task.source, claim.version).rules
-    meter += [time.perf_counter_ns() - begin, claim.version, rules, claim.rejected]
+    if task.shards is None:
+        rules, skipped = len(task.rules_at(claim.version)), task.count_skipped(claim.version)
+    else:  # shards know what they leave out
+        rules, skipped = head_at(task.source, claim.version).rules, 0
+    meter += [time.perf_counter_ns() - begin, claim.version, rules, claim.rejected, skipped]
     sent: list[dict[str, Any]] = sender.rows(dict(zip(METERS, meter, strict=True)))
     return sent
 
@@ -122,8 +137,7 @@ class EventSender:
     """Lets an engine take what happens to one bucket, and packs the events."""
 
     def __init__(self, task: Task) -> None:
-        self._task, self._emitter = task, Emitter()
-        self._found: list[Any] = []
+        self._task, self._emitter, self._packed = task, Emitter(columns=task.columns), PackedEvents()
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -132,31 +146,35 @@ class EventSender:
 
     def follow(self, engine: Any, version: int) -> None:
         """Let other rules be in force."""
-        self._emit(engine.follow(self._task.rules_at(version)))
+        self._pack(engine.follow(self._task.rules_at(version)))
 
     def advance(self, engine: Any, marker: int) -> None:
         """Let a time come."""
         now = engine.clock.read_marker(marker)
-        self._emit(engine.advance(now))
+        self._pack(engine.advance(now))
         engine.clock.advance(now)
 
     def update(self, engine: Any, rows: list[Table | None]) -> None:
         """Let objects move."""
-        self._emit(engine.update(rows))
+        self._pack(engine.update(rows))
 
-    def _emit(self, step: Step) -> None:
-        self._found.append(self._emitter.emit(step.found, step.about))
+    def events(self, step: Step) -> Iterator[Any]:
+        """The events of a step in the types that Spark expects, piece by piece; after the last one it is settled."""
+        for events in self._emitter.emit_pieces(step):
+            yield self._task.fit_events(events)
         step.settle()
 
-    def tables(self) -> list[Any]:
-        """The events so far, in the types that Spark expects."""
-        found, self._found = [events for events in self._found if events.num_rows], []
-        schema = self._task.event_schema
-        return [events.rename_columns(schema.names).cast(schema) for events in found]
+    def _pack(self, step: Step) -> None:
+        for events in self.events(step):
+            self._packed.add(events)
+
+    def payloads(self) -> list[bytes]:
+        """All events so far, packed."""
+        return self._packed.payloads()
 
     def rows(self, meter: Mapping[str, int]) -> list[dict[str, Any]]:
-        """All events, as rows of `STEPPED`."""
-        return stepped_rows(self.tables(), meter)
+        """The same as rows of `STEPPED`."""
+        return stepped_rows(self.payloads(), meter)
 
 
 # -- batch frames ------------------------------------------------------------------------------------------
@@ -182,8 +200,7 @@ def watch_sorted(batches: Iterable[Any], task: WatchTask) -> Iterator[Any]:
     begin_task()
     engine, sender = task.make_engine(task.planned, 0), EventSender(task)
     for rows in _whole_objects(batches):
-        sender.update(engine, [Table(task.name_columns(0, rows))])
-        for events in sender.tables():
+        for events in sender.events(engine.update([Table(task.name_columns(0, rows))])):
             yield from events.combine_chunks().to_batches(max_chunksize=EVENTS_AT_ONCE)
 
 
@@ -209,11 +226,10 @@ def join_bucket(frame: Any, task: BandTask) -> Any:
     tables: list[list[Any]] = [[] for _ in task.sides]
     for kind, _, payload in packed:
         tables[side_of(int(kind)) or 0].append(packed_table(payload))
-    engine, sender, payloads = task.make_engine(task.planned, 0), EventSender(task), []
+    engine, sender = task.make_engine(task.planned, 0), EventSender(task)
     for rows in cut_by_time([pa.concat_tables(each) if each else None for each in tables]):
         sender.update(engine, _name_rows(rows, task))
-        payloads += [payload for events in sender.tables() for payload in packed_pieces(events)]
-    return pd.DataFrame({"payload": payloads}, dtype=object)
+    return pd.DataFrame({"payload": sender.payloads()}, dtype=object)
 
 
 def _whole_objects(batches: Iterable[Any]) -> Iterator[Any]:

@@ -51,6 +51,9 @@ class Shipped:
 
     digest: str
 
+    def __str__(self) -> str:
+        return "the rules"
+
     def file(self, name: str) -> str:
         """The name under which Spark distributes one of the `SHIPPED_FILES`."""
         return f"fencepost-{self.digest}.{name}"
@@ -82,6 +85,9 @@ class Published:
     """Its absolute path, or its URL."""
     shard: int | None = None
     """Which shard of every version; None for the whole."""
+
+    def __str__(self) -> str:
+        return self.directory
 
     @property
     def versions(self) -> VersionDirectory:
@@ -156,7 +162,7 @@ def newest_usable(
     The version `held` stays in force if no newer one loads. `check` raises where the caller cannot use a version.
     """
     rejected = 0
-    for version in source.versions.newest_first():
+    for version in source.versions.newest_first(damaged=True):
         if most is not None and version > most:
             continue
         if held is not None and version <= held:

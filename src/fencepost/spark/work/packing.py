@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fencepost._memory import AnswerTooLargeError, free_memory, show_size
 from fencepost.snapshot import DETECTS
 from fencepost.spark.work.caches import begin_task
 
@@ -14,7 +15,7 @@ ROWS, VERSION, CLOCK, OTHER_ROWS = range(4)
 ROW_KINDS = (ROWS, OTHER_ROWS)
 """By side."""
 PACKED = "bucket int, kind int, number bigint, payload binary"
-METERS = ("rows", "late", "null_rows", *DETECTS, "nanoseconds", "version", "rules", "rejected")
+METERS = ("rows", "late", "null_rows", *DETECTS, "nanoseconds", "version", "rules", "rejected", "skipped")
 """The figures of one step of a bucket."""
 STEPPED = ", ".join(["payload binary", *(f"{name} bigint" for name in METERS)])
 """The columns that a step gives back: its packed events, and its meter."""
@@ -23,6 +24,10 @@ EVENTS_AT_ONCE = 65_536
 _MANY_EVENTS = 2048
 _PIECE_BYTES = 400_000
 """From half a megabyte on the JVM's default collector takes an array for a huge one, which costs it much more."""
+_MOST_PACKED = 2**31 - 2**20
+"""Spark puts what a bucket gives back into one Arrow array of at most 2 GB."""
+_FEW_BYTES = 2**26
+"""So many always have room: to ask how much is free costs more than most triggers have to say."""
 
 
 def side_of(kind: int) -> int | None:
@@ -59,7 +64,7 @@ def _packed(batches: list[Any]) -> Any:
         [
             pa.array(numbers, pa.int32()),
             pa.array([ROWS] * len(payloads), pa.int32()),
-            pa.nulls(len(payloads), pa.int64()),
+            pa.array([0] * len(payloads), pa.int64()),  # pandas would make doubles of numbers among nulls
             pa.array(payloads, pa.binary()),
         ],
         names=["bucket", "kind", "number", "payload"],
@@ -80,11 +85,45 @@ def packed_pieces(table: Any) -> list[bytes]:
     return [packed_bytes(table.slice(start, rows)) for start in range(0, table.num_rows, rows)]
 
 
-def stepped_rows(events: list[Any], meter: Mapping[str, int]) -> list[dict[str, Any]]:
-    """The events of a bucket as rows of `STEPPED`; the first has the meter, by the names of `METERS`."""
-    payloads = packed_pieces(pa.concat_tables(events)) if events else []
+class PackedEvents:
+    """The packed events of a bucket in one trigger: all of them wait until its state is written."""
+
+    def __init__(self) -> None:
+        self._payloads: list[bytes] = []
+        self._waiting: list[Any] = []
+        self._size = 0
+
+    def add(self, events: Any) -> None:
+        """Take a table; refused where Spark could not take all of them at once."""
+        self._waiting.append(events)
+        if sum(table.nbytes for table in self._waiting) >= _PIECE_BYTES:
+            self._pack()
+
+    def payloads(self) -> list[bytes]:
+        """All of them."""
+        self._pack()
+        return self._payloads
+
+    def _pack(self) -> None:
+        if not self._waiting:
+            return
+        payloads, self._waiting = packed_pieces(pa.concat_tables(self._waiting)), []
+        self._size += sum(map(len, payloads))
+        most = _MOST_PACKED if self._size <= _FEW_BYTES else min(_MOST_PACKED, free_memory())
+        if self._size > most:
+            raise AnswerTooLargeError(
+                f"{show_size(self._size)} of packed events of one bucket in one trigger, or more",
+                f"at most {show_size(most)}: Spark takes them at once, in memory",
+                "Let a trigger have fewer rows (maxFilesPerTrigger, maxOffsetsPerTrigger), or take more buckets and a "
+                "new checkpoint.",
+            )
+        self._payloads += payloads
+
+
+def stepped_rows(payloads: list[bytes], meter: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The packed events of a bucket as rows of `STEPPED`; the first has the meter, by the names of `METERS`."""
     none = dict.fromkeys(METERS, 0)
-    return [{"payload": payload, **(none if at else meter)} for at, payload in enumerate(payloads or [None])]
+    return [{"payload": payload, **(none if at else meter)} for at, payload in enumerate(payloads or (None,))]
 
 
 def packed_table(payload: Any) -> Any:
@@ -101,6 +140,9 @@ def unpack(batches: Iterable[Any]) -> Iterator[Any]:
         for payload in batch.column(0):
             events = packed_table(payload.as_buffer())
             if events.num_rows >= _MANY_EVENTS:  # a copy of them would cost more than a batch of their own
+                if waiting:
+                    yield from _together(waiting)
+                    waiting = []
                 yield from events.to_batches(max_chunksize=EVENTS_AT_ONCE)
                 continue
             waiting.append(events)

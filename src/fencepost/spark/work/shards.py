@@ -22,6 +22,7 @@ from fencepost.snapshot import DETECTS, Snapshot
 from fencepost.spark.plan.routing import SHARD
 from fencepost.spark.work.caches import Published, begin_task, head_at
 from fencepost.spark.work.packing import METERS, MOST_ROWS, packed_pieces, packed_table, stepped_rows
+from fencepost.spark.work.usable import usable_at
 from fencepost.spark.work.watch_task import WatchTask
 from fencepost.watching.clock import gone_after
 from fencepost.watching.engine import Watch
@@ -146,37 +147,41 @@ def detect_moves(batches: Iterable[Any], task: WatchTask) -> Iterator[Any]:
             tables = waiting.setdefault((row[SHARD], row["what"]), [])
             tables.append(packed_table(row["payload"]))
             if sum(len(table) for table in tables) >= MOST_ROWS // 4:
-                yield _detect(row[SHARD], row["what"], tables, task)
+                yield from _detect(row[SHARD], row["what"], tables, task)
                 tables.clear()
     for (shard, what), tables in waiting.items():
         if tables:
-            yield _detect(shard, what, tables, task)
+            yield from _detect(shard, what, tables, task)
 
 
-def _detect(shard: int, what: str, tables: list[Any], task: WatchTask) -> Any:
-    """The events of one shard, as rows of `STEPPED`."""
+def _detect(shard: int, what: str, tables: list[Any], task: WatchTask) -> Iterator[Any]:
+    """The events of one shard, as rows of `STEPPED`, in batches that have room; the last has the meter."""
+    assert task.shards is not None, "the rules are in shards"
     begin, happened = time.perf_counter_ns(), json.loads(what)
     watch = task.make_engine(happened["before"], 0, shard)
     watch.clock.restore(happened["clock"])
     table = pa.concat_tables(tables)
     stages: tuple[Any, ...] = ()
     if happened["kind"] == _MOVES:
-        moved, visits = read_trails(table, watch.state, watch.rules.kept, len(task.sequence))
+        moved, visits = read_trails(table, watch.state, watch.rules.kept, len(task.sequence), task.columns.carry)
         stages = (partial(_only_first, shard, visits, _masks(task, watch.rules.snapshot())),)
-        found, about = watch.detect(moved)
+        step = watch.detect(moved)
     else:
         watch.restore([[table]])
         if happened["kind"] == _RULES:
             version = happened["version"]
-            found, about, _ = watch.follow(task.rules_at(version, shard), _elsewhere(task, version))
+            step = watch.follow(task.rules_at(version, shard), _elsewhere(task, version))
         else:
-            found, about, _ = watch.advance(watch.clock.read_marker(happened["now"]))
-    emitter = Emitter(*stages)
-    events = emitter.emit(found, about)
-    meter = dict.fromkeys(METERS, 0) | emitter.counts
-    meter["nanoseconds"] = time.perf_counter_ns() - begin
-    written = [events.cast(task.event_schema)] if events.num_rows else []
-    return pa.RecordBatch.from_pylist(stepped_rows(written, meter), _STEPPED_ARROW)
+            step = watch.advance(watch.clock.read_marker(happened["now"]))
+    emitter, none = Emitter(*stages, columns=task.columns), dict.fromkeys(METERS, 0)
+    payloads: list[bytes] = []
+    for events in emitter.emit_pieces(step):
+        if payloads:
+            yield pa.RecordBatch.from_pylist(stepped_rows(payloads, none), _STEPPED_ARROW)
+        payloads = packed_pieces(task.fit_events(events))
+    skipped = usable_at(task.shards.sources[shard], watch.version, task.sent).skipped
+    meter = {**none, **emitter.counts, "nanoseconds": time.perf_counter_ns() - begin, "skipped": skipped}
+    yield pa.RecordBatch.from_pylist(stepped_rows(payloads, meter), _STEPPED_ARROW)
 
 
 def _only_first(

@@ -6,14 +6,18 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+import pyarrow as pa
+
 from fencepost._files.recent import RecentlyUsed
 from fencepost._files.whole import replace_file
 from fencepost.emitting.engine import Engine
+from fencepost.emitting.further import EventColumns
 from fencepost.errors import FencepostError
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import Snapshot
-from fencepost.spark.work.caches import Shards, Source, snapshot_at
+from fencepost.spark.work.caches import Shards, Source
 from fencepost.spark.work.claims import current_micro_batch
+from fencepost.spark.work.usable import Sent, Usable, usable_at
 from fencepost.watching.rules_in_force import RulesInForce
 
 OBJECT, TIME, DELETED = "fencepost object", "fencepost time", "fencepost deleted"
@@ -33,6 +37,11 @@ class Side(NamedTuple):
     """All columns of rules that arrive."""
     object_type: str
     """The type of the object column, as Spark calls it."""
+
+    @property
+    def naming(self) -> tuple[str, ...]:
+        """Columns of rules that are also the object, the time, the sequence, or what says that a row is gone."""
+        return tuple(name for name, same in self.twice if same.startswith("fencepost "))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +70,21 @@ class Task:
     late: str | None
     event_schema: Any
     """The Arrow schema of events, as Spark has it."""
+    columns: EventColumns = EventColumns()  # noqa: RUF009 (nothing in it can change)
+    """What events have beside their fixed columns, attributes and keys; no state depends on it."""
     seed: str | None = None
     """A directory of state to start with."""
     shards: Shards | None = None
     """The rules in shards: buckets then have none, and send moves."""
+
+    @property
+    def sent(self) -> Sent:
+        """The columns that arrive of each side."""
+        return tuple(side.sent for side in self.sides)
+
+    def count_skipped(self, version: int) -> int:
+        """How many rules of a version are left out, because they use columns that do not arrive."""
+        return usable_at(self.source, version, self.sent).skipped
 
     def kept_settings(self) -> Mapping[str, Any]:
         """Arguments that a checkpoint keeps, beside the number of buckets."""
@@ -85,6 +105,17 @@ class Task:
     def version_check(self) -> Callable[[int], object] | None:
         """Raises where the operator cannot use a version; None where every version that loads will do."""
         raise NotImplementedError
+
+    def fit_events(self, events: Any) -> Any:
+        """Events with the columns of the frame, which were fixed when the query was planned."""
+        schema, names = self.event_schema, set(events.schema.names)
+        if events.schema.names == schema.names:
+            return events.cast(schema)
+        columns = [
+            events[field.name].cast(field.type) if field.name in names else pa.nulls(events.num_rows, field.type)
+            for field in schema
+        ]
+        return pa.table(columns, schema=schema)
 
     def name_columns(self, side: int, rows: Any) -> Any:
         """Rows as they arrived, under the names that rules have for their columns."""
@@ -108,21 +139,26 @@ _rules: "RecentlyUsed[tuple[Any, ...], RulesInForce]" = RecentlyUsed(_HELD)
 
 
 def rules_in_force(
-    source: Source, version: int, attributes: Sequence[tuple[str, str]] = (), keys: Sequence[str] = ()
+    source: Source, version: int, sent: Sent, attributes: Sequence[tuple[str, str]] = (), keys: Sequence[str] = ()
 ) -> RulesInForce:
     """The rules of one version, as engines have them; the last few stay with the process, for all its buckets."""
-    place = (source, version, tuple(attributes), tuple(keys))
-    return _rules.get(place, lambda: new_rules(_load(source, version), attributes, keys))
+    place = (source, version, sent, tuple(attributes), tuple(keys))
+    return _rules.get(place, lambda: new_rules(_load(source, version, sent).snapshot, attributes, keys))
 
 
-def new_rules(snapshot: Snapshot, attributes: Sequence[tuple[str, str]], keys: Sequence[str]) -> RulesInForce:
-    """The rules of a snapshot, with every column that later versions may use."""
-    return RulesInForce(snapshot, None, {name: AttributeType.parse(kind) for name, kind in attributes}, keys)
+def new_rules(
+    snapshot: Snapshot,
+    attributes: Sequence[tuple[str, str]],
+    keys: Sequence[str],
+    used: Sequence[str] | None = None,
+) -> RulesInForce:
+    """The rules of a snapshot, with every column that later versions may use; `used` by rules that are elsewhere."""
+    return RulesInForce(snapshot, None, {name: AttributeType.parse(kind) for name, kind in attributes}, keys, used)
 
 
-def _load(source: Source, version: int) -> Snapshot:
+def _load(source: Source, version: int, sent: Sent) -> Usable:
     try:
-        return snapshot_at(source, version)
+        return usable_at(source, version, sent)
     except FencepostError as error:
         raise FencepostError(
             f"objects whose last rules were version {version}, which cannot be loaded ({error.got})",

@@ -7,7 +7,7 @@ from typing import Any
 
 from fencepost.ordinals import AttributeType
 from fencepost.rules import Rules
-from fencepost.spark.work.caches import shard_check
+from fencepost.spark.work.caches import head_at, shard_check
 from fencepost.spark.work.task import OBJECT, TIME, Task, new_rules, rules_in_force
 from fencepost.watching.clock import Clock
 from fencepost.watching.engine import Watch, WatchColumns
@@ -33,16 +33,17 @@ class WatchTask(Task):
         """The rules of one version; where they are in shards, those of one, or none at all."""
         (side,) = self.sides
         if self.shards is None:
-            return rules_in_force(self.source, version, self.attributes, side.keys)
+            return rules_in_force(self.source, version, self.sent, self.attributes, side.keys)
         if shard is not None:
-            return rules_in_force(self.shards.sources[shard], version, self.attributes, side.keys)
-        return new_rules(Rules().compile(version=version), self.attributes, side.keys)
+            return rules_in_force(self.shards.sources[shard], version, self.sent, self.attributes, side.keys)
+        used = head_at(self.source, version).columns
+        return new_rules(Rules().compile(version=version), self.attributes, side.keys, used)
 
     def make_engine(self, version: int, bucket: int, shard: int | None = None) -> Watch:
         """An engine with the rules of one version, or those of one shard, and no objects."""
         late = None if self.late is None else partial(self.write_late, bucket=bucket)
         rules, clock = self.rules_at(version, shard), Clock(TIME, self.timeout)
-        columns = WatchColumns(OBJECT, TIME, self.sequence)
+        columns = WatchColumns(OBJECT, TIME, self.sequence, self.sides[0].naming, self.columns.carry)
         watch = Watch(rules, columns, clock, silent=self.first == "silent", late=late, journal=True)
         watch.start_clock(AttributeType.parse(self.time_type))
         return watch

@@ -1,0 +1,65 @@
+"""The rules of a monitor, to look at."""
+
+from collections.abc import Iterator
+from typing import SupportsIndex
+
+import numpy as np
+
+from fencepost._text import count
+from fencepost.errors import FencepostError
+from fencepost.rules.html import rules_html
+from fencepost.rules.rule import Rule, checked_id, instant_of, labels_of
+from fencepost.rules.texts import condition_of
+from fencepost.snapshot import Snapshot, detect_names
+
+
+class RulesView:
+    """The rules in force, as they were when they were asked for: `len`, `in`, iteration, and a `Rule` by its id.
+
+    Rules of a table have a condition that says the same.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def __len__(self) -> int:
+        return len(self._snapshot)
+
+    def __contains__(self, id: object) -> bool:
+        try:
+            return self._row(checked_id(id)) >= 0
+        except FencepostError:
+            return False
+
+    def __getitem__(self, id: SupportsIndex) -> Rule:
+        row = self._row(checked_id(id))
+        if row < 0:
+            raise FencepostError(f"rule {id} is not in force", "a rule that is", "Add it, or enable it with replace().")
+        return self._rule(row)
+
+    def __iter__(self) -> Iterator[Rule]:
+        return map(self._rule, self._snapshot.in_force.tolist())
+
+    def _row(self, id: int) -> int:
+        return int(self._snapshot.rows_of(np.array([id], np.int64))[0])
+
+    def _rule(self, row: int) -> Rule:
+        snapshot, rules = self._snapshot, self._snapshot.rules
+        condition = rules.conditions[row].as_py()
+        return Rule(
+            int(rules.ids[row]),
+            condition_of(snapshot.boxes_of(row), snapshot.types) if condition is None else condition,
+            detect_names(int(rules.detects[row])),
+            bool(rules.initial[row]),
+            labels_of(rules.labels[row].as_py()),
+            instant_of(int(rules.expires[row])),
+            True,
+            int(rules.versions[row]),
+            rules.names[row].as_py(),
+        )
+
+    def __repr__(self) -> str:
+        return f"RulesView({count(len(self), 'rule')} in force)"
+
+    def _repr_html_(self) -> str:
+        return rules_html(f"{count(len(self), 'rule')} in force", self, len(self))

@@ -1,0 +1,82 @@
+"""What a version would change."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fencepost._text import count
+from fencepost.indexes.arrays import Int64s
+from fencepost.snapshot import Snapshot
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What changes with the next version of a directory; prints as a short report.
+
+    Args:
+        added: ids of rules that come into force: new ones, and ones that were paused.
+        edited: ids of rules in force that have another version.
+        removed: ids of rules that are gone.
+        paused: ids of rules that are no longer in force, but known.
+        faulty: by id, why enabled rules cannot be published; they count as paused.
+        columns: columns that the directory gets, with their types.
+        unchanged: how many rules stay as they are.
+    """
+
+    added: tuple[int, ...]
+    edited: tuple[int, ...]
+    removed: tuple[int, ...]
+    paused: tuple[int, ...]
+    faulty: dict[int, str]
+    columns: dict[str, str]
+    unchanged: int
+
+    def __str__(self) -> str:
+        lines = []
+        for what in ("added", "edited", "removed", "paused"):
+            ids = getattr(self, what)
+            if ids:
+                more = f" and {len(ids) - _SHOWN:,} more" if len(ids) > _SHOWN else ""
+                lines.append(f"{what}: {count(len(ids), 'rule')}: {', '.join(map(str, ids[:_SHOWN]))}{more}")
+        if self.faulty:
+            lines.append(f"faulty: {count(len(self.faulty), 'rule')}, not published:")
+            lines += [f"  rule {id}: {reason}" for id, reason in list(self.faulty.items())[:_SHOWN]]
+            if len(self.faulty) > _SHOWN:
+                lines.append(f"  and {len(self.faulty) - _SHOWN:,} more")
+        if self.columns:
+            lines.append("columns added: " + ", ".join(f"{name} {kind}" for name, kind in self.columns.items()))
+        lines.append(f"unchanged: {count(self.unchanged, 'rule')}")
+        return "\n".join(lines)
+
+
+def compare_versions(
+    before: Snapshot | None, after: Snapshot, faulty: Mapping[int, str], columns: Mapping[str, str]
+) -> Difference:
+    """What changes from one version, None for no version, to another."""
+    ids, versions = _in_force(after)
+    old_ids, old_versions = (np.zeros(0, np.int64), np.zeros(0, np.int64)) if before is None else _in_force(before)
+    old_known = {} if before is None else before.paused
+    same, now, then = np.intersect1d(ids, old_ids, assume_unique=True, return_indices=True)
+    is_edited = versions[now] != old_versions[then]
+    gone = np.setdiff1d(old_ids, ids, assume_unique=True)
+    is_paused = np.isin(gone, np.array(list(after.paused), np.int64))
+    known = np.array([id for id in old_known if id not in after.paused], np.int64)
+    removed = np.union1d(gone[~is_paused], np.setdiff1d(known, ids))
+    return Difference(
+        tuple(np.setdiff1d(ids, old_ids, assume_unique=True).tolist()),
+        tuple(same[is_edited].tolist()),
+        tuple(removed.tolist()),
+        tuple(gone[is_paused].tolist()),
+        dict(sorted(faulty.items())),
+        dict(columns),
+        int(np.count_nonzero(~is_edited)),
+    )
+
+
+def _in_force(snapshot: Snapshot) -> tuple[Int64s, Int64s]:
+    """Ids and versions."""
+    rows = snapshot.in_force
+    return snapshot.rules.ids[rows], snapshot.rules.versions[rows]

@@ -1,0 +1,90 @@
+"""The unit file of the page on production: its commands are run, killed and stopped as systemd would."""
+
+import configparser
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from fencepost.pipeline.status import read_status
+from tests.docs.blocks import blocks_of
+from tests.pipeline.test_run import expected, line, rules, ticks
+
+PAGE = "docs/production.md"
+
+
+def unit() -> configparser.ConfigParser:
+    [text] = [block.text for block in blocks_of(PAGE) if block.language == "ini"]
+    parser = configparser.ConfigParser()
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    parser.read_string(text)
+    return parser
+
+
+@pytest.mark.slow
+def test_the_unit_is_started_killed_started_again_and_stopped(tmp_path: Path) -> None:
+    service = unit()["Service"]
+    assert (service["KillMode"], service["Restart"], service["SuccessExitStatus"]) == ("mixed", "on-failure", "3")
+    [text] = [block.text for block in blocks_of(PAGE) if block.language == "toml"]
+    several = '[[sink]]\nformat = "json"\npath = "/var/lib/fencepost/copy/"\n[[sink]]\nformat = "webhook"\n'
+    several += 'url = "http://ann:hush-hush@127.0.0.1:9/"\n[trigger]'
+    text = text.replace("[sink]", "[[sink]]").replace("[trigger]", several).replace(":9464", ":0")
+    (tmp_path / "pipeline.toml").write_text(text.replace("/var/lib/fencepost", str(tmp_path)))
+    (tmp_path / "events").mkdir()
+    (tmp_path / "events" / "a.json").write_text("\n".join(map(line, ticks())) + "\n")
+    rules().publish(tmp_path / "published")
+
+    def words(name: str) -> list[str]:
+        program, *rest = service[name].replace("/etc/fencepost", str(tmp_path)).split()
+        assert program.endswith("/fencepost")
+        return [sys.executable, "-m", "fencepost", *rest]
+
+    def start(name: str) -> "subprocess.Popen[bytes]":
+        with (tmp_path / name).open("wb") as out, (tmp_path / "answer").open("wb") as answer:
+            return subprocess.Popen(  # noqa: S603
+                words("ExecStart"), stdout=answer, stderr=out, start_new_session=True, umask=int(service["UMask"], 8)
+            )
+
+    def until(word: str, log: str, process: "subprocess.Popen[bytes]") -> str:
+        deadline = time.monotonic() + 240
+        while word not in (said := (tmp_path / log).read_text()):
+            assert process.poll() is None, said
+            assert time.monotonic() < deadline, said
+            time.sleep(0.2)
+        return said
+
+    subprocess.run(words("ExecStartPre"), check=True, capture_output=True)  # noqa: S603
+    process = start("first")
+    until("reading; the first", "first", process)
+    running = read_status(tmp_path / "checkpoint")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(60)
+    killed = read_status(tmp_path / "checkpoint")
+    assert (running["state"] in ("starting", "running"), killed["state"]) == (True, "killed")
+
+    process = start("second")
+    said = until('"events": 5', "second", process)
+    [address] = [word for word in said.split() if word.startswith("http://127.0.0.1:")]
+    assert b"fencepost_rows_total 6.0" in urllib.request.urlopen(address.rstrip('",}')).read()  # noqa: S310
+    os.killpg(process.pid, signal.SIGTERM)
+    assert process.wait(60) == 0
+    lines: list[Any] = [json.loads(each) for each in (tmp_path / "second").read_text().splitlines()]
+    assert "SIGTERM: stopping" in [each["message"] for each in lines]
+    assert {each["level"] for each in lines} <= {"info", "warning"}
+    assert read_status(tmp_path / "checkpoint")["state"] == "stopped"
+    ids = sorted(expected()["event_id"].to_pylist())
+    assert sorted(pq.read_table(tmp_path / "alerts")["event_id"].to_pylist()) == ids
+    own = tmp_path / "checkpoint" / "fencepost"
+    for name in ("spark.log", "spark.log.1", "status.json", "pipeline.json"):
+        assert stat.S_IMODE((own / name).stat().st_mode) == 0o600, name
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "pipeline.toml"]
+    assert not [path for path in written if b"hush-hush" in path.read_bytes()]

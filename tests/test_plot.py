@@ -1,0 +1,108 @@
+"""Pictures of events: what is drawn, and what is refused."""
+
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import fencepost as fp
+from tests.monitor.examples import refusal
+
+plot: Any = fp.plot
+START = datetime(2024, 1, 1, tzinfo=UTC)
+ROWS = [
+    {"symbol": symbol, "ts": START + timedelta(minutes=minute), "price": float(30 + 3 * (minute % 9)), "n": minute}
+    for minute in range(40)
+    for symbol in ("IBM", "HP")
+]
+
+
+def watched() -> tuple[fp.Rules, Any]:
+    rules = fp.Rules()
+    rules.add(7, "symbol = 'IBM' AND price BETWEEN 40 AND 50", detect="enter,exit")
+    rules.add(8, "price < 35 OR price > 50", detect="enter")
+    return rules, fp.Monitor(rules, object="symbol", time="ts").update(ROWS)
+
+
+def test_events_are_drawn_by_kind_and_by_rule() -> None:
+    _, events = watched()
+    figure = plot.events(events)
+    over_time, by_rule = figure.axes
+    heights = sum(patch.get_height() for patch in over_time.patches)
+    widths = sum(patch.get_width() for patch in by_rule.patches)
+    assert heights == widths == events.num_rows
+    assert [text.get_text() for text in over_time.get_legend().get_texts()] == ["enter", "exit"]
+    assert [label.get_text() for label in by_rule.get_yticklabels()] == ["rule 8", "rule 7"]
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    few = plot.events(events, rules=1, title="alerts")
+    assert "1 rule more" in few.axes[1].get_xlabel()
+    assert few._suptitle.get_text() == "alerts"
+
+
+def test_events_may_be_a_list_or_none_at_all() -> None:
+    monitor = fp.Monitor(watched()[0], object="symbol", time="ts")
+    single = [event for row in ROWS for event in monitor.update_one(row["symbol"], row["ts"], price=row["price"])]
+    assert plot.events(single)._suptitle.get_text() == f"{len(single)} events"
+    assert plot.events([]).axes[0].texts[0].get_text() == "no events"
+    one = plot.events(single[:1])
+    assert sum(patch.get_height() for patch in one.axes[0].patches) == 1
+
+
+def test_a_rule_is_drawn_with_its_values_ranges_and_events() -> None:
+    rules, events = watched()
+    figure = plot.rule(events, ROWS, rules[7])
+    [axes] = figure.axes
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["IBM", "enter", "exit", "in range"]
+    assert {line.get_ydata()[0] for line in axes.lines[1:]} == {40.0, 50.0}
+    marked = sum(len(points.get_offsets()) for points in axes.collections)
+    assert marked == sum(1 for event in events.to_pylist() if event["rule_id"] == 7)
+    assert "rule 7: symbol = 'IBM'" in figure._suptitle.get_text()
+    both = plot.rule(events, ROWS, rules[8], objects=["HP"])
+    assert [line.get_ydata()[0] for line in both.axes[0].lines[1:]] == pytest.approx([35.0, 50.0])
+
+
+def test_a_rule_over_several_attributes_has_a_panel_for_each() -> None:
+    rules = fp.Rules()
+    rules.add(1, "price > 40 AND n > 5", detect="enter,exit,inside")
+    events = fp.Monitor(rules, object="symbol", time="ts").update(ROWS)
+    figure = plot.rule(events, ROWS, rules[1])
+    assert [axes.get_ylabel() for axes in figure.axes] == ["n", "price"]
+
+
+def test_a_range_of_time_is_drawn_as_time() -> None:
+    rules = fp.Rules()
+    noon = START + timedelta(minutes=20)
+    rules.add(1, f"seen >= TIMESTAMP '{noon:%Y-%m-%d %H:%M:%S}'", detect="enter")
+    rows = [{**row, "seen": row["ts"]} for row in ROWS]
+    events = fp.Monitor(rules, object="symbol", time="ts").update(rows)
+    [axes] = plot.rule(events, rows, rules[1], object="symbol", time="ts").axes
+    low, high = axes.get_ylim()
+    assert low < axes.lines[-1].get_ydata()[0] < high
+
+
+def test_columns_are_found_by_what_events_have_or_named() -> None:
+    rules = fp.Rules()
+    rules.add(1, "x > 4", detect="enter,exit")
+    rows = {"id": [1, 2, 1, 2], "t": [10, 10, 20, 20], "x": [1.0, 9.0, 8.0, 2.0]}
+    events = fp.Monitor(rules, object="id", time="t").update(rows)
+    assert plot.rule(events, rows, rules[1]).axes
+    twice = {**rows, "t2": rows["t"]}
+    assert "id and t or id and t2 may be object and time" in refusal(lambda: plot.rule(events, twice, rules[1]))
+    assert plot.rule(events, twice, rules[1], object="id", time="t2").axes
+    assert "no columns may be" in refusal(lambda: plot.rule(events, {"x": [1.0]}, rules[1]))
+
+
+def test_what_cannot_be_drawn_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, events = watched()
+    band, key = fp.Rules(), fp.Rules()
+    band.add(7, "left.price - right.price > 3")
+    key.add(7, "symbol = 'IBM'")
+    assert "a band" in refusal(lambda: plot.rule(events, ROWS, band[7]))
+    assert "no range" in refusal(lambda: plot.rule(events, ROWS, key[7]))
+    assert "a int as rule" in refusal(lambda: plot.rule(events, ROWS, 7)).lower()
+    assert "without the column rule_id" in refusal(lambda: plot.events({"x": [1]}))
+    plot._picture_class.cache_clear()
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert "pip install 'fencepost[plot]'" in refusal(lambda: plot.events(events))

@@ -1,0 +1,135 @@
+"""The wheel in an empty environment: what is in it, the core alone, then README with Spark."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from email.parser import Parser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fencepost as fp
+from tests.docs.blocks import ROOT, blocks_of
+
+pytestmark = pytest.mark.slow
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "src")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy, because building leaves things behind."""
+    copy, out = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("dist")
+    for name in SOURCES:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        else:
+            shutil.copy(source, copy)
+    pip(sys.executable, "wheel", "--no-deps", "--wheel-dir", str(out), str(copy))
+    [made] = out.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The interpreter of an environment that has the wheel and what it depends on."""
+    home = tmp_path_factory.mktemp("empty") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)  # noqa: S603
+    python = home / "bin" / "python"
+    pip(python, "install", str(wheel))
+    # What was compiled from the same sources need not be again.
+    source, [package] = Path(fp.__file__).parent, home.glob("lib/python*/site-packages/fencepost")
+    for compiled in source.rglob("__pycache__/*.nb[ic]"):
+        place = package / compiled.relative_to(source)
+        if place.parent.parent.exists():
+            place.parent.mkdir(exist_ok=True)
+            shutil.copy(compiled, place)
+    yield python
+    shutil.rmtree(home)
+
+
+def pip(python: Path | str, *arguments: str) -> None:
+    run([python, "-m", "pip", *arguments, "--quiet", "--disable-pip-version-check"])
+
+
+def run(command: list[Any], code: int = 0, **options: Any) -> str:
+    """What a command prints, in an environment that knows nothing of this clone's sources."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    done = subprocess.run(  # noqa: S603
+        [str(word) for word in command], env=kept, capture_output=True, text=True, check=False, timeout=500, **options
+    )
+    assert done.returncode == code, (done.stdout + done.stderr)[-3000:]
+    return str(done.stdout + done.stderr)
+
+
+def test_what_is_in_it(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        [metadata] = [name for name in names if name.endswith("METADATA")]
+        told = Parser().parsestr(archive.read(metadata).decode())
+    own = {file.relative_to(ROOT / "src").as_posix() for file in (ROOT / "src" / "fencepost").rglob("*.py")}
+    lab = {name for name in own if name.startswith("fencepost/lab/")}
+    assert lab
+    assert {name for name in names if name.endswith(".py")} == own - lab
+    assert "fencepost/py.typed" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert told["Name"] == "fencepost"
+    assert told["Summary"]
+    assert "Typing :: Typed" in told.get_all("Classifier", [])
+    assert {"connect", "java", "postgres", "remote", "spark"} <= set(told.get_all("Provides-Extra", []))
+
+
+def test_the_core_alone(installed: Path, tmp_path: Path) -> None:
+    blocks = [block.text for block in blocks_of("README.md") if block.text.startswith(">>>")]
+    assert len(blocks) > 3
+    (tmp_path / "readme.txt").write_text("\n".join(blocks))
+    run([installed, "-m", "doctest", "-o", "NORMALIZE_WHITESPACE", "readme.txt"], cwd=tmp_path)
+    where = run([installed, "-c", "import fencepost; print(fencepost.__file__)"], cwd=tmp_path)
+    assert where.startswith(str(installed.parents[1]))
+    command = installed.parent / "fencepost"
+    run([command, "rules", "add", "1", "price BETWEEN 40 AND 50"], cwd=tmp_path)
+    (tmp_path / "ticks.csv").write_text("price\n41.5\n60.0\n")
+    assert run([command, "match", "ticks.csv"], cwd=tmp_path).count("[1]") == 1
+    assert fp_version(wheel_of=installed) in run([command, "version"], cwd=tmp_path)
+    for lab, remedy in (("demo", "make demo"), ("reproduce", "make figures")):
+        told = run([command, lab, "--once", "cei-15"], code=1, cwd=tmp_path)
+        assert told.startswith(f"fencepost: fencepost {lab} of an installed package; expected a clone"), told
+        assert remedy in told
+    assert "demo" not in run([command, "--help"], cwd=tmp_path)
+
+
+def fp_version(wheel_of: Path) -> str:
+    program = "from importlib.metadata import version; print(version('fencepost'))"
+    return run([wheel_of, "-c", program]).strip()
+
+
+def test_readme_with_spark(installed: Path, wheel: Path) -> None:
+    """Its Python, its commands and its stream: the page's own test, in the environment of the wheel."""
+    pip(
+        installed,
+        "install",
+        f"{wheel}[spark]",
+        "hypothesis",
+        "markdown-it-py",
+        "pytest",
+        "pytest-timeout",
+        "pytest-xdist",
+    )
+    told = run(
+        [
+            installed,
+            "-m",
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            "tests/docs/test_docs.py",
+            "-k",
+            "in_their_order and README",
+        ],
+        cwd=ROOT,
+    )
+    assert "1 passed" in told
