@@ -12,8 +12,9 @@ import fencepost
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-# Workers import fencepost from where these tests do.
-os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(fencepost.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+# Workers import fencepost and these tests from where this process does, wherever it was when its JVM started.
+HOMES = [str(Path(fencepost.__file__).parents[1]), str(Path(__file__).parents[2])]
+os.environ["PYTHONPATH"] = os.pathsep.join([*HOMES, os.environ.get("PYTHONPATH", "")])
 ENVIRONMENT = dict(os.environ)
 
 
