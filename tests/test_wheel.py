@@ -58,7 +58,8 @@ def pip(python: Path | str, *arguments: str) -> None:
 
 def run(command: list[Any], code: int = 0, **options: Any) -> str:
     """What a command prints, in an environment that knows nothing of this clone's sources."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    own = ("PYTHONPATH", "VIRTUAL_ENV", "FENCEPOST_BOOK")
+    kept = {name: value for name, value in os.environ.items() if name not in own}
     done = subprocess.run(  # noqa: S603
         [str(word) for word in command], env=kept, capture_output=True, text=True, check=False, timeout=500, **options
     )

@@ -1,13 +1,16 @@
 """`fencepost rules`, `publish` and what needs no data."""
 
 import json
+import os
 import re
 import sqlite3
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import fencepost.indexes
+from fencepost.cli.app import app
 from fencepost.cli.commands.catalogue import CATALOGUE
 from fencepost.published import VersionDirectory
 from tests.cli.shell import Shell
@@ -48,6 +51,8 @@ def test_rules_from_the_first_to_the_last(tmp_path: Path) -> None:
     assert (
         shell.run("fencepost --book sqlite:///rules.db rules list", FENCEPOST_BOOK="nonsense").out.splitlines() == lines
     )
+    called = shell.call("fencepost --book sqlite:///rules.db rules list", FENCEPOST_BOOK="nonsense")
+    assert called.out.splitlines() == lines
     assert "1 of 2 rules; --limit 0 lists all" in shell.call("fencepost rules list --limit 1").err
     shell.run("fencepost rules resume 2 && fencepost rules pause 1 && fencepost publish published")
     snapshot = VersionDirectory(tmp_path / "published").load()
@@ -173,3 +178,17 @@ def test_what_needs_no_rules(tmp_path: Path) -> None:
         "complete -"
         in shell.run("fencepost --show-completion bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1").out
     )
+
+
+def test_a_book_in_front_of_one_command_is_not_that_of_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = Shell(tmp_path)
+    shell.call("fencepost rules add 1 'price < 50'")
+    monkeypatch.delenv("FENCEPOST_BOOK", raising=False)
+    monkeypatch.chdir(shell.home)
+    for before in (None, "sqlite:///mine.db"):
+        if before is not None:
+            monkeypatch.setenv("FENCEPOST_BOOK", before)
+        assert CliRunner().invoke(app, ["--book", "sqlite:///rules.db", "rules", "list"]).exit_code == 0
+        assert os.environ.get("FENCEPOST_BOOK") == before

@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -41,8 +43,23 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
+@contextmanager
+def _with_book(url: str) -> Iterator[None]:
+    """Let a command without a --book of its own use this one; who calls the command line from Python keeps theirs."""
+    before = os.environ.get("FENCEPOST_BOOK")
+    os.environ["FENCEPOST_BOOK"] = url
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["FENCEPOST_BOOK"]
+        else:
+            os.environ["FENCEPOST_BOOK"] = before
+
+
 @app.callback()
 def _before(
+    context: typer.Context,
     book: Annotated[str | None, typer.Option("--book", metavar="URL", help="The rule book, for any command.")] = None,
     _: Annotated[
         bool,
@@ -51,7 +68,7 @@ def _before(
 ) -> None:
     """Let --book stand in front of the command, too."""
     if book is not None:
-        os.environ["FENCEPOST_BOOK"] = book
+        context.with_resource(_with_book(book))
 
 
 app.add_typer(rules.app, name="rules")
