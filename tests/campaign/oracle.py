@@ -223,7 +223,7 @@ class Oracle:
         return events
 
     def end_by(self, object: Any, time: Any) -> list[Event]:
-        """What time ends for one object until it is `time`, each at its instant; rules expire before objects go."""
+        """What time ends for one object until it is `time`, each at its instant, at one instant by rule."""
         known = self.objects[object]
         gone = None if self.timeout is None else known.time + self.timeout
         due = gone if gone is not None and gone <= time else time
@@ -238,7 +238,7 @@ class Oracle:
                 if left and "exit" in rule.detect:
                     events.append(self.event(rule, object, "exit", gone, "timeout", known.values, known.values))
             del self.objects[object]
-        return events
+        return sorted(events, key=lambda event: (event["time"], event["rule_id"]))
 
     # -- rules -----------------------------------------------------------------------------------------------
 

@@ -219,13 +219,8 @@ class VersionDirectory:
 
     def zone(self) -> str | None:
         """The time zone that timestamps without one are read in; None before the first version."""
-        try:
-            found = json.loads(read_text(self.path / _SCHEMA))
-        except (FileNotFoundError, ValueError):
-            return None
-        if "header" not in found or isinstance(found["header"], str):  # from before the checksum
-            return "UTC"
-        return str(read_header(self.path, _SCHEMA)[0].get("zone", "UTC"))
+        header = self._schema_header(0)
+        return None if header is None else str(header.get("zone", "UTC"))
 
     def bound_schema(self, schema: Any = None) -> Any:
         """What the next version is bound to: the columns that are known, and those of a schema; None if there are none.
@@ -247,13 +242,20 @@ class VersionDirectory:
 
     def _schema_part(self, number: int) -> dict[str, str] | None:
         """The columns that came first, or the so-manieth time; None where there are none yet."""
+        header = self._schema_header(number)
+        return None if header is None else dict(header["columns"])
+
+    def _schema_header(self, number: int) -> dict[str, Any] | None:
+        """What the file of these columns says; None where there is none yet."""
         name = _SCHEMA if number == 0 else f"schema.{number:04}.json"
         try:
             found = json.loads(read_text(self.path / name))
             # Directories that were first published before the checksum have nothing but the columns.
             if number or ("header" in found and not isinstance(found["header"], str)):
-                found = read_header(self.path, name)[0]["columns"]
-            if not all(isinstance(kind, str) for kind in found.values()):
+                header = dict(read_header(self.path, name)[0])
+            else:
+                header = {"columns": found}
+            if not all(isinstance(kind, str) for kind in header["columns"].values()):
                 raise ValueError("a type that is no text")
         except FileNotFoundError:
             return None
@@ -263,7 +265,7 @@ class VersionDirectory:
                 "the columns and types that rules were published with",
                 "Restore the file from a backup, or publish the rules to a new directory.",
             ) from None
-        return dict(found)
+        return header
 
     def publish(
         self,

@@ -18,6 +18,7 @@ from fencepost.pipeline.file.secrets import Resolved, Secrets, resolve
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]")
 _ASSIGNMENT = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
+_MAX_PARTS = 1000
 _NEEDED = ("source", "rules", "operator", "sink")
 
 
@@ -90,6 +91,8 @@ def read_pipeline(path: str | Path, *, any_format: bool = False) -> tuple[Pipeli
     made = PipelineFile(Path(path).absolute())
     try:
         text = made.path.read_text(encoding="utf-8")
+        if _is_too_deep(text):
+            return made, [_too_deep(made)]
         content = tomllib.loads(text)
     except OSError as error:
         remedy = "Check the path."
@@ -112,6 +115,12 @@ def read_pipeline(path: str | Path, *, any_format: bool = False) -> tuple[Pipeli
     missing = [made.refusal(place, error) for place, error in unresolved.items()]
     found = _faults(made, content, any_format=any_format)
     return made, [*missing, *(fault for fault in found if fault.place not in unresolved)]
+
+
+def _is_too_deep(text: str) -> bool:
+    """Whether a key has so many parts that reading it would take minutes: tomllib's time grows with their square."""
+    pieces = (piece for line in text.splitlines() if line.count(".") > _MAX_PARTS for piece in line.split("="))
+    return any(piece.count(".") > _MAX_PARTS and not set(piece) & set("#\"'") for piece in pieces)
 
 
 def _too_deep(file: PipelineFile) -> Fault:
