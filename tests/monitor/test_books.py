@@ -109,7 +109,9 @@ def test_rules_of_a_monitor_are_those_it_was_given_and_what_changed_since() -> N
     assert len(view) == 3
     assert 1 in view
     assert 3 not in view
-    assert "one" not in view
+    assert "one" in view
+    assert "two" not in view
+    assert view["one"] == given_rules["one"] == given_rules[1]
     assert repr(view) == "RulesView(3 rules in force)"
     assert "not in force" in refusal(lambda: view[3])
     assert "x &gt;= 1" in view._repr_html_()

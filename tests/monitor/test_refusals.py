@@ -85,8 +85,12 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
             "Rule 2 does not exist; expected the id of a rule that does. Use add() for a new rule.",
         ),
         (
-            lambda: monitor_of("x >= 1").remove("one"),  # type: ignore[arg-type]
-            "'one' cannot be the id of a rule; expected an integer of 64 bits. Number the rules.",
+            lambda: monitor_of("x >= 1").remove("one"),
+            "No rule in force has the name 'one'; expected the name of one. Correct the name.",
+        ),
+        (
+            lambda: monitor_of("x >= 1").remove(1.5),  # type: ignore[arg-type]
+            "1.5 cannot be the id of a rule; expected an integer of 64 bits. Number the rules.",
         ),
         (
             lambda: monitor_of("x >= 1").inside(2),

@@ -9,7 +9,7 @@ import pytest
 
 from fencepost.errors import FencepostError
 from fencepost.rules import Rules
-from fencepost.rules.compile import compile_stored, text_fields
+from fencepost.rules.compile import StoredRules, text_fields
 from fencepost.rules.faults import FaultyRules
 from fencepost.snapshot import Snapshot
 from tests.effort import seeds
@@ -92,7 +92,7 @@ def test_forms_say_what_each_condition_says(seed: int) -> None:
     expected = rules.compile_usable(schema, 1, alone)
     every = list(rules)
     conditions = pa.array([rule.condition for rule in every], pa.large_string())
-    columns = compile_stored(text_fields(every), conditions, schema, "UTC", together)
+    columns = StoredRules(text_fields(every), conditions, "UTC").compile(schema, together)
     made = Snapshot.compile(columns, {}, 1)
     assert together.found.keys() == alone.found.keys()
     if schema is not None:
@@ -107,4 +107,4 @@ def test_forms_say_what_each_condition_says(seed: int) -> None:
         assert sorted(map(str, made.boxes_of(row))) == sorted(map(str, expected.boxes_of(row)))
     if alone.found:
         with pytest.raises(FencepostError, match="fault"):
-            compile_stored(text_fields(every), conditions, schema, "UTC")
+            StoredRules(text_fields(every), conditions, "UTC").compile(schema)

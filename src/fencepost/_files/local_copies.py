@@ -53,7 +53,7 @@ def map_copy(
     A new copy is checked byte by byte, one that is there only where `verify` says so. `check` refuses wrong bytes; its
     second argument says whether to look at each.
     """
-    copy = _cache() / digest
+    copy = own_directory() / digest
     with _locked(digest):
         try:
             memory = mapped(copy, held=True)
@@ -72,14 +72,14 @@ def map_copy(
 def keep_copy(draft: Path, digest: str) -> None:
     """What was drafted here and uploaded need not be copied back."""
     with _locked(digest):
-        draft.replace(_cache() / digest)
+        draft.replace(own_directory() / digest)
     _delete_unused()
 
 
 @contextlib.contextmanager
 def make_draft() -> Iterator[Path]:
     """An empty file beside the copies; deleted in the end, unless it has become one."""
-    draft = _cache() / f"{uuid.uuid4().hex}.draft"
+    draft = own_directory() / f"{uuid.uuid4().hex}.draft"
     with draft.open("xb") as opened:
         _lock(opened, shared=True)
         try:
@@ -88,8 +88,8 @@ def make_draft() -> Iterator[Path]:
             draft.unlink(missing_ok=True)
 
 
-def _cache() -> Path:
-    """The directory of this user's copies, made if it is missing.
+def own_directory() -> Path:
+    """The directory of this user's copies, and of what else is kept for later, made if it is missing.
 
     Anybody may make things where temporary files go. Copies are mapped by their names, so a directory that is a link,
     belongs to somebody else or may be written by others is refused.
@@ -123,7 +123,7 @@ def _no_cache(cache: Path, problem: str) -> FencepostError:
 @contextlib.contextmanager
 def _locked(digest: str, wait: bool = True) -> Iterator[None]:
     """Alone with the copies whose digests begin like this one."""
-    with (_cache() / f"lock-{digest[0]}").open("ab") as opened:
+    with (own_directory() / f"lock-{digest[0]}").open("ab") as opened:
         _lock(opened, wait=wait)
         yield
 
@@ -138,7 +138,7 @@ def _lock(opened: IO[Any], shared: bool = False, wait: bool = True) -> None:
 def _delete_unused() -> None:
     """Delete the copies, and drafts of the dead, that were used longest ago and that no process has."""
     used = []
-    for copy in _cache().iterdir():
+    for copy in own_directory().iterdir():
         with contextlib.suppress(FileNotFoundError):
             found = copy.lstat()
             if _COPY.fullmatch(copy.name) and stat.S_ISREG(found.st_mode):

@@ -69,6 +69,14 @@ class Database:
             self.close()
             raise
 
+    @property
+    def identity(self) -> str:
+        """Where the book is, without who reads it and how: the same for every spelling of a file's path."""
+        if self._is_sqlite:
+            file = str(self._url.database)
+            return file if file.startswith("file:") else str(Path(file).resolve())
+        return f"{self._url.get_backend_name()}://{self._url.host}:{self._url.port}/{self._url.database}"
+
     def close(self) -> None:
         """Gives the connections back."""
         self._engine.dispose()

@@ -13,11 +13,11 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-from sqlalchemy import Connection, RowMapping, delete, func, insert, select
+from sqlalchemy import Connection, RowMapping, delete, insert, select
 
 from fencepost._files.storage import Place, modified, touch
 from fencepost.book.changes import rule_of
+from fencepost.book.compiling import BookCompiler
 from fencepost.book.database import Database
 from fencepost.book.settings import read_setting, write_setting
 from fencepost.book.storing import Progress, chunks
@@ -27,19 +27,16 @@ from fencepost.ordinals.schema import read_schema
 from fencepost.published import VersionDirectory
 from fencepost.published.difference import Difference, compare_versions
 from fencepost.rules import Rule, Rules
-from fencepost.rules.compile import compile_stored, text_fields
 from fencepost.rules.faults import FaultyRules
 from fencepost.rules.options import fields_of
 from fencepost.rules.rule import microseconds_of
-from fencepost.rules.table_blocks import RuleFields
-from fencepost.snapshot import NEVER, Snapshot, detect_flags
+from fencepost.snapshot import Snapshot
 
 _LOOKED_AT = 100
 """How many versions of a directory are looked at for one of this book."""
 _COLLECTIONS = 10
 """How often versions are collected in the time that they stay."""
 _MICROSECOND = timedelta(microseconds=1)
-_READ_AT_ONCE = 20_000
 
 
 class _Version(NamedTuple):
@@ -70,8 +67,8 @@ class _Made(NamedTuple):
 class Publisher:
     """Publishes a book."""
 
-    def __init__(self, database: Database, zone: str) -> None:
-        self._database, self._zone = database, zone
+    def __init__(self, database: Database, compiler: BookCompiler, zone: str) -> None:
+        self._database, self._compiler, self._zone = database, compiler, zone
         self._kept: _Kept | None = None
 
     def publish(
@@ -128,37 +125,15 @@ class Publisher:
             taken = None if strict else faulty
             if base is None:
                 first = infer and versions.schema() is None
-                snapshot = self._compile_all(connection, bound, number, taken, first, progress)
+                made = self._compiler.compile(connection, bound, progress, infer=first)
+                if strict:
+                    made.refuse_faults()
+                faulty, snapshot = made.faulty, made.snapshot.with_version(number)
             else:
                 snapshot = self._changed(connection, versions, base, bound, number, taken)
         if not len(snapshot) and base is None and not versions.is_published():
             faulty.refuse_nothing_left(len(snapshot))
         return _Made(snapshot, revision, faulty)
-
-    def check(self, schema: Any, progress: Progress) -> None:
-        """See RuleBook.check_rules."""
-        with self._database.reading() as connection:
-            fields, conditions = read_columns(connection, progress)
-        compile_stored(fields, conditions, schema, self._zone, progress=progress)
-
-    def _compile_all(
-        self,
-        connection: Connection,
-        schema: Any,
-        number: int,
-        faulty: FaultyRules | None,
-        infer: bool,
-        progress: Progress,
-    ) -> Snapshot:
-        """All rules of the book, as columns."""
-        fields, conditions = read_columns(connection, progress)
-        columns = compile_stored(fields, conditions, schema, self._zone, faulty, infer, progress)
-        paused = ~fields.enabled
-        if faulty is not None and faulty.found:
-            paused |= np.isin(fields.ids, np.array(list(faulty.found), np.int64))
-        rows = np.flatnonzero(paused)
-        known = dict(zip(fields.ids[rows].tolist(), fields.versions[rows].tolist(), strict=True))
-        return Snapshot.compile(columns, known, number, self._zone)
 
     def _base(self, connection: Connection, versions: VersionDirectory) -> _Version | None:
         """The newest version of the directory that this book published."""
@@ -235,41 +210,6 @@ def changed_since(connection: Connection, revision: int, zone: str) -> tuple[lis
     rows = connection.execute(select(RULES).where(RULES.c.revision > revision)).mappings().all()
     found = [rule for row in rows if (rule := rule_of(row)) is not None]
     return [row["id"] for row in rows], rules_from(found, zone)
-
-
-def read_columns(connection: Connection, progress: Progress) -> tuple[RuleFields, Any]:
-    """All rules of a book in the order of their ids, as columns: fields, and conditions."""
-    stored = (RULES.c.id, RULES.c.version, RULES.c.detect, RULES.c.initial, RULES.c.enabled, RULES.c.expires)
-    asked = select(*stored, RULES.c.labels, RULES.c.name, RULES.c.condition).where(UNREMOVED).order_by(RULES.c.id)
-    total = connection.execute(select(func.count()).select_from(RULES).where(UNREMOVED)).scalar_one()
-    parts: list[tuple[Any, ...]] = []
-    done, text = 0, pa.large_string()
-    flags: dict[str, int] = {}
-    with connection.execute(asked, execution_options={"yield_per": _READ_AT_ONCE}) as answer:
-        for rows in answer.partitions(_READ_AT_ONCE):
-            ids, versions, detects, initial, enabled, expires, labels, names, conditions = zip(*rows, strict=True)
-            flags |= {detect: detect_flags(detect) for detect in set(detects) - flags.keys()}
-            ends = [NEVER if each is None else each for each in expires]
-            fields = RuleFields(
-                np.array(ids, np.int64),
-                np.array(versions, np.int64),
-                np.array([flags[detect] for detect in detects], np.uint8),
-                np.array(initial, np.bool_),
-                np.array(enabled, np.bool_),
-                np.array(ends, np.int64),
-                pa.array(labels, text),
-                pa.array(names, text),
-            )
-            parts.append((*fields, pa.array(conditions, text)))
-            done += len(rows)
-            progress("reading", done, total)
-    if not parts:
-        return text_fields([]), pa.array([], text)
-    joined = [
-        pa.concat_arrays(each) if isinstance(each[0], pa.Array) else np.concatenate(each)
-        for each in zip(*parts, strict=True)
-    ]
-    return RuleFields(*joined[:-1]), joined[-1]
 
 
 def rules_from(rules: Iterable[Rule], zone: str) -> Rules:

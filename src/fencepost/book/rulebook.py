@@ -3,6 +3,7 @@
 import builtins
 import getpass
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from os import PathLike
@@ -31,18 +32,18 @@ from fencepost.book.storing import (
 from fencepost.book.tables import BOOK, PAST, RULES, UNREMOVED
 from fencepost.errors import FencepostError
 from fencepost.ordinals.zones import check_zone
-from fencepost.rules.options import RuleOptions, TableOptions, takes_options
-from fencepost.rules.rule import Rule, checked_id, checked_instant, microseconds_of
+from fencepost.rules.options import RuleOptions, TableOptions, takes_options, with_name
+from fencepost.rules.rule import Rule, RuleKey, checked_id, checked_instant, microseconds_of
 
 if TYPE_CHECKING:
+    from fencepost.book.compiling import BookCompiler
     from fencepost.book.publishing import Publisher
+    from fencepost.language import ColumnKind
     from fencepost.published.difference import Difference
     from fencepost.rules import RuleFault, Rules
+    from fencepost.snapshot import Snapshot
 
 # What parses or compiles is imported where it is used: looking at a book needs none of it.
-
-RuleKey = SupportsIndex | str
-"""What a rule is called by: its id, or its name."""
 
 DEFAULT_URL = "sqlite:///fencepost.db"
 
@@ -95,6 +96,7 @@ class RuleBook:
         self.zone = self._find_zone(wanted)
         """The time zone that timestamps without one are read in."""
         self._publisher: Publisher | None = None
+        self._compiler: BookCompiler | None = None
         self._pauses = Pauses(self._database)
 
     # -- changing ------------------------------------------------------------------------------------------
@@ -110,7 +112,7 @@ class RuleBook:
             author: who adds it, if not the author of the book.
             **options: as in Rules.add.
         """
-        rule = self._check(0 if isinstance(id, str) else id, condition, _with_name(options, id))
+        rule = self._check(0 if isinstance(id, str) else id, condition, with_name(options, id))
         with self._database.writing() as writing:
             if isinstance(id, str):
                 rule = replace(rule, id=number_names(writing.connection, [id])[0])
@@ -144,7 +146,7 @@ class RuleBook:
             author: as in add.
             **options: as in add; nothing is taken over from the old rule, but for the name where that is named.
         """
-        rule = self._check(0 if isinstance(id, str) else id, condition, _with_name(options, id))
+        rule = self._check(0 if isinstance(id, str) else id, condition, with_name(options, id))
         return self._edit(id, "replaced", lambda old: replace(rule, id=old.id), expect, author)
 
     def remove(self, id: RuleKey, *, expect: int | None = None, author: str | None = None) -> None:
@@ -543,13 +545,61 @@ class RuleBook:
             schema: as for Rules.compile.
             progress: as in import_file.
         """
-        self._publishing().check(schema, progress)
+        with self._view() as connection:
+            self._compiling().check(connection, schema, progress)
+
+    def compile(self, schema: Any = None, *, progress: Progress = _ignore_progress) -> "Snapshot":
+        """The enabled rules as a snapshot, like Rules.compile, without making each of them a `Rule`.
+
+        What was compiled is kept on this machine for this user, and used again as long as the book stays as it is; of
+        a book that has changed, only what changed is read and compiled.
+
+        Args:
+            schema: as for Rules.compile.
+            progress: as in import_file; called where everything is read.
+        """
+        return self.compile_revision(schema, progress=progress)[1]
+
+    def compile_revision(self, schema: Any = None, *, progress: Progress = _ignore_progress) -> tuple[int, "Snapshot"]:
+        """The number of the last change, and the snapshot that `compile` makes of the rules as it left them.
+
+        Args:
+            schema: as in compile.
+            progress: as in compile.
+        """
+        with self._view() as connection:
+            last: int = connection.execute(select(BOOK.c.revision)).scalar_one()
+            made = self._compiling().compile(connection, schema, progress)
+        made.refuse_faults()
+        return last, made.snapshot
+
+    def column_kinds(self, *, progress: Progress = _ignore_progress) -> "dict[str, ColumnKind]":
+        """Every column that enabled rules use, with the kind of value it is compared with; bands aside.
+
+        Args:
+            progress: as in compile.
+        """
+        with self._view() as connection:
+            return self._compiling().kinds(connection, progress)
+
+    @contextmanager
+    def _view(self) -> Iterator[Connection]:
+        self._wake()
+        with self._database.reading() as connection:
+            yield connection
+
+    def _compiling(self) -> "BookCompiler":
+        from fencepost.book.compiling import BookCompiler
+
+        if self._compiler is None:
+            self._compiler = BookCompiler(self._database, self.zone)
+        return self._compiler
 
     def _publishing(self) -> "Publisher":
         from fencepost.book.publishing import Publisher
 
         if self._publisher is None:
-            self._publisher = Publisher(self._database, self.zone)
+            self._publisher = Publisher(self._database, self._compiling(), self.zone)
         self._wake()
         return self._publisher
 
@@ -750,13 +800,6 @@ class RuleBook:
                     progress("parsing", number, total)
 
         return rules_from(counted(), self.zone)
-
-
-def _with_name(options: RuleOptions, id: RuleKey) -> RuleOptions:
-    """The options of a rule; one that is called by its name has that, unless they say another."""
-    if isinstance(id, str) and options.get("name") is None:
-        return {**options, "name": id}
-    return options
 
 
 def _user() -> str:

@@ -1,6 +1,9 @@
 """Rules bound to the columns of a file: from a book, or from a published directory."""
 
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,10 +18,11 @@ from fencepost.ordinals.spellings import TYPES
 from fencepost.ordinals.zones import instants_of
 from fencepost.published import VersionDirectory
 from fencepost.rules import Rules
-from fencepost.snapshot import Snapshot
+from fencepost.snapshot import CompiledColumns, Snapshot
 
 if TYPE_CHECKING:
-    from fencepost.book import Progress
+    from fencepost.book import Progress, RuleBook
+    from fencepost.rules.rule import RuleKey
 
 _TYPE_NAMES = {"key": "string", "number": "double", "timestamp": "timestamp_ntz"}
 """The types in which columns of a text file are read, by the kind of value that rules compare them with."""
@@ -28,13 +32,13 @@ class BoundRules(NamedTuple):
     """A snapshot, the file whose rows it is asked about, and the types to read the file with."""
 
     snapshot: Snapshot
-    rules: Rules | None
-    """The rules of the book; None where the snapshot was published."""
-    schema: Any
-    """The columns that the rules of the book were bound to."""
     data: DataFile
     types: dict[str, Any]
     """By the file's own names."""
+
+    def columns(self) -> CompiledColumns:
+        """The rules in force as they were before they were indexed."""
+        return self.snapshot.take(self.snapshot.in_force)
 
     def batches(self, report: "Progress", step: str) -> Iterator[Any]:
         """The rows of the file, some at a time."""
@@ -58,13 +62,13 @@ def load_newest(directory: str) -> Snapshot:
     return VersionDirectory(directory).load()
 
 
-def read_book(url: str, report: "Progress", only: Sequence[int] = ()) -> Rules:
-    """The rules of a book: all, or `only` those with these ids."""
+@contextmanager
+def read_book(url: str) -> Iterator["RuleBook"]:
+    """A book with at least one rule."""
     with open_book(url) as book:
-        rules = rules_from((book[id] for id in only), book.zone) if only else book.rules(progress=report)
-    if not len(rules):
-        raise FencepostError(f"{book.url} without any rule", "at least one rule", "Add some: fencepost rules add.")
-    return rules
+        if not len(book):
+            raise FencepostError(f"{book.url} without any rule", "at least one rule", "Add some: fencepost rules add.")
+        yield book
 
 
 def bind_rules(
@@ -73,7 +77,7 @@ def bind_rules(
     data: DataFile,
     given: list[str] | None,
     report: "Progress",
-    only: Sequence[int] = (),
+    only: "Sequence[RuleKey]" = (),
     tried: Rules | None = None,
     time: str | None = None,
 ) -> BoundRules:
@@ -94,21 +98,38 @@ def bind_rules(
         wanted = {name: type_.arrow for name, type_ in snapshot.types.items()} | dict.fromkeys(
             snapshot.keys, pa.string()
         )
-        return BoundRules(snapshot, None, None, data, {**_time_types(data, time), **_rename(data, wanted), **named})
-    rules = read_book(url, report, only) if tried is None else tried
-    types = named
-    if data.is_text:
-        types = {**_time_types(data, time), **_types_by_rules(data, rules), **named}
+        return BoundRules(snapshot, data, {**_time_types(data, time), **_rename(data, wanted), **named})
+    if tried is not None:
+        return _bind(tried.column_kinds, tried.compile, data, named, time)
+    with read_book(url) as book:
+        if only:
+            chosen = rules_from((book[key] for key in dict.fromkeys(only)), book.zone)
+            return _bind(chosen.column_kinds, chosen.compile, data, named, time)
+        return _bind(
+            partial(book.column_kinds, progress=report), partial(book.compile, progress=report), data, named, time
+        )
+
+
+def _bind(
+    kinds: Callable[[], Mapping[str, str]],
+    compile: Callable[[Any], Snapshot],
+    data: DataFile,
+    named: dict[str, Any],
+    time: str | None,
+) -> BoundRules:
+    """Rules that were not published, bound to the columns of a file."""
+    types = {**_time_types(data, time), **_types_by_rules(data, kinds()), **named} if data.is_text else named
     schema = pa.schema([(field.name, types.get(field.name, field.type)) for field in data.schema])
-    return BoundRules(rules.compile(schema), rules, schema, data, types)
+    return BoundRules(compile(schema), data, types)
 
 
-def _choose(snapshot: Snapshot, only: Sequence[int]) -> Snapshot:
+def _choose(snapshot: Snapshot, only: "Sequence[RuleKey]") -> Snapshot:
     if not only:
         return snapshot
-    rows = snapshot.rows_of(np.array(sorted(set(only)), np.int64))
+    ids = sorted({snapshot.id_of(key) if isinstance(key, str) else operator.index(key) for key in only})
+    rows = snapshot.rows_of(np.array(ids, np.int64))
     if (rows < 0).any():
-        missing = sorted(set(only))[int(np.flatnonzero(rows < 0)[0])]
+        missing = ids[int(np.flatnonzero(rows < 0)[0])]
         raise FencepostError(f"rule {missing}", "the id of a published rule in force", "Correct the id.")
     return snapshot.only(np.sort(rows))
 
@@ -132,10 +153,10 @@ def _time_types(data: DataFile, time: str | None) -> dict[str, Any]:
     return found
 
 
-def _types_by_rules(data: DataFile, rules: Rules) -> dict[str, Any]:
+def _types_by_rules(data: DataFile, kinds: Mapping[str, str]) -> dict[str, Any]:
     """The types of columns of a text whose values rules compare with strings, dates or times, or that look empty."""
     found: dict[str, Any] = {}
-    for name, kind in rules.column_kinds().items():
+    for name, kind in kinds.items():
         own = data.find(name.strip('"'))
         looks = None if own is None else data.schema.field(own).type
         if own is None or (kind in ("date", "timestamp") and pa.types.is_temporal(looks)):

@@ -1,7 +1,7 @@
 """Options that several commands share."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -53,6 +53,14 @@ def open_book(url: str, author: str | None = None, *, create: bool = False, zone
     from fencepost.book import RuleBook
 
     return RuleBook(url, author=author, create=create, zone=zone)
+
+
+def read_key(text: str) -> Any:
+    """What a rule is called by: an integer is its id, anything else its name."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
 
 
 def read_pairs(given: list[str] | None, option: str, example: str) -> dict[str, str]:

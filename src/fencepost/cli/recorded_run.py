@@ -120,8 +120,7 @@ def _compare_rows(
     bound: BoundRules, monitor: Monitor, facts: dict[Any, Counter[Fact]], sample: int, seed: int, report: "Progress"
 ) -> int:
     """Compare the rows of chosen objects with every rule, and the outcome with the facts; returns how many rows."""
-    assert bound.rules is not None
-    columns = bound.rules.columns(bound.schema)
+    columns = bound.columns()
     expiring = set(columns.rules.ids[columns.rules.expires != NEVER].tolist())
     detects = {
         id: detect_names(flags).split(",")

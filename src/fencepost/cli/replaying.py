@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fencepost.book import Progress
 
 
-def find_roles(data: DataFile, object: str, time: str | None, sequence: list[str] | None) -> list[str | None]:
+def find_roles(data: DataFile, object: str | None, time: str | None, sequence: list[str] | None) -> list[str | None]:
     """The file's own names of the columns that name and order rows; refused before any rule is read."""
     named: list[str | None] = []
     for name in (object, time, *(sequence or ())):

@@ -17,7 +17,7 @@ from fencepost.ordinals import ColumnType
 from fencepost.pairing.engine import Pairwise
 from fencepost.pairing.sides import Pairing
 from fencepost.rules import Rules
-from fencepost.rules.rule import checked_id
+from fencepost.rules.rule import RuleKey, checked_id
 from fencepost.snapshot import Snapshot
 from fencepost.watching.clock import Clock
 from fencepost.watching.engine import Watch, WatchColumns
@@ -168,14 +168,23 @@ class Host:
     def _rules(self) -> RulesInForce:
         return self._watch.rules
 
-    def _in_force(self, id: int) -> LiveRule:
-        rule = self._rules.find(checked_id(id))
+    def _id(self, key: RuleKey) -> int:
+        """The id of a rule that is called by its id, or of one in force that is called by its name."""
+        if not isinstance(key, str):
+            return checked_id(key)
+        if (id := self._rules.id_of(key)) is None:
+            raise FencepostError(f"no rule in force has the name {key!r}", "the name of one", "Correct the name.")
+        return id
+
+    def _in_force(self, key: RuleKey) -> LiveRule:
+        id = self._id(key)
+        rule = self._rules.find(id)
         if rule is None:
             raise FencepostError(f"rule {id} is not in force", "a rule that is", "Add it, or enable it with replace().")
         return rule
 
-    def _known(self, id: int) -> int:
-        id = checked_id(id)
+    def _known(self, key: RuleKey) -> int:
+        id = self._id(key)
         if id not in self._rules and id not in self._rules.paused:
             raise FencepostError(f"rule {id} does not exist", "the id of a rule that does", "Use add() for a new rule.")
         return id

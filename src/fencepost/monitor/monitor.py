@@ -22,8 +22,8 @@ from fencepost.ordinals.schema import read_schema
 from fencepost.pairing.sides import Pairing
 from fencepost.rules import Rules
 from fencepost.rules.html import rules_html
-from fencepost.rules.options import RuleOptions, takes_options
-from fencepost.rules.rule import checked_id
+from fencepost.rules.options import RuleOptions, takes_options, with_name
+from fencepost.rules.rule import RuleKey, checked_id
 from fencepost.snapshot import Snapshot, Table
 from fencepost.watching.clock import Clock
 from fencepost.watching.engine import WatchColumns
@@ -126,7 +126,7 @@ class Monitor(Host):
                     "Build them with Rules() and add().",
                 )
             self._book = rules
-            self._revision, rules, _ = rules.rules_since()
+            self._revision, rules = rules.compile_revision(schema)
         return RulesInForce(rules if isinstance(rules, Snapshot) else rules.compile(schema), schema)
 
     # -- rows ----------------------------------------------------------------------------------------------
@@ -235,31 +235,31 @@ class Monitor(Host):
 
     @changes
     @takes_options
-    def replace(self, id: int, condition: str, **options: Unpack[RuleOptions]) -> pa.Table:
+    def replace(self, id: RuleKey, condition: str, **options: Unpack[RuleOptions]) -> pa.Table:
         """Edits a rule and returns the events this causes: exits of objects that no longer are inside.
 
         With enabled=False the rule is paused: it ends for every object, until it is replaced again.
 
         Args:
-            id: of the rule.
-            condition: the SQL condition; nothing is taken over from the old rule.
+            id: of the rule, or its name where it is in force.
+            condition: the SQL condition; nothing is taken over from the old rule, but for the name where that is named.
             **options: as for `Rules.replace`.
 
         """
-        return self._put(self._known(id), condition, dict(options))
+        return self._put(self._known(id), condition, dict(with_name(options, id)))
 
     @changes
-    def remove(self, id: int) -> pa.Table:
+    def remove(self, id: RuleKey) -> pa.Table:
         """Removes a rule and returns the exits of the objects inside it.
 
         Args:
-            id: of the rule.
+            id: of the rule, or its name where it is in force.
 
         """
-        id = self._known(id)
-        if self._pairs.find(id) is not None:
-            return self._follow(self._rules.change(Rules(), id_column([id])))
-        return self._emit(self._watch.remove(id))
+        number = self._known(id)
+        if self._pairs.find(number) is not None:
+            return self._follow(self._rules.change(Rules(), id_column([number])))
+        return self._emit(self._watch.remove(number))
 
     @changes
     def change(self, rules: Rules | None = None, remove: Any = ()) -> pa.Table:
@@ -335,14 +335,14 @@ class Monitor(Host):
         return RulesView(self._rules.snapshot())
 
     @asks
-    def inside(self, rule_id: int) -> list[Any]:
+    def inside(self, rule_id: RuleKey) -> list[Any]:
         """The objects that are inside a rule now; of a band the pairs, as tuples.
 
         Args:
-            rule_id: of the rule.
+            rule_id: of the rule, or its name.
 
         """
-        band = self._pairs.find(checked_id(rule_id))
+        band = self._pairs.find(self._id(rule_id))
         if band is not None:
             return self._pairs.inside(band)
         inside = self._watch.inside(self._in_force(rule_id))

@@ -1,20 +1,20 @@
 """The rules of a monitor, to look at."""
 
 from collections.abc import Iterator
-from typing import SupportsIndex
 
 import numpy as np
+import pyarrow as pa
 
 from fencepost._text import count
 from fencepost.errors import FencepostError
 from fencepost.rules.html import rules_html
-from fencepost.rules.rule import Rule, checked_id, instant_of, labels_of
+from fencepost.rules.rule import Rule, RuleKey, checked_id, instant_of, labels_of
 from fencepost.rules.texts import condition_of
 from fencepost.snapshot import Snapshot, detect_names
 
 
 class RulesView:
-    """The rules in force, as they were when they were asked for: `len`, `in`, iteration, and a `Rule` by its id.
+    """The rules in force, as they were when they were asked for: `len`, `in`, iteration, a `Rule` by its id or name.
 
     Rules of a table have a condition that says the same.
     """
@@ -27,12 +27,12 @@ class RulesView:
 
     def __contains__(self, id: object) -> bool:
         try:
-            return self._row(checked_id(id)) >= 0
+            return self._row(id) >= 0  # type: ignore[arg-type]
         except FencepostError:
             return False
 
-    def __getitem__(self, id: SupportsIndex) -> Rule:
-        row = self._row(checked_id(id))
+    def __getitem__(self, id: RuleKey) -> Rule:
+        row = self._row(id)
         if row < 0:
             raise FencepostError(f"rule {id} is not in force", "a rule that is", "Add it, or enable it with replace().")
         return self._rule(row)
@@ -40,8 +40,10 @@ class RulesView:
     def __iter__(self) -> Iterator[Rule]:
         return map(self._rule, self._snapshot.in_force.tolist())
 
-    def _row(self, id: int) -> int:
-        return int(self._snapshot.rows_of(np.array([id], np.int64))[0])
+    def _row(self, key: RuleKey) -> int:
+        if isinstance(key, str):
+            return int(self._snapshot.rows_named(pa.array([key], pa.large_string()))[0])
+        return int(self._snapshot.rows_of(np.array([checked_id(key)], np.int64))[0])
 
     def _rule(self, row: int) -> Rule:
         snapshot, rules = self._snapshot, self._snapshot.rules

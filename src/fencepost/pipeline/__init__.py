@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from fencepost.pipeline.file.faults import Fault, Findings, PipelineFaultsError
 
 if TYPE_CHECKING:
+    from fencepost.book import Progress
     from fencepost.pipeline.file.document import PipelineFile
     from fencepost.pipeline.runtime.log import Log, LogFormat
     from fencepost.pipeline.runtime.progress import Summary
@@ -16,15 +17,17 @@ if TYPE_CHECKING:
 __all__ = ["Fault", "Findings", "PipelineFaultsError", "check", "run"]
 
 
-def check(path: str | PathLike[str]) -> Findings:
+def check(path: str | PathLike[str], *, progress: "Progress" = lambda *_: None) -> Findings:
     """Everything that is wrong with a pipeline, found without starting Spark.
 
-    What only Spark can tell is in `Findings.unchecked`.
+    What only Spark can tell is in `Findings.unchecked`. The rules of a book are compared with the columns last, and
+    only where nothing else is wrong; where they were left out, `Findings.left_out` says so.
 
     Args:
         path: of the TOML file.
+        progress: called with what is being done, how many rules are done, and how many there are.
     """
-    return _check_file(path, each_rule=True)[1]
+    return _check_file(path, each_rule=True, progress=progress)[1]
 
 
 def run(
@@ -82,16 +85,18 @@ def _check_again(
 
 
 def _check_file(
-    path: str | PathLike[str], *, each_rule: bool, any_format: bool = False
+    path: str | PathLike[str], *, each_rule: bool, any_format: bool = False, progress: "Progress" = lambda *_: None
 ) -> "tuple[PipelineFile, Findings]":
-    from fencepost.pipeline.file.checks import pipeline_faults, unchecked_parts  # brings the indexes with it
+    from fencepost.pipeline.file.checks import left_out_checks, pipeline_faults, unchecked_parts  # brings the indexes
     from fencepost.pipeline.file.document import read_pipeline
 
     file, faults = read_pipeline(Path(path), any_format=any_format)
     unchecked: list[str] = []
+    left_out: list[str] = []
     if file.sections:
-        faults += pipeline_faults(file, each_rule)
+        faults = pipeline_faults(file, each_rule, progress, faults)
         unchecked = unchecked_parts(file)
+        left_out = left_out_checks(file, faults) if each_rule else []
     found = Findings(sorted(faults, key=lambda fault: (fault.line is None, fault.line or 0)))
-    found.unchecked = tuple(unchecked)
+    found.unchecked, found.left_out = tuple(unchecked), tuple(left_out)
     return file, found

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
@@ -33,11 +34,13 @@ from fencepost.rules.checked import TextRule
 from fencepost.rules.faults import Faults, FaultyRules
 from fencepost.rules.rule import Rule, labels_text, microseconds_of
 from fencepost.rules.table_blocks import RuleFields, TableBlock, TableRange
+from fencepost.snapshot import Snapshot
 from fencepost.snapshot.columns import BandColumns, BoxSet, CompiledColumns, RuleColumns, detect_flags
 from fencepost.snapshot.layer import take_bands
 
 _REPORTED = 10_000
-_REMEDY = "Correct the rules, or bind their columns to other types."
+_Progress = Callable[[str, int, int | None], None]
+REMEDY = "Correct the rules, or bind their columns to other types."
 
 
 def compile_columns(
@@ -64,72 +67,87 @@ def compile_columns(
         if len(rows):
             builder.add_block(block, rows)
     builder.add_texts(texts, None if schema is None else types.types)
-    faults.raise_if_any(count, _REMEDY)
+    faults.raise_if_any(count, REMEDY)
     made = builder.finished(_rule_columns(blocks, rows_of, texts))
     return _leave_out(made, faults.found) if isinstance(faults, FaultyRules) and faults.found else made
 
 
-def compile_stored(
-    fields: RuleFields,
-    conditions: Any,
-    schema: Any,
-    zone: str,
-    faults: Faults | None = None,
-    infer: bool = False,
-    progress: Callable[[str, int, int | None], None] = lambda *_: None,
-) -> CompiledColumns:
-    """The enabled ones of rules that are columns of fields and conditions, each a text; like `compile_columns`.
+class StoredRules:
+    """The enabled ones of rules that are columns of fields and conditions, each a text; parsed.
 
     Conditions of one form are read and bound together; the few others one by one.
+
+    Args:
+        fields: of the rules.
+        conditions: an Arrow array of texts.
+        zone: that timestamps without one are read in.
+        progress: called with the step, how many rules are done, and how many there are.
     """
-    chosen = np.flatnonzero(fields.enabled)
-    fields, conditions = fields.take(chosen), conditions.take(pa.array(chosen))
-    total = len(chosen)
-    faults = Faults("rule") if faults is None else faults
-    progress("parsing", 0, total)
-    forms, rest = find_forms(conditions, zone)
-    texts = _read_texts(fields, conditions, rest, zone, faults, lambda done: progress("parsing", done, total))
-    examples = [TextRule(Rule(int(fields.ids[form.rows[0]]), form.example.text), form.example) for form in forms]
-    if infer and schema is not None:
-        known = [*examples, *texts.values()]
-        schema = {**_lacking([], known, schema, faults), **described_columns(schema)}
-    types, binder = _binder([], [*examples, *texts.values()], schema, faults, total)
-    builder = _Builder(types, binder, faults)
-    left = [builder.add_form(form) for form in forms]
-    again = np.sort(np.concatenate([np.zeros(0, np.int64), *left]))
-    texts |= _read_texts(fields, conditions, again, zone, faults)
-    ordered = sorted(texts)
-    builder.add_texts([texts[row] for row in ordered], None if schema is None else types.types, ordered)
-    faults.raise_if_any(total, _REMEDY)
-    progress("parsing", total, total)
-    made = builder.finished(
-        RuleColumns(
-            *(fields.ids, fields.versions, fields.detects, fields.initial, fields.expires),
-            *(conditions, fields.labels, fields.names),
+
+    def __init__(self, fields: RuleFields, conditions: Any, zone: str, progress: _Progress = lambda *_: None) -> None:
+        chosen = np.flatnonzero(fields.enabled)
+        self.fields, self._conditions = fields.take(chosen), conditions.take(pa.array(chosen))
+        self._zone, self._progress, self.total = zone, progress, len(chosen)
+        self._unread = FaultyRules()
+        progress("parsing", 0, self.total)
+        self._forms, rest = find_forms(self._conditions, zone)
+        self._texts = self._read(rest, self._unread, lambda done: progress("parsing", done, self.total))
+
+    @property
+    def uses(self) -> Counter[tuple[str, ColumnKind]]:
+        """Every column with the kind of value that it is compared with, and how many rules do so; bands aside."""
+        counts: Counter[tuple[str, ColumnKind]] = Counter()
+        for parsed, times in (
+            *((form.example, len(form.rows)) for form in self._forms),
+            *((text.parsed, 1) for text in self._texts.values()),
+        ):
+            for use in parsed.columns.items() if isinstance(parsed, Condition) else ():
+                counts[use] += times
+        return counts
+
+    def compile(self, schema: Any, faults: Faults | None = None, infer: bool = False) -> CompiledColumns:
+        """Like `compile_columns`."""
+        fields, faults = self.fields, Faults("rule") if faults is None else faults
+        for id, fault in self._unread.found.items():
+            faults.add(id, fault)
+        examples = [
+            TextRule(Rule(int(fields.ids[form.rows[0]]), form.example.text), form.example) for form in self._forms
+        ]
+        known = [*examples, *self._texts.values()]
+        if infer and schema is not None:
+            schema = {**_lacking([], known, schema, faults), **described_columns(schema)}
+        types, binder = _binder([], known, schema, faults, self.total)
+        builder = _Builder(types, binder, faults)
+        left = [builder.add_form(form) for form in self._forms]
+        again = np.sort(np.concatenate([np.zeros(0, np.int64), *left]))
+        texts = self._texts | self._read(again, faults)
+        ordered = sorted(texts)
+        builder.add_texts([texts[row] for row in ordered], None if schema is None else types.types, ordered)
+        faults.raise_if_any(self.total, REMEDY)
+        self._progress("parsing", self.total, self.total)
+        made = builder.finished(
+            RuleColumns(
+                *(fields.ids, fields.versions, fields.detects, fields.initial, fields.expires),
+                *(self._conditions, fields.labels, fields.names),
+            )
         )
-    )
-    return _leave_out(made, faults.found) if isinstance(faults, FaultyRules) and faults.found else made
+        return _leave_out(made, faults.found) if isinstance(faults, FaultyRules) and faults.found else made
 
-
-def _read_texts(
-    fields: RuleFields,
-    conditions: Any,
-    rows: Int64s,
-    zone: str,
-    faults: Faults,
-    report: Callable[[int], None] = lambda _: None,
-) -> dict[int, TextRule]:
-    """The rules in some rows, parsed one by one."""
-    found: dict[int, TextRule] = {}
-    for done, (row, text) in enumerate(zip(rows.tolist(), conditions.take(pa.array(rows)).to_pylist(), strict=True)):
-        rule = Rule(int(fields.ids[row]), text)
-        try:
-            found[row] = TextRule(rule, parse(text, zone))
-        except FencepostError as error:
-            faults.add(rule.id, error.one_line)
-        if done % _REPORTED == 0:
-            report(done)
-    return found
+    def _read(
+        self, rows: Int64s, faults: Faults, report: Callable[[int], None] = lambda _: None
+    ) -> dict[int, TextRule]:
+        """The rules in some rows, parsed one by one."""
+        found: dict[int, TextRule] = {}
+        texts = self._conditions.take(pa.array(rows)).to_pylist()
+        for done, (row, text) in enumerate(zip(rows.tolist(), texts, strict=True)):
+            rule = Rule(int(self.fields.ids[row]), text)
+            try:
+                found[row] = TextRule(rule, parse(text, self._zone))
+            except FencepostError as error:
+                faults.add(rule.id, error.one_line)
+            if done % _REPORTED == 0:
+                report(done)
+        return found
 
 
 def _numbers(constants: Constants, type_: AttributeType) -> Any:
@@ -172,6 +190,17 @@ def _leave_out(columns: CompiledColumns, faulty: Iterable[int]) -> CompiledColum
     return CompiledColumns(rules, boxes, types, bands, columns.dropped)  # a faulty rule has no dropped branches
 
 
+def types_agree(changed: CompiledColumns, last: Snapshot) -> bool:
+    """Whether types inferred from some rules alone are those that all rules together would give."""
+    before: dict[str, Any] = {**last.types, **dict.fromkeys(last.keys, KEY)}
+    now: dict[str, Any] = {**changed.types, **dict.fromkeys(changed.keys, KEY)}
+    spellings: dict[str, set[str]] = {}
+    for name in (*before, *now):
+        spellings.setdefault(name.lower(), set()).add(name)
+    # Beside "X" and "x" an unquoted x may be either: only all rules together can tell.
+    return all(len(spellings[name.lower()]) == 1 and before.get(name, type_) == type_ for name, type_ in now.items())
+
+
 class _Types(NamedTuple):
     types: Mapping[str, ColumnType]
     unusable: Mapping[str, FencepostError]
@@ -190,7 +219,7 @@ def _binder(
         read = read_schema(schema)
         return _Types(read.types, read.unusable), Binder(read.types)
     types = _infer(_first_users(blocks, texts), faults)
-    faults.raise_if_any(count, _REMEDY)
+    faults.raise_if_any(count, REMEDY)
     return _Types(types, {}), Binder(types)
 
 

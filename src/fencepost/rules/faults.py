@@ -154,11 +154,14 @@ class FaultyRules(Faults):
     def raise_if_any(self, count: int, remedy: str) -> None:
         """Raises nothing."""
 
-    def refuse_nothing_left(self, left: int) -> None:
-        """Raises all faults where no rule is left that could be used."""
-        if not self.found or left:
-            return
+    def refuse(self, count: int, remedy: str) -> None:
+        """Raises all faults of so many rules at once."""
         strict = Faults("rule")
         for id, fault in self.found.items():
             strict.add(id, fault)
-        strict.raise_if_any(len(self.found), "Correct the rules; none is left that could be published.")
+        strict.raise_if_any(count, remedy)
+
+    def refuse_nothing_left(self, left: int) -> None:
+        """Raises all faults where no rule is left that could be used."""
+        if not left:
+            self.refuse(len(self.found), "Correct the rules; none is left that could be published.")

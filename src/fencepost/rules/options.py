@@ -11,7 +11,15 @@ from functools import partial
 from typing import Any, NamedTuple, TypedDict, TypeVar, get_args, get_type_hints
 
 from fencepost.errors import FencepostError
-from fencepost.rules.rule import Rule, checked_detect, checked_expires, checked_flag, checked_labels, checked_name
+from fencepost.rules.rule import (
+    Rule,
+    RuleKey,
+    checked_detect,
+    checked_expires,
+    checked_flag,
+    checked_labels,
+    checked_name,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -86,6 +94,11 @@ def read_options(given: Mapping[str, Any]) -> Options:
         if name not in _CHECKS:
             raise TypeError(f"got an unexpected keyword argument {name!r}")
     return Options(**{name: check(given[name]) for name, check in _CHECKS.items() if name in given})
+
+
+def with_name(options: RuleOptions, key: RuleKey) -> RuleOptions:
+    """The options of a rule; one that is called by its name has that, unless they say another."""
+    return {**options, "name": key} if isinstance(key, str) and options.get("name") is None else options
 
 
 def read_table_options(given: Mapping[str, Any]) -> tuple[Options, OptionColumns]:

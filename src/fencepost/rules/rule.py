@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from operator import index
-from typing import Any
+from typing import Any, SupportsIndex
 
 from fencepost.errors import FencepostError
 from fencepost.snapshot.columns import NEVER, detect_flags, detect_names
@@ -41,6 +41,10 @@ class Rule:
     enabled: bool = True
     version: int = 1
     name: str | None = None
+
+
+RuleKey = SupportsIndex | str
+"""What a rule is called by: its id, or its name."""
 
 
 def checked_id(id: Any) -> int:

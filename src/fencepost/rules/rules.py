@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from fencepost._text import count
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
-from fencepost.language import KEY, ColumnKind, Condition
+from fencepost.language import ColumnKind, Condition
 from fencepost.ordinals.schema import read_schema
 from fencepost.ordinals.zones import check_zone
 from fencepost.published import VersionDirectory
@@ -26,10 +26,10 @@ from fencepost.rules.checked import (
     read_in_zone,
     rule_of_mapping,
 )
-from fencepost.rules.compile import compile_columns
+from fencepost.rules.compile import compile_columns, types_agree
 from fencepost.rules.faults import Faults, FaultyRules, RuleFault, report_faults
-from fencepost.rules.options import Options, RuleOptions, TableOptions, read_table_options, takes_options
-from fencepost.rules.rule import Rule, checked_id, labels_of
+from fencepost.rules.options import Options, RuleOptions, TableOptions, read_table_options, takes_options, with_name
+from fencepost.rules.rule import Rule, RuleKey, checked_id, labels_of
 from fencepost.rules.table_blocks import TableBlock
 from fencepost.rules.table_rules import Known, read_table, table_shape
 from fencepost.snapshot import CompiledColumns, Snapshot
@@ -205,13 +205,13 @@ class Rules:
         self._last_versions.pop(number, None)
 
     @takes_options
-    def replace(self, id: SupportsIndex, condition: str, **options: Unpack[RuleOptions]) -> None:
+    def replace(self, id: RuleKey, condition: str, **options: Unpack[RuleOptions]) -> None:
         """Puts another rule under a known id, with the next version; takes the arguments of add.
 
         Args:
-            id: of the rule to replace, which may have come from a table.
+            id: of the rule to replace, which may have come from a table, or its name.
             condition: as in add.
-            **options: as in add; nothing is taken over from the old rule.
+            **options: as in add; nothing is taken over from the old rule, but for the name where that is named.
 
         >>> rules = Rules()
         >>> rules.add(7, "price > 40")
@@ -220,14 +220,14 @@ class Rules:
         2
         """
         old = self[id]
-        self._put(check_rule(old.id, condition, options, old.version + 1, self.zone))
+        self._put(check_rule(old.id, condition, with_name(options, id), old.version + 1, self.zone))
         self._end_row(old.id)
 
-    def remove(self, id: SupportsIndex) -> None:
+    def remove(self, id: RuleKey) -> None:
         """Takes a rule out.
 
         Args:
-            id: of a known rule.
+            id: of a known rule, or its name.
         """
         old = self[id]
         if self._texts.pop(old.id, None) is None:
@@ -391,7 +391,7 @@ class Rules:
             changed = compile_columns(new_blocks, texts, schema, faulty)
         except FencepostError:
             return None  # compiling everything tells all that is wrong
-        if schema is None and not _agree(changed, last.snapshot):
+        if schema is None and not types_agree(changed, last.snapshot):
             if faulty is not None:
                 faulty.found.clear()
             return None
@@ -492,6 +492,8 @@ class Rules:
         return len(self._texts) + sum(block.count for block in self._blocks)
 
     def __contains__(self, id: object) -> bool:
+        if isinstance(id, str):
+            return self._owner_of(id) is not None
         return id in self._texts or (isinstance(id, (int, np.integer)) and self._place(int(id)) is not None)
 
     def __iter__(self) -> Iterator[Rule]:
@@ -500,8 +502,8 @@ class Rules:
         for text in self._texts.values():
             yield text.rule
 
-    def __getitem__(self, id: SupportsIndex) -> Rule:
-        number = checked_id(id)
+    def __getitem__(self, id: RuleKey) -> Rule:
+        number = self.id_of(id) if isinstance(id, str) else checked_id(id)
         if number in self._texts:
             return self._texts[number].rule
         place = self._place(number)
@@ -624,14 +626,3 @@ def _extends(types: Mapping[str, Any] | None, before: Mapping[str, Any] | None) 
         return types == before
     spellings = {name.lower() for name in types}
     return len(spellings) == len(types) and all(types.get(name) == type_ for name, type_ in before.items())
-
-
-def _agree(changed: CompiledColumns, last: Snapshot) -> bool:
-    """Whether types inferred from some rules alone are those that all rules together would give."""
-    before: dict[str, Any] = {**last.types, **dict.fromkeys(last.keys, KEY)}
-    now: dict[str, Any] = {**changed.types, **dict.fromkeys(changed.keys, KEY)}
-    spellings: dict[str, set[str]] = {}
-    for name in (*before, *now):
-        spellings.setdefault(name.lower(), set()).add(name)
-    # Beside "X" and "x" an unquoted x may be either: only all rules together can tell.
-    return all(len(spellings[name.lower()]) == 1 and before.get(name, type_) == type_ for name, type_ in now.items())

@@ -619,8 +619,11 @@ class Snapshot:
         paused = dict(stored.arrays["paused"].tolist())
         return cls(layers, hidden, types, paused, stored.header["version"], stored.header.get("zone", "UTC"))
 
-    def to_bytes(self) -> bytes:
+    def to_bytes(self, note: Any = None) -> bytes:
         """The snapshot as bytes, with a checksum; `from_bytes` of any process reads them, and so does pickle.
+
+        Args:
+            note: anything of JSON that the bytes are to say of themselves; `note_of` reads it.
 
         >>> from fencepost.rules import Rules
         >>> rules = Rules()
@@ -628,7 +631,8 @@ class Snapshot:
         >>> Snapshot.from_bytes(rules.compile().to_bytes()).match({"price": [39.0, 41.0]}).sets()
         [set(), {1}]
         """
-        return store.pack(*self._to_arrays(None))
+        header, arrays, texts = self._to_arrays(None)
+        return store.pack(header if note is None else {**header, "note": note}, arrays, texts)
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> "Snapshot":
@@ -653,6 +657,11 @@ class Snapshot:
 
     def __deepcopy__(self, _: Any) -> "Snapshot":
         return self
+
+
+def note_of(data: bytes | memoryview) -> Any:
+    """The note in what `Snapshot.to_bytes` wrote, of which no array is read; None where there is none."""
+    return store.unpack_header(data)[0].get("note")
 
 
 def _count(mask: Bools | None) -> int:

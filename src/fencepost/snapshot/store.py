@@ -70,14 +70,21 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], text
 def unpack(data: bytes | memoryview) -> "Stored":
     """What `pack` gave."""
     place, given = "bytes of a snapshot", np.frombuffer(data, np.uint8)
-    end = _LENGTH.size + (_LENGTH.unpack(data[: _LENGTH.size])[0] if len(data) >= _LENGTH.size else 0)
-    if end > len(given):
-        raise _refused(place, f"{len(given):,} bytes", f"{end:,} or more")
-    header, digest = _open_header(given[_LENGTH.size : end].tobytes().decode(errors="replace"), place, "header")
+    header, digest, end = unpack_header(data)
     memory = aligned_empty(len(given) - end, np.uint8)[: len(given) - end]
     memory[:] = given[end:]  # aligned and writable, as compiled code knows it from files
     _check(place, header, memory, verify=True)
     return _stored(place, header, memory, digest)
+
+
+def unpack_header(data: bytes | memoryview) -> tuple[dict[str, Any], str, int]:
+    """The header of what `pack` gave, its digest, and where it ends; the arrays are not looked at."""
+    place, given = "bytes of a snapshot", np.frombuffer(data, np.uint8)
+    end = _LENGTH.size + (_LENGTH.unpack(data[: _LENGTH.size])[0] if len(data) >= _LENGTH.size else 0)
+    if end > len(given):
+        raise _refused(place, f"{len(given):,} bytes", f"{end:,} or more")
+    text = given[_LENGTH.size : end].tobytes().decode(errors="replace")
+    return *_open_header(text, place, "header"), end
 
 
 def _write_remote(path: Place, described: Mapping[str, Any], parts: Mapping[str, npt.NDArray[Any]]) -> str:

@@ -220,6 +220,13 @@ class RulesInForce:
     def __contains__(self, id: int) -> bool:
         return id in self._waiting or self._row(id) is not None
 
+    def id_of(self, name: str) -> int | None:
+        """The id of the rule in force with a name."""
+        if name in self._waiting_names:
+            return self._waiting_names[name]
+        row = int(self.compiled.rows_named(pa.array([name], pa.large_string()))[0])
+        return int(self.ids[row]) if row >= 0 and self.ids[row] not in self._gone else None
+
     def find(self, id: int) -> LiveRule | None:
         """The rule with this id, if it is in force."""
         if id in self._waiting:
@@ -255,11 +262,9 @@ class RulesInForce:
     def _live(self, id: int, options: Options, condition: str, boxes: list[Box]) -> LiveRule:
         """A rule as it is in force with its next version; refuses a name of another one."""
         if options.name is not None:
-            owner = self._waiting_names.get(options.name)
-            if owner is None:
-                row = int(self.compiled.rows_named(pa.array([options.name], pa.large_string()))[0])
-                owner = int(self.ids[row]) if row >= 0 and self.ids[row] not in self._gone else id
-            if owner != id:
+            owner = self.id_of(options.name)
+            if owner not in (None, id):
+                assert owner is not None
                 raise name_taken(id, options.name, owner)
         return LiveRule(
             id,

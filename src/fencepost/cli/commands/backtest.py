@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fencepost._text import count
-from fencepost.cli.options import DEFAULT_BOOK, Book, DataPath, Directory, Json, Types
+from fencepost.cli.options import DEFAULT_BOOK, Book, DataPath, Directory, Json, Types, read_key
 from fencepost.cli.output import note, print_json, print_table, progress
 
 if TYPE_CHECKING:
@@ -25,7 +25,10 @@ def backtest(
         list[str] | None, typer.Option("--sequence", metavar="COLUMN", help="Order rows of equal time by this column.")
     ] = None,
     rule: Annotated[
-        list[int] | None, typer.Option("--rule", metavar="ID", help="Evaluate only this rule. Repeatable.")
+        list[Any] | None,
+        typer.Option(
+            "--rule", metavar="ID", parser=read_key, help="Evaluate only this rule, by id or name. Repeatable."
+        ),
     ] = None,
     condition: Annotated[
         str | None,

@@ -14,7 +14,11 @@ def explain(rules: Directory = None, book: Book = DEFAULT_BOOK, as_json: Json = 
     from fencepost.cli.binding import load_newest, read_book
 
     with progress() as report:
-        snapshot = load_newest(rules) if rules is not None else read_book(book, report).compile()
+        if rules is not None:
+            snapshot = load_newest(rules)
+        else:
+            with read_book(book) as opened:
+                snapshot = opened.compile(progress=report)
         explanation = snapshot.explain()
     if as_json:
         print_json(asdict(explanation))

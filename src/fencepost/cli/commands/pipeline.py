@@ -8,7 +8,7 @@ import typer
 
 from fencepost._text import count
 from fencepost.cli.options import Json
-from fencepost.cli.output import note, print_json, print_text
+from fencepost.cli.output import note, print_json, print_text, progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,14 +34,17 @@ def check(file: _File, as_json: Json = False) -> None:
     """Find every fault of a pipeline file without starting Spark."""
     from fencepost import pipeline  # here and below: whoever asks for another command need not wait for it
 
-    faults = pipeline.check(file)
+    with progress() as report:
+        faults = pipeline.check(file, progress=report)
     if as_json:
-        _print_faults(file, faults, faults.unchecked)
+        _print_faults(file, faults, faults.unchecked, faults.left_out)
     else:
         for fault in faults:
             print_text(fault)
         for part in faults.unchecked:
             print_text(f"not checked before Spark starts: {part}")
+        for part in faults.left_out:
+            print_text(f"not checked: {part}")
         print_text(f"{file}: " + (count(len(faults), "fault") if faults else "no fault found"))
     if faults:
         raise typer.Exit(1)
@@ -81,6 +84,9 @@ def connector() -> None:
         print_text(jar)
 
 
-def _print_faults(file: Path, faults: "Sequence[Fault]", unchecked: "Sequence[str]" = ()) -> None:
+def _print_faults(
+    file: Path, faults: "Sequence[Fault]", unchecked: "Sequence[str]" = (), left_out: "Sequence[str]" = ()
+) -> None:
     found = {"file": str(file), "faults": [fault._asdict() for fault in faults]}
-    print_json(found | ({"unchecked": list(unchecked)} if unchecked else {}))
+    further = {"unchecked": list(unchecked), "left_out": list(left_out)}
+    print_json(found | {name: parts for name, parts in further.items() if parts})

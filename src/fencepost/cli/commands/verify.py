@@ -41,11 +41,15 @@ def verify(
     """
     from fencepost.cli.binding import bind_rules
     from fencepost.cli.data import open_data
+    from fencepost.cli.replaying import find_roles
 
     if events is not None and (object is None or time is None):
         raise typer.BadParameter("--events needs --object and --time, as the run had them")
     with progress() as report:
-        bound = bind_rules(book, None, open_data(file), type, report, time=time)
+        data = open_data(file)
+        if object is not None or time is not None or sequence:
+            find_roles(data, object, time, sequence)
+        bound = bind_rules(book, None, data, type, report, time=time)
         if events is None or object is None or time is None:
             checked = _check_rows(bound, sample, seed, report)
         else:
@@ -66,8 +70,7 @@ def _check_rows(bound: "BoundRules", sample: int, seed: int, report: "Progress")
     from fencepost.snapshot import BruteForce
 
     rows, seen = _sample(bound, sample, seed, report)
-    assert bound.rules is not None
-    brute_force = BruteForce(bound.rules.columns(bound.schema))
+    brute_force = BruteForce(bound.columns())
     matches = checked = 0
     for part in rows:
         found = bound.snapshot.match(part).sets()

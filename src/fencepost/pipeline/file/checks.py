@@ -4,7 +4,7 @@ import csv
 import os
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import sqlglot
 
 from fencepost._files.storage import exists, is_url
 from fencepost._text import count, mask_url
+from fencepost.book import Progress
 from fencepost.buckets import checked_buckets
 from fencepost.deliveries.spool import find_spools
 from fencepost.emitting.further import check_carried, event_columns
@@ -31,7 +32,7 @@ from fencepost.pipeline.file.secrets import Resolved
 from fencepost.pipeline.file.session import package_faults, session_settings
 from fencepost.pipeline.file.ticks import check_ticking
 from fencepost.pipeline.runtime import identity
-from fencepost.pipeline.runtime.book import check_book
+from fencepost.pipeline.runtime.book import check_book, check_rules
 from fencepost.pipeline.runtime.requirements import missing_for_spark
 from fencepost.published import VersionDirectory, check_shards
 from fencepost.snapshot import Table
@@ -40,33 +41,46 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t -~\xa0-\xff]*")
 
 
-def pipeline_faults(file: PipelineFile, each_rule: bool = True) -> list[Fault]:
-    """Everything that is wrong with a file whose sections have been read.
+def pipeline_faults(
+    file: PipelineFile, each_rule: bool = True, progress: Progress = lambda *_: None, faults: Sequence[Fault] = ()
+) -> list[Fault]:
+    """Everything that is wrong with a file whose sections have been read, beside the `faults` of these.
 
-    `each_rule` includes rules of a book that do not fit the source: a pipeline runs without those.
+    `each_rule` includes rules of a book that do not fit the source: a pipeline runs without those. They are looked at
+    last, and only where nothing else is wrong: a book may have a million of them.
     """
-    faults: list[Fault] = []
+    faults = list(faults)
     columns = {name: source_columns(file, name, faults) for name in file.sources}
     for name, source in file.sources.items():
         faults += _path_faults(file, name, source)
         faults += _header_faults(file, name, source)
     faults += _operator_value_faults(file)
-    faults += column_faults(file, columns, each_rule)
+    faults += column_faults(file, columns)
     faults += _sink_faults(file)
     faults += _metrics_faults(file)
     faults += _machine_faults(file)
+    known = _typed_columns(file, columns) if each_rule else None
+    if known is not None and not faults:
+        faults += _each_rule_faults(file, known, progress)
     return faults
 
 
-def column_faults(
-    file: PipelineFile, columns: Mapping[str, Columns | None], each_rule: bool = False
-) -> Iterator[Fault]:
-    """What is wrong with the rules, and with the columns that they and the operator need."""
+def left_out_checks(file: PipelineFile, faults: Sequence[Fault]) -> list[str]:
+    """What was not looked at because of faults, in words."""
+    if faults and not any(fault.place == "rules.book" for fault in faults):
+        columns = {name: source_columns(file, name, []) for name in file.sources}
+        if _typed_columns(file, columns) is not None:
+            return ["rules.book: whether every rule fits the columns; correct the other faults first"]
+    return []
+
+
+def column_faults(file: PipelineFile, columns: Mapping[str, Columns | None]) -> Iterator[Fault]:
+    """What is wrong with the rules as a whole, and with the columns that they and the operator need."""
     for name, known in columns.items():
         if known is not None:
             yield from _operator_faults(file, known, name)
     yield from _carry_faults(file, columns)
-    yield from _rules_faults(file, columns, each_rule)
+    yield from _rules_faults(file, columns)
 
 
 def unchecked_parts(file: PipelineFile) -> list[str]:
@@ -263,12 +277,26 @@ def _operator_value_faults(file: PipelineFile) -> Iterator[Fault]:
         yield from _unwritable(file, "operator.late", operator["late"])
 
 
-def _rules_faults(file: PipelineFile, columns: Mapping[str, Columns | None], each_rule: bool) -> Iterator[Fault]:
+def _typed_columns(file: PipelineFile, columns: Mapping[str, Columns | None]) -> Columns | None:
+    """The columns that rules of a book can be compared with before Spark starts: of one source, all with a type."""
+    known = [each for each in columns.values() if each is not None]
+    is_told = file.section("rules").get("book") and len(known) == 1 and None not in known[0].types.values()
+    return known[0] if is_told else None
+
+
+def _each_rule_faults(file: PipelineFile, columns: Columns, progress: Progress) -> Iterator[Fault]:
+    try:
+        check_rules(file.section("rules")["book"], file, columns, progress)
+    except FencepostError as error:
+        yield file.refusal("rules.book", error)
+
+
+def _rules_faults(file: PipelineFile, columns: Mapping[str, Columns | None]) -> Iterator[Fault]:
     rules = file.section("rules")
     known = [each for each in columns.values() if each is not None]
     if rules.get("book"):
         try:
-            check_book(rules["book"], file, known[0] if each_rule and len(known) == 1 else None)
+            check_book(rules["book"], file)
         except FencepostError as error:
             yield file.refusal("rules.book", error)
     if changes := file.section("rules.changes"):

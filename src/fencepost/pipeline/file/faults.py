@@ -31,6 +31,8 @@ class Findings(list[Fault]):
 
     unchecked: tuple[str, ...] = ()
     """What only Spark can tell, and is checked when it starts."""
+    left_out: tuple[str, ...] = ()
+    """What takes long, and was not looked at because of the faults."""
 
 
 class PipelineFaultsError(FencepostError):

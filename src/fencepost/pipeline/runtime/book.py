@@ -8,7 +8,7 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
 from fencepost._text import mask_url
-from fencepost.book import RuleBook
+from fencepost.book import Progress, RuleBook
 from fencepost.errors import FencepostError
 from fencepost.ordinals.schema import read_schema
 from fencepost.pipeline.file.columns import Columns
@@ -37,13 +37,17 @@ def open_book(url: str, file: PipelineFile) -> RuleBook:
     return RuleBook(written, author=f"pipeline {file.path.name}", create=False)
 
 
-def check_book(url: str, file: PipelineFile, columns: Columns | None) -> None:
-    """Refuse a book that is not there or has no rule; and, where columns are given, rules that do not fit them."""
+def check_book(url: str, file: PipelineFile) -> None:
+    """Refuse a book that is not there or has no rule."""
     with open_book(url, file) as book:
         if not len(book) and not file.section("rules").get("changes"):
             raise FencepostError(f"{book.url} without a rule", "at least one", "Add rules: fencepost rules add")
-        if columns is not None and None not in columns.types.values():
-            book.check_rules(rule_columns(columns.types, file))
+
+
+def check_rules(url: str, file: PipelineFile, columns: Columns, progress: Progress) -> None:
+    """Refuse rules of a book that do not fit the columns of the source."""
+    with open_book(url, file) as book:
+        book.check_rules(rule_columns(columns.types, file), progress=progress)
 
 
 def rule_columns(types: Mapping[str, Any], file: PipelineFile) -> dict[str, Any]:
@@ -59,19 +63,26 @@ def rule_columns(types: Mapping[str, Any], file: PipelineFile) -> dict[str, Any]
 class FollowedBook:
     """A book that is published to a directory for a running pipeline."""
 
-    def __init__(self, book: RuleBook, directory: str, schema: Mapping[str, Any], shards: int | None = None) -> None:
+    def __init__(
+        self,
+        book: RuleBook,
+        directory: str,
+        schema: Mapping[str, Any],
+        shards: int | None = None,
+        progress: Progress = lambda *_: None,
+    ) -> None:
         self.book, self.directory, self.schema, self._shards = book, directory, dict(schema), shards
         self._tried: int | None = None
         self._reported = self._faulty = ""
         self._publishing = threading.Lock()  # changes on a topic are applied in a thread of their own
-        self._publish()
+        self._publish(progress)
 
-    def _publish(self) -> None:
+    def _publish(self, progress: Progress = lambda *_: None) -> None:
         revision = self.book.revision
         if revision != self._tried:
             self._tried = revision  # what cannot be published is tried again after the next change
             faults: list[RuleFault] = []
-            self.book.publish(self.directory, self.schema, shards=self._shards, faults=faults)
+            self.book.publish(self.directory, self.schema, shards=self._shards, faults=faults, progress=progress)
             self._faulty = describe_faults(faults) if faults else ""
 
     def follow(self) -> str | None:

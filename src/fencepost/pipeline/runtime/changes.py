@@ -1,8 +1,9 @@
 """Changes of rules that arrive on a topic, applied to a book or to Rules, and published.
 
 A message is a JSON object: ``{"op": "insert", "id": 7, "condition": "price > 40", "detect": "enter,exit"}``. ``insert``
-and ``update`` both say what the rule is from now on, with the fields of `Rules.add`; ``delete`` needs only the id. The
-changes of one rule should have one key, so that they are in one partition, which is the only order that Kafka keeps.
+and ``update`` both say what the rule is from now on, with the fields of `Rules.add`; ``delete`` needs only the id. A
+text as id is the name of the rule; the book gives an id to a name that is new. The changes of one rule should have one
+key, so that they are in one partition, which is the only order that Kafka keeps.
 
 Of the changes of one rule in a micro-batch the last one counts, and what is so already is left alone. So a
 micro-batch that is repeated after a restart changes nothing.
@@ -16,11 +17,13 @@ from typing import Any, NamedTuple
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 
 from fencepost._files.whole import write_whole
+from fencepost.book.changes import check_storable
 from fencepost.errors import FencepostError
 from fencepost.pipeline.runtime.dead_letters import write_letters
 from fencepost.rules import Rule, Rules
 from fencepost.rules.checked import NameTakenError
 from fencepost.rules.options import options_of
+from fencepost.rules.rule import RuleKey
 
 _OPERATIONS = ("insert", "update", "delete")
 
@@ -73,7 +76,7 @@ class ChangeFollower:
         noted = self._state / "applied.json"
         if noted.exists() and json.loads(noted.read_text())["batch"] >= batch:
             return
-        last: dict[int, tuple[dict[str, Any] | None, Message]] = {}
+        last: dict[RuleKey, tuple[dict[str, Any] | None, Message]] = {}
         dead = []
         received = list(messages)
         for message in received:
@@ -94,7 +97,7 @@ class ChangeFollower:
         write_whole(noted, json.dumps({"batch": batch}))
         self._report(Applied(changed, len(received) - changed - len(dead), len(dead)))
 
-    def _read(self, value: str | None) -> tuple[int, dict[str, Any] | None]:
+    def _read(self, value: str | None) -> tuple[RuleKey, dict[str, Any] | None]:
         """The id of a rule and what it is to be, None for nothing; refuses what is no change."""
         try:
             found = json.loads(value or "")
@@ -105,24 +108,29 @@ class ChangeFollower:
             raise FencepostError(got, f"an object with op: {', '.join(_OPERATIONS)}", "Name what is to be done.")
         operation = found.pop("op")
         id = found.get("id")
-        if isinstance(id, bool) or not isinstance(id, int) or not -(2**63) <= id < 2**63:
-            raise FencepostError(f"the id {id!r}", "an integer of 64 bits", "Name the rule.")
+        if isinstance(id, str) and id:
+            key: RuleKey = self._target.id_of(id) if id in self._target else id
+            found = {**found, "id": 0, "name": found.get("name") or id}
+        elif isinstance(id, bool) or not isinstance(id, int) or not -(2**63) <= id < 2**63:
+            raise FencepostError(f"the id {id!r}", "an integer of 64 bits, or a name", "Name the rule.")
+        else:
+            key = id
         if operation == "delete":
-            return id, None
+            return key, None
         found.pop("version", None)  # the book counts
         made = Rules.from_dicts([found])
         if self._schema is not None:
             made.columns(self._schema)
-        return id, _fields(made[id])
+        return key, _fields(check_storable(made[found["id"]]))
 
-    def _put_all(self, wanted: Mapping[int, dict[str, Any] | None]) -> tuple[int, dict[int, FencepostError]]:
+    def _put_all(self, wanted: Mapping[RuleKey, dict[str, Any] | None]) -> tuple[int, dict[RuleKey, FencepostError]]:
         """Make rules as wanted: how many changed, and those that were refused since another rule has their name.
 
         Rules go first. A name may become free only by a later change, so what was refused is tried again.
         """
         changed, waiting = 0, dict(sorted(wanted.items(), key=lambda each: each[1] is not None))
         while True:
-            refused: dict[int, FencepostError] = {}
+            refused: dict[RuleKey, FencepostError] = {}
             for id, each in waiting.items():
                 try:
                     changed += self._put(id, each)
@@ -132,7 +140,7 @@ class ChangeFollower:
                 return changed, refused
             waiting = {id: waiting[id] for id in refused}
 
-    def _put(self, id: int, wanted: dict[str, Any] | None) -> bool:
+    def _put(self, id: RuleKey, wanted: dict[str, Any] | None) -> bool:
         """Make a rule as wanted, None for no rule; returns whether that changed anything."""
         there = id in self._target
         if wanted is None:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
@@ -10,6 +11,8 @@ from fencepost._text import mask_urls, printable_lines
 
 LogFormat = Literal["text", "json"]
 _FIELDS = "fencepost_fields"
+_REDRAWN, _LOGGED = 0.2, 5.0
+"""Seconds between two signs of progress, on a terminal and elsewhere."""
 
 
 class Log:
@@ -24,7 +27,7 @@ class Log:
     def __init__(self, out: TextIO, form: LogFormat = "text", hide: Callable[[str], str] = mask_urls) -> None:
         self._out, self.hide = out, hide
         self._redraws = form == "text" and out.isatty()
-        self._drawn = False
+        self._drawn, self._since = False, time.monotonic()
         handler = logging.StreamHandler(out)
         handler.setFormatter(_JsonLines() if form == "json" else _TextLines())
         self._logger = logging.Logger("fencepost", logging.INFO)
@@ -50,6 +53,16 @@ class Log:
             self._drawn = True
         else:
             self._write(logging.INFO, line, {"progress": fields})
+
+    def progress(self, step: str, done: int, total: int | None) -> None:
+        """How far something is that a book's rules have to go through: now and then, and not where it is done soon."""
+        now = time.monotonic()
+        if not done:
+            self._since = now
+        if now - self._since >= (_REDRAWN if self._redraws else _LOGGED):
+            self._since = now
+            of = "" if total is None else f" of {total:,}"
+            self.show(f"{step} rules: {done:,}{of}", {"step": step, "done": done, "total": total})
 
     def _write(self, level: int, message: str, fields: Mapping[str, Any]) -> None:
         if self._drawn:

@@ -245,7 +245,7 @@ class _Run:
         book = ends.enter_context(open_book(rules["book"], self._file))
         types = dict(next(iter(frames.values())).rows.dtypes)
         shards = self._file.section("operator").get("shards")
-        return FollowedBook(book, self._rules(), rule_columns(types, self._file), shards)
+        return FollowedBook(book, self._rules(), rule_columns(types, self._file), shards, self._log.progress)
 
     def _rules(self) -> str:
         """The directory that operators follow."""
