@@ -212,7 +212,7 @@ def test_no_more_is_kept_than_may_be(book: RuleBook, cache: Path, monkeypatch: p
     (first,) = kept_files(cache)
     os.utime(first, (1, 1))
     monkeypatch.setenv("FENCEPOST_KEPT_BYTES", f"{first.stat().st_size * 3 // 2} B")
-    steps_of(book, {**SCHEMA, "price": "float"})
+    steps_of(book, {**SCHEMA, "price": "bigint"})
     (second,) = kept_files(cache)
     assert second != first
     monkeypatch.setenv("FENCEPOST_KEPT_BYTES", "10 B")

@@ -221,6 +221,26 @@ def _unit_duration(unit: str) -> Duration:
     raise ValueError(unit)
 
 
+class AnyConstant:
+    """Stands for whatever constant is written at a place, where many conditions are read at once.
+
+    Args:
+        place: which constant it is.
+        is_negative: whether its sign is changed.
+        is_double: whether it is cast to a double.
+    """
+
+    def __init__(self, place: int, is_negative: bool = False, is_double: bool = False) -> None:
+        self.place, self.is_negative, self.is_double = place, is_negative, is_double
+
+    def __neg__(self) -> "AnyConstant":
+        return AnyConstant(self.place, not self.is_negative, self.is_double)
+
+    def as_double(self) -> "AnyConstant":
+        """The constant, cast."""
+        return AnyConstant(self.place, self.is_negative, True)
+
+
 def cast(constant: Constant, type_name: str, parameters: Sequence[Constant]) -> Constant:
     """`CAST(constant AS type_name(parameters))`, which must not change the value."""
     read, place, kind = constant.evaluate, constant.place, CASTS[type_name]
@@ -249,6 +269,8 @@ _WRITTEN: dict[ConstantKind, str] = {
 
 def _convert(value: Any, kind: ConstantKind, type_name: str, parameters: list[Any], zone: tzinfo | None) -> Any:
     """The value as the type; ValueError or OverflowError where that would change it."""
+    if isinstance(value, AnyConstant) and type_name == "DOUBLE":
+        return value.as_double()
     if kind == "number" and isinstance(value, (int, Fraction, str)) and not isinstance(value, bool):
         return _convert_number(value, type_name, parameters)
     if kind == "key" and isinstance(value, str):

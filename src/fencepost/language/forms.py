@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Int64s
 from fencepost.language.condition import AllOf, Condition, Leaf, Shape
+from fencepost.language.expression import AnyConstant
 from fencepost.language.parse import parse, shape_of
 from fencepost.language.shape import read_shape
 from fencepost.language.source import RefusalError
@@ -34,6 +35,8 @@ class Constants(NamedTuple):
     """Arrow strings: numbers as they are written, or keys."""
     is_number: bool
     is_negative: bool
+    is_double: bool
+    """Whether they are cast to doubles."""
 
 
 class FormPart(NamedTuple):
@@ -121,16 +124,6 @@ def _is_same(value: Any, text: str) -> bool:
     return value == text if isinstance(value, str) else Fraction(text) == value
 
 
-class _Slot:
-    """Stands for whatever constant a slot holds."""
-
-    def __init__(self, place: int, is_negative: bool = False) -> None:
-        self.place, self.is_negative = place, is_negative
-
-    def __neg__(self) -> "_Slot":
-        return _Slot(self.place, not self.is_negative)
-
-
 def _fill(
     rows: Int64s,
     example: Condition,
@@ -145,15 +138,18 @@ def _fill(
         return None
     values: list[Any] = [*read_shape(text)[1], None]
     for place, (slot, _, _) in enumerate(slots):
-        values[slot] = _Slot(place)
+        values[slot] = AnyConstant(place)
 
     def constants(evaluate: Any) -> Constants | None:
         if evaluate is None:
             return None
         found = evaluate(values)
-        if not isinstance(found, _Slot):
+        if not isinstance(found, AnyConstant):
             raise TypeError("not a constant as it is written")
-        return Constants(columns[found.place], slots[found.place][2], found.is_negative)
+        is_number = slots[found.place][2]
+        if found.is_double and not is_number:
+            raise TypeError("a string that is cast")
+        return Constants(columns[found.place], is_number, found.is_negative, found.is_double)
 
     parts = tuple(
         FormPart(

@@ -156,7 +156,7 @@ def _numbers(constants: Constants, type_: AttributeType) -> Any:
         raise FencepostError("a string", "a number", "Bind it alone.")
     texts = constants.texts
     points = pc.find_substring(texts, ".")
-    if type_ == DOUBLE:
+    if type_ == DOUBLE or constants.is_double:
         numbers = texts.cast(pa.float64())
     elif pc.max(points).as_py() < 0:
         numbers = texts.cast(pa.int64())
