@@ -74,7 +74,8 @@ def run(full: bool) -> list[Report]:
         f"`match`: {n:,} rules with a key, {matches:.0f} match a row", "", f"{BATCH / matching / 1e6:.1f} M rows/s"
     )
     watching(given)  # a first run compiles
-    return [report, parsing(100_000 if full else 20_000), watching(given), single_rows(), jumping()]
+    reports = [report, parsing(100_000 if full else 20_000), watching(given), readable_events(given)]
+    return [*reports, single_rows(), jumping()]
 
 
 def parsing(n: int) -> Report:
@@ -137,6 +138,35 @@ def watching(given: Market) -> Report:
         rules.replace(number, f"symbol = 'SYM{number:05d}' AND price > {number}", detect="enter,exit")
     anew = once(lambda: rules.compile())
     report.note(f"  compile after {CHANGES // 10:,} edits of Rules", f"{anew * 1e3:,.0f} ms")
+    return report
+
+
+def readable_events(given: Market) -> Report:
+    """Events with the name and the labels of their rule and two columns of the row, beside plain ones."""
+    n = given.rules.num_rows
+    report = Report(f"Monitor: events with labels, name, keys and two columns, {n:,} keyed price ranges")
+    texts = pa.array([f"rule {id}" for id in range(n)])
+    labels = pa.array([f'{{"desk": "{id % 40}", "owner": "o{id % 1000}"}}' for id in range(n)])
+    table = given.rules.append_column("name", texts).append_column("labels", labels)
+    ranges = {"price": ("lower", "upper")}
+    options = {"name": "name", "labels": "labels"}
+    rules = Rules.from_table(table, equal=["symbol"], ranges=ranges, detect="enter,exit", options=options)
+    snapshot = rules.compile()
+    plain = Monitor(snapshot, object="symbol", time="ts")
+    readable = Monitor(snapshot, object="symbol", time="ts", labels=True, carry=["flight", "gate"])
+    flights = pa.array([f"F{row % 5000}" for row in range(BATCH)])
+    gates = pa.array([f"G{row % 50}" for row in range(BATCH)])
+    seconds: dict[str, list[float]] = {"plain": [], "readable": []}
+    for number in range(8):
+        batch = _moved(given.ticks, number).append_column("flight", flights).append_column("gate", gates)
+        counts = []
+        for name, monitor in (("plain", plain), ("readable", readable)):
+            taken = once(lambda: counts.append(monitor.update(batch).num_rows))  # noqa: B023
+            if number:  # the first batch knows no object yet
+                seconds[name].append(taken)
+        assert counts[0] == counts[1], "another number of events"
+    ratio = float(np.median(seconds["readable"])) / float(np.median(seconds["plain"]))
+    report.at_most("update, against plain events", ratio, 1.1)
     return report
 
 

@@ -129,8 +129,11 @@ def change_some(book: RuleBook, rng: random.Random) -> None:
     for _ in range(rng.randrange(1, 40)):
         id = rng.randrange(RULES - 2)
         if id in book:
-            action = rng.choice([book.remove, book.pause, book.resume])
-            action(id) if rng.random() < 0.6 else book.replace(id, f"price > {rng.randrange(100)}", detect="enter")
+            kind = rng.randrange(6)
+            if kind < 3:
+                {0: book.remove, 1: book.pause, 2: book.resume}[kind](id)  # type: ignore[operator]
+            else:
+                book.replace(id, f"price > {rng.randrange(100)}", detect="enter")
         else:
             book.add(id, f"symbol = 'S{id}'")
     if rng.random() < 0.5:

@@ -430,3 +430,39 @@ def test_the_documentation_has_every_key() -> None:
     for section, (_, variants) in SECTIONS.items():
         for key in {key.name for keys in variants.values() for key in keys}:
             assert f"`{key}`" in text, f"{section}.{key}"
+
+
+def test_rules_of_a_book_are_compared_last_and_only_where_nothing_else_is_wrong(tmp_path: Path) -> None:
+    with fp.RuleBook(f"sqlite:///{tmp_path}/rules.db") as book:
+        book.add(1, "ghost > 4")
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "one.json").write_text('{"symbol": "IBM", "price": 4.0, "ts": 1}\n')
+    text = """
+[source]
+format = "json"
+path = "rows"
+schema = { symbol = "string", price = "double", ts = "bigint" }
+[rules]
+book = "sqlite:///rules.db"
+[operator]
+kind = "watch"
+object = "symbol"
+time = "ts"
+[sink]
+format = "json"
+path = "events"
+checkpoint = "checkpoint"
+where = "price >"
+"""
+    file = tmp_path / "pipeline.toml"
+    file.write_text(text)
+    found = check(file)
+    assert [fault.place for fault in found] == ["sink.where"]
+    assert found.left_out == ("rules.book: whether every rule fits the columns; correct the other faults first",)
+    file.write_text(text.replace('where = "price >"', ""))
+    steps: set[str] = set()
+    found = check(file, progress=lambda step, *_: steps.add(step))
+    assert [fault.place for fault in found] == ["rules.book"]
+    assert "ghost" in found[0].got
+    assert found.left_out == ()
+    assert {"reading", "parsing"} <= steps

@@ -289,6 +289,27 @@ def test_the_command_ends_in_order_on_a_signal(home: Path, group: bool) -> None:
     assert "Exception" not in errors
 
 
+def test_changes_may_name_rules_by_text(tmp_path: Path) -> None:
+    heard = list[Applied]()
+    with fp.RuleBook(f"sqlite:///{tmp_path}/rules.db") as book:
+        book.add(5, "price > 1", name="floor")
+        follower = ChangeFollower(book, lambda: None, tmp_path / "state", report=heard.append)
+        changes = [
+            {"op": "update", "id": "floor", "condition": "price > 2"},
+            {"op": "insert", "id": "roof", "condition": "price > 9"},
+            {"op": "delete", "id": "nobody"},
+            {"op": "insert", "id": "bad\0name", "condition": "price > 9"},
+        ]
+        follower.apply([Message(f"rules/0/{n}", json.dumps(each)) for n, each in enumerate(changes)], 0)
+        assert heard == [Applied(2, 1, 1)]
+        assert [(rule.id, rule.name, rule.condition, rule.version) for rule in book] == [
+            (5, "floor", "price > 2", 2),
+            (6, "roof", "price > 9", 1),
+        ]
+        follower.apply([Message("rules/0/9", json.dumps({"op": "delete", "id": "roof"}))], 1)
+        assert [rule.id for rule in book] == [5]
+
+
 def test_changes_of_rules_are_applied_in_order_and_once(tmp_path: Path) -> None:
     target, heard = fp.Rules(), list[Applied]()
     schema = {"price": "double", "symbol": "string"}

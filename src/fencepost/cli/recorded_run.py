@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from fencepost._text import count
 from fencepost.cli.binding import BoundRules
-from fencepost.cli.data import open_data
+from fencepost.cli.data import DataFile, open_data
 from fencepost.cli.replaying import make_monitor, replay
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
@@ -61,11 +61,17 @@ def check_run(
     return {"events": len(fixed), "events of other rules or changes, unchecked": others, "rows compared": rows}
 
 
-def _read_recorded(path: Path, schema: Any, report: "Progress") -> Any:
+def open_recorded(path: Path) -> DataFile:
+    """The events of a run; what is none is refused before any rule is read."""
     data = open_data(path)
     missing = [name for name in _COLUMNS if name not in data.schema.names]
     if missing:
         raise FencepostError(f"{path} without the column {missing[0]}", "a file of events", "Name what a run wrote.")
+    return data
+
+
+def _read_recorded(path: Path, schema: Any, report: "Progress") -> Any:
+    data = open_recorded(path)
     types = {name: schema.field(name).type for name in _COLUMNS if schema.field(name).type != pa.null()}
     tables = []
     for table, done in data.batches(types if data.is_text else {}):

@@ -41,6 +41,7 @@ def verify(
     """
     from fencepost.cli.binding import bind_rules
     from fencepost.cli.data import open_data
+    from fencepost.cli.recorded_run import check_run, open_recorded
     from fencepost.cli.replaying import find_roles
 
     if events is not None and (object is None or time is None):
@@ -49,12 +50,12 @@ def verify(
         data = open_data(file)
         if object is not None or time is not None or sequence:
             find_roles(data, object, time, sequence)
+        if events is not None:
+            open_recorded(events)
         bound = bind_rules(book, None, data, type, report, time=time)
         if events is None or object is None or time is None:
             checked = _check_rows(bound, sample, seed, report)
         else:
-            from fencepost.cli.recorded_run import check_run
-
             checked = check_run(bound, events, object, time, sequence, sample, seed, report)
     counts = ", ".join(_count_words(number, name) for name, number in checked.items())
     print_done(as_json, checked, f"{counts}: no difference from brute force")

@@ -117,6 +117,8 @@ class ChangeFollower:
             key = id
         if operation == "delete":
             return key, None
+        if isinstance(key, str) and isinstance(self._target, Rules):
+            raise FencepostError(f"the name {key!r} of no rule", "an id for a new rule", "Number it, or use a book.")
         found.pop("version", None)  # the book counts
         made = Rules.from_dicts([found])
         if self._schema is not None:
