@@ -18,7 +18,7 @@ from fencepost.spark import match, watch
 OBSERVED = "fencepost"
 """The name under which query progress reports what the operator did."""
 TIMES = "times of events"
-"""The name under which it reports when events happened, as `times`: a JSON array of `x`, a time, and `y`, its events."""
+"""The name under which it reports when events happened: `times` is a JSON array of `x`, a time, and `y`, its events."""
 _TIMES_AT_MOST = 64
 """More different times in a micro-batch are put together, the nearest first."""
 
