@@ -33,15 +33,9 @@ class ReasonBox:
             parts[name] = f"{'' if low is None else f'{low} <= '}{name}{'' if high is None else f' <= {high}'}"
         states = {(True, True): "before and after", (True, False): "before, not after", (False, True): "after"}
         state = states.get((self.held_before, self.holds_after), "neither")
-        because = (
-            f", because of {' and '.join(parts[name] for name in self.decisive)}" if self._is_one_of_several else ""
-        )
-        return f"{' and '.join(parts.values()) or 'always'}: {state}{because}"
-
-    @property
-    def _is_one_of_several(self) -> bool:
-        """Whether only some of several parts were decisive, so that it is worth a word which."""
-        return 0 < len(self.decisive) < len(self.keys) + len(self.ranges)
+        if 0 < len(self.decisive) < len(parts):  # else it goes without saying which
+            state += f", because of {' and '.join(parts[name] for name in self.decisive)}"
+        return f"{' and '.join(parts.values()) or 'always'}: {state}"
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ def why(
 ) -> None:
     """Explain why an event happened.
 
-    Prints when it happened, the values before and after, and the rule as it was then: which of its parts hold, and which
-    of them were decisive.
+    Prints when it happened, the values before and after, and the rule as it was then: whether it held, and which of its
+    parts were decisive.
     """
     from fencepost.monitor import Monitor
 

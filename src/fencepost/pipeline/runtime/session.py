@@ -24,22 +24,22 @@ _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0
 
 def make_session(file: PipelineFile, log: Path) -> Any:
     """A session as the pipeline's file describes it; what its JVM says goes to a file."""
-    given = session_settings(file)
-    if _ZONE not in given:  # a time without a zone then means the same in rows as in rules
-        given[_ZONE] = zone_of_rules(file)
+    given = settings_in_zone(file)
     master = given.pop("spark.master", file.section("session")["master"])
     if not session_has_connector(given) and (jars := connector_jars()):
         given["spark.jars"] = ",".join(filter(None, [given.get("spark.jars", ""), *map(str, jars)]))
     return start_session(f"fencepost {file.path.name}", master, given, log)
 
 
-def zone_of_rules(file: PipelineFile) -> str:
-    """The time zone in which the rules of a pipeline read times that have none."""
-    rules = file.section("rules")
-    if rules.get("book"):
+def settings_in_zone(file: PipelineFile) -> dict[str, str]:
+    """The settings of a pipeline, with the zone of its rules if they name none: times then mean the same in rows."""
+    given, rules = session_settings(file), file.section("rules")
+    if _ZONE not in given and rules.get("book"):
         with open_book(rules["book"], file) as book:
-            return book.zone
-    return VersionDirectory(file.located(rules["directory"])).zone() or "UTC"
+            given[_ZONE] = book.zone
+    elif _ZONE not in given:
+        given[_ZONE] = VersionDirectory(file.located(rules["directory"])).zone() or "UTC"
+    return given
 
 
 def start_session(name: str, master: str, given: Mapping[str, str], log: Path | None = None) -> Any:
