@@ -15,7 +15,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 import pandas as pd
@@ -139,6 +139,7 @@ class Operator:
         self._given = {"servers": servers, "place": place, "url": url}
         self.password = OLD
         self._runs = 0
+        self._started: list[subprocess.Popen[bytes]] = []
 
     @property
     def environment(self) -> dict[str, str]:
@@ -165,9 +166,19 @@ class Operator:
         self._runs += 1
         command = [sys.executable, "-m", "fencepost", "run", "pipeline.toml"]
         with (self.home / f"log {self._runs}").open("wb") as log:
-            return subprocess.Popen(  # noqa: S603
+            process = subprocess.Popen(  # noqa: S603
                 command, cwd=self.home, env=self.environment, stdout=log, stderr=log, start_new_session=True
             )
+        self._started.append(process)
+        return process
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._started:  # a test that fails leaves nothing behind
+            process.kill()
+            process.wait()
 
     @property
     def log(self) -> str:
@@ -188,8 +199,8 @@ def test_a_newcomer_from_the_first_rule_to_the_last_restart(
     limits = days[0].groupby(["carrier", "dest"])["dep_delay"].quantile(0.8).dropna().reset_index()
     limits["alert"] = limits["carrier"] + " to " + limits["dest"]
     limits.to_parquet(tmp_path / "limits.parquet", index=False)
-    with receiver() as heard:
-        person = Operator(tmp_path, broker.servers, parse_qs(urlsplit(server).query)["host"][0], heard.url)
+    place = parse_qs(urlsplit(server).query)["host"][0]
+    with receiver() as heard, Operator(tmp_path, broker.servers, place, heard.url) as person:
         shape = (
             "--id",
             "alert",
