@@ -136,7 +136,7 @@ def trigger_seconds(spark: Any, url: str | None, batches: int) -> list[float]:
     taken: list[float] = []
     stop = threading.Event()
 
-    class Listener(StreamingQueryListener):
+    class Listener(StreamingQueryListener):  # type: ignore[misc]
         def onQueryStarted(self, event: Any) -> None:  # noqa: N802 (Spark's names)
             pass
 

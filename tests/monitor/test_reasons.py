@@ -36,7 +36,7 @@ def test_why_names_what_was_decisive() -> None:
     def after(ts: int, **row: object) -> tuple[bool, bool, tuple[str, ...], str]:
         reason = monitor.why(monitor.update({"symbol": ["IBM"], "ts": [ts], **{key: [row[key]] for key in row}}))
         assert isinstance(reason, Reason)
-        assert (reason.time, reason.before.keys()) == (ts, {"price", "volume", "venue"})
+        assert (reason.time, set(reason.before)) == (ts, {"price", "volume", "venue"})
         (box,) = reason.boxes
         return box.held_before, box.holds_after, box.decisive, str(box).partition(": ")[2]
 
