@@ -1,7 +1,10 @@
-"""Events to a webhook whose receiver takes its time: deliveries per second, and whether each object's order is kept."""
+"""Events to a webhook whose receiver takes its time, or hangs: deliveries per second, and what a stream notices."""
 
 import argparse
+import io
 import json
+import socket
+import statistics
 import tempfile
 import threading
 import time
@@ -12,6 +15,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import fencepost as fp
 from benchmarks.harness import Report, show_missed
 from fencepost.deliveries.hook import Hook
 from fencepost.deliveries.sender import Sender
@@ -19,6 +27,26 @@ from fencepost.deliveries.spool import Event, Spool, stream_batch
 
 PAUSE = 0.1
 OBJECTS = 500
+ROWS = 50_000
+"""In a micro-batch."""
+ROUNDS = 3
+PIPELINE = """
+[source]
+format = "parquet"
+path = "in"
+options = { maxFilesPerTrigger = 1 }
+[rules]
+directory = "published"
+[operator]
+kind = "watch"
+object = "id"
+time = "at"
+buckets = 4
+[[sink]]
+format = "parquet"
+path = "out"
+checkpoint = "checkpoint"
+"""
 
 
 @contextmanager
@@ -78,12 +106,89 @@ def deliver(events: int, concurrency: int) -> float:
     return events / taken
 
 
+@contextmanager
+def hanging_receiver() -> Iterator[str]:
+    """Takes connections, and never answers; its URL."""
+    with socket.create_server(("127.0.0.1", 0), backlog=256) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+
+
+def write_input(home: Path, batches: int) -> None:
+    """Files of rows, each a micro-batch, and rules that a few of the rows fire."""
+    rng = np.random.default_rng(5)
+    (home / "in").mkdir()
+    for batch in range(batches):
+        ids, at = rng.integers(0, 20_000, ROWS), batch * ROWS + np.arange(ROWS)
+        table = pa.table({"id": ids, "at": at, "price": rng.normal(100.0, 10.0, ROWS).round(2)})
+        pq.write_table(table, home / "in" / f"{batch:04}.parquet")
+    rules = fp.Rules()
+    for number in range(1000):
+        rules.add(number, f"price BETWEEN {40 + number / 100} AND {40 + number / 100 + 2}", detect="enter")
+    rules.publish(home / "published")
+
+
+def trigger_seconds(spark: Any, url: str | None, batches: int) -> list[float]:
+    """How long each micro-batch of a pipeline took, with a webhook or without, once it is warm."""
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    from fencepost.pipeline import run as run_pipeline
+
+    taken: list[float] = []
+    stop = threading.Event()
+
+    class Listener(StreamingQueryListener):  # type: ignore[misc]
+        def onQueryStarted(self, event: Any) -> None:  # noqa: N802 (Spark's names)
+            pass
+
+        def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+            if event.progress.numInputRows:
+                taken.append(event.progress.durationMs["triggerExecution"] / 1000)
+            if len(taken) >= batches:
+                stop.set()
+
+        def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+            pass
+
+    listener = Listener()
+    spark.streams.addListener(listener)
+    try:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+            home = Path(scratch)
+            write_input(home, batches)
+            hook = "" if url is None else f'[[sink]]\nformat = "webhook"\nurl = "{url}"\nwait = "60 seconds"\n'
+            (home / "pipeline.toml").write_text(PIPELINE + hook)
+            run_pipeline(home / "pipeline.toml", spark, out=io.StringIO(), stop=stop)
+    finally:
+        spark.streams.removeListener(listener)
+    return taken[3:]
+
+
+def compare_triggers(report: Report, full: bool) -> None:
+    """A stream whose receiver hangs beside one without a webhook, in turns."""
+    from fencepost.pipeline.runtime.session import start_session
+
+    spark = start_session("fencepost measures", "local[2]", {})
+    batches = 30 if full else 12
+    try:
+        times: dict[bool, list[float]] = {False: [], True: []}
+        for _ in range(ROUNDS):
+            with hanging_receiver() as url:
+                for hangs in times:
+                    times[hangs] += trigger_seconds(spark, url if hangs else None, batches)
+    finally:
+        spark.stop()
+    without, hanging = (statistics.median(times[hangs]) for hangs in (False, True))
+    report.at_most("trigger time of a stream whose receiver hangs, over one without webhook", hanging / without, 1.05)
+    report.note("the same in seconds", f"{hanging:.3f} and {without:.3f}, medians of {len(times[True])} micro-batches")
+
+
 def run(full: bool) -> Report:
     """Measure one after the other, and many at once."""
     report = Report("Webhooks: a receiver that waits 100 ms before each answer")
     many, one = deliver(10_000 if full else 3_000, 100), deliver(30, 1)
     report.at_least("deliveries/s, concurrency = 100, in order per object", many, 500, "/s")
     report.note("deliveries/s, concurrency = 1", f"{one:,.1f}/s, so {many / one:,.0f} times as many at once")
+    compare_triggers(report, full)
     return report
 
 

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,28 @@ def test_markup_is_text_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x9b" not in terminal.getvalue()
 
 
+@pytest.mark.parametrize("width", [70, 80, 120, 300])
+def test_a_wide_table_leaves_columns_out_and_breaks_only_the_last(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")  # Rich takes any other for one of 80 columns
+    monkeypatch.setenv("COLUMNS", str(width))
+    line, condition = "▁▂ ▃▄▅▆▇█▇▆▅▄▃▂▁▂▃▄▅▆▇█▇", " ".join(f"word{n}" for n in range(30))
+    headers = ("rule", "events", "inside", "enter", "first", "when", "condition")
+    row = (7, 1234, "", 1234, "2013-01-01 11:00:00+00:00", line, condition)
+    print_table(headers, [row], spare=("first", "inside", "enter"))
+    told = capsys.readouterr()
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", told.out).splitlines()
+    assert all(len(each) <= width for each in lines)
+    assert sum(line in each for each in lines) == 1, "it is in one piece"
+    assert "inside" not in told.out, "it is empty"
+    assert all(f"word{n}" in told.out for n in range(30))
+    assert ("first" in lines[1], "enter" in lines[1]) == (width >= 120, width >= 80)
+    wanted = {70: "first, enter", 80: "first", 120: "", 300: ""}[width]
+    assert told.err == (f"a wider terminal also shows: {wanted}\n" if wanted else "")
+
+
 def test_json_has_no_infinity() -> None:
     row = {"price": math.inf, "before": [-math.inf, math.nan, 1.5], "pair": (math.inf, 2), "text": "Infinity \x9b"}
     assert strict(as_json(row)) == {
@@ -110,3 +133,22 @@ def test_one_rule_is_one_rule(tmp_path: Path) -> None:
     assert fired.err == "1 of 1 rule fired in 2 rows\n"
     assert run(shell, "verify", "rows.csv").err == "2 rows, 1 match, 1 rule: no difference from brute force\n"
     assert run(shell, "rules", "expire").err == "removed 0 expired rules\n"
+
+
+def test_backtest_sorts_what_is_in_no_order(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    run(shell, "rules", "add", "1", "price BETWEEN 4 AND 6", "--detect", "enter,exit")
+    rows = [f"IBM,2024-01-01 00:00:{n:02},{n % 3},{price}" for n, price in enumerate([3, 5, 9, 5, 4, 8, 1, 6] * 5)]
+    tied = [f"SAP,2024-01-01 00:00:07,{number},{price}" for number, price in ((0, 5), (1, 9), (2, 5), (3, 7))]
+    mixed = [*rows[::2], *tied[::-1], ",,,", *rows[::-2], "IBM,,1,5"]
+    watch = ("--object", "symbol", "--time", "ts", "--sequence", "number")
+    told = {}
+    for name, lines in {"sorted": sorted([*rows, *tied], key=lambda row: row.split(",")[1:3]), "mixed": mixed}.items():
+        (tmp_path / f"{name}.csv").write_text("symbol,ts,number,price\n" + "\n".join(lines) + "\n")
+        done = run(shell, "backtest", f"{name}.csv", *watch, "--events", f"{name}.jsonl")
+        counted = json.loads(run(shell, "backtest", f"{name}.csv", *watch, "--json").out)
+        told[name] = sorted((tmp_path / f"{name}.jsonl").read_text().splitlines()), counted["rules"]
+        assert (counted["late"], counted["sorted"]) == (0, name == "mixed")
+        assert ("sorted 46 rows by ts and number: mixed.csv is in another order\n" in done.err) == (name == "mixed")
+    assert told["sorted"] == told["mixed"]
+    assert len([line for line in told["sorted"][0] if '"SAP"' in line]) == 4, "in the order of their sequence"

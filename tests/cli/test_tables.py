@@ -166,3 +166,27 @@ kill $one; wait $one
 def _ids(home: Path) -> set[Any]:
     snapshot = VersionDirectory(home / "published").load()
     return {int(snapshot.rules.ids[row]) for row in snapshot.in_force}
+
+
+def test_what_is_refused_leaves_no_book_behind(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    pq.write_table(ROWS.set_column(3, "high", pa.array([1.0, 5.0, None])), tmp_path / "faulty.parquet")
+    (tmp_path / "rules.jsonl").write_text('{"id": 1, "condition": "price >"}\n')
+    for words in (
+        f"import faulty.parquet {COLUMNS}",
+        "import rules.jsonl --zone America/New_York",
+        "import nothing.jsonl",
+        f"sync faulty.parquet {COLUMNS}",
+        "add 1 'price >'",
+    ):
+        shell.call_refused(f"fencepost rules {words}")
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["faulty.parquet", "rules.jsonl"], words
+    (tmp_path / "rules.jsonl").write_text('{"id": 1, "condition": "price > 4"}\n')
+    odd = {"FENCEPOST_BOOK": "sqlite:///what%3Fever.db"}
+    for environment in ({}, odd):
+        shell.call("fencepost rules import rules.jsonl --zone America/New_York", 0, **environment)
+        assert conditions(shell, **environment) == {1: "price > 4"}
+        assert "already" in shell.call_refused("fencepost rules import rules.jsonl", **environment)
+        assert conditions(shell, **environment) == {1: "price > 4"}
+    assert "zone" in shell.call_refused("fencepost rules add 2 'price > 5' --zone Asia/Tokyo")
+    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]

@@ -127,7 +127,7 @@ def pipeline(reader: Reader) -> Iterator[None]:
     (reader.home / "signing.key").write_text("a key\n")
     reader.given["spark"] = reader.spark()
     # A pipeline ends by itself, and does not take the session with it that other pages use.
-    reader.instead |= {'every = "1 second"': "once = true", 'run("pipeline.toml") ': 'run("pipeline.toml", spark) '}
+    reader.instead |= {'every = "1 second"': "once = true", '= run("pipeline.toml")': '= run("pipeline.toml", spark)'}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EVENTS", "events")
         patch.setenv("TOKEN", "a token")

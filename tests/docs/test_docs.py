@@ -120,3 +120,9 @@ def test_the_reference_has_every_public_name_and_no_other() -> None:
         else:
             current.add(name)
     assert listed == {package: set(import_module(package).__all__) for package in DOCUMENTED}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_code_is_at_most_88_columns_wide(page: str) -> None:
+    wide = [(str(block), line) for block in blocks_of(page) for line in block.text.splitlines() if len(line) > 88]
+    assert not wide

@@ -15,16 +15,44 @@ def test_why_shows_the_boxes_and_the_values() -> None:
     event = monitor.update_one("IBM", 2, price=41.5)[0]
     reason = monitor.why(event)
     assert str(reason) == (
-        "IBM: enter of rule 1 (version 1)\n"
+        "IBM: enter of rule 1 (version 1) at 2\n"
         "  price: 39.0 -> 41.5\n"
+        "  symbol: IBM -> IBM\n"
         "  100.00000000000001 <= price: neither\n"
-        "  symbol = 'IBM' and 40.0 <= price <= 50.0: after"
+        "  symbol = 'IBM' and 40.0 <= price <= 50.0: after, because of 40.0 <= price <= 50.0"
     )
     events = monitor.update({"symbol": ["IBM"], "ts": [3], "price": [55.0]})
     assert monitor.why(events).detect == "exit"
     reason = monitor.why(events.to_pylist()[0])
     assert isinstance(reason, Reason)
     assert reason.boxes[1].held_before
+
+
+def test_why_names_what_was_decisive() -> None:
+    rules = Rules()
+    rules.add(1, "venue = 'X' AND price BETWEEN 40 AND 50 AND volume > 7", detect="enter,exit")
+    monitor = Monitor(rules, object="symbol", time="ts")
+
+    def after(ts: int, **row: object) -> tuple[bool, bool, tuple[str, ...], str]:
+        reason = monitor.why(monitor.update({"symbol": ["IBM"], "ts": [ts], **{key: [row[key]] for key in row}}))
+        assert isinstance(reason, Reason)
+        assert (reason.time, set(reason.before)) == (ts, {"price", "volume", "venue"})
+        (box,) = reason.boxes
+        return box.held_before, box.holds_after, box.decisive, str(box).partition(": ")[2]
+
+    first = after(1, venue="X", price=41.0, volume=9.0)
+    assert first == (False, True, ("venue", "price", "volume"), "after"), "all of it is new"
+    moved = after(2, venue="Y", price=42.0, volume=9.0)
+    assert moved == (True, False, ("venue",), "before, not after, because of venue = 'X'")
+    assert after(3, venue="X", price=43.0, volume=9.0)[2] == ("venue",)
+    assert after(4, venue="X", price=60.0, volume=1.0)[2] == ("price", "volume")
+    monitor.update({"symbol": ["IBM"], "ts": [5], "venue": ["X"], "price": [45.0], "volume": [2.0]})
+    event = monitor.update({"symbol": ["IBM"], "ts": [6], "venue": ["X"], "price": [45.0], "volume": [9.0]})
+    reason = monitor.why(event)
+    assert isinstance(reason, Reason)
+    assert reason.boxes[0].decisive == ("volume",)
+    without = {name: value for name, value in event.to_pylist()[0].items() if not name.startswith("venue")}
+    assert "venue" not in monitor.why(without).after, "an event may come from a file of before"
 
 
 def test_why_tells_the_band() -> None:
@@ -37,7 +65,7 @@ def test_why_tells_the_band() -> None:
     assert isinstance(reason, BandReason)
     assert (reason.lower, reason.upper, reason.before, reason.after) == (-1.0, 1.0, {"price": None}, {"price": 5.5})
     assert str(reason).splitlines() == [
-        "1 and 2: enter of rule 1 (version 1)",
+        "1 and 2: enter of rule 1 (version 1) at 3",
         "  price: None -> 5.5",
         "  -1.0 <= left.price - right.price <= 1.0",
         "  left.symbol = right.symbol",

@@ -15,7 +15,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+import fencepost as fp
+from fencepost.pipeline.file.document import read_pipeline
+from fencepost.pipeline.runtime.session import settings_in_zone
 from fencepost.pipeline.status import read_status
+from tests.deliveries.receivers import receiver
 from tests.docs.blocks import blocks_of
 from tests.pipeline.test_run import expected, line, rules, ticks
 
@@ -44,7 +48,7 @@ def test_the_unit_is_started_killed_started_again_and_stopped(tmp_path: Path) ->
     rules().publish(tmp_path / "published")
 
     def words(name: str) -> list[str]:
-        program, *rest = service[name].replace("/etc/fencepost", str(tmp_path)).split()
+        program, *rest = service[name].replace("\\\n", " ").replace("/etc/fencepost", str(tmp_path)).split()
         assert program.endswith("/fencepost")
         return [sys.executable, "-m", "fencepost", *rest]
 
@@ -88,3 +92,69 @@ def test_the_unit_is_started_killed_started_again_and_stopped(tmp_path: Path) ->
         assert stat.S_IMODE((own / name).stat().st_mode) == 0o600, name
     written = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "pipeline.toml"]
     assert not [path for path in written if b"hush-hush" in path.read_bytes()]
+
+
+NEW_YORK = """
+[source]
+format = "json"
+path = "in"
+schema = { symbol = "string", price = "double", ts = "timestamp", seen = "timestamp" }
+[rules]
+directory = "published"
+[operator]
+kind = "watch"
+object = "symbol"
+time = "ts"
+buckets = 1
+[sink]
+format = "webhook"
+url = "URL"
+retries = 0
+checkpoint = "checkpoint"
+[trigger]
+once = true
+"""
+
+
+def test_a_session_takes_the_zone_of_its_rules(tmp_path: Path) -> None:
+    def zone(text: str) -> str:
+        (tmp_path / "pipeline.toml").write_text(text)
+        file, _ = read_pipeline(tmp_path / "pipeline.toml")
+        return settings_in_zone(file)["spark.sql.session.timeZone"]
+
+    for place, name in (("published", "America/New_York"), ("other", "UTC")):
+        rules = fp.Rules(zone=name)
+        rules.add(1, "price > 1")
+        rules.publish(tmp_path / place)
+    with fp.RuleBook(f"sqlite:///{tmp_path}/rules.db", zone="Asia/Tokyo") as book:
+        book.add(1, "price > 1")
+    text = NEW_YORK.replace("URL", "http://127.0.0.1:9/")
+    assert zone(text) == "America/New_York"
+    assert zone(text.replace("published", "other")) == "UTC"
+    assert zone(text.replace('directory = "published"', 'book = "sqlite:///rules.db"')) == "Asia/Tokyo"
+    own = '[session]\nsettings = { "spark.sql.session.timeZone" = "Europe/Berlin" }\n'
+    assert zone(text + own) == "Europe/Berlin"
+
+
+@pytest.mark.slow
+def test_what_was_not_delivered_is_exit_code_3_and_times_are_those_of_the_rules(tmp_path: Path) -> None:
+    rules = fp.Rules(zone="America/New_York")
+    rules.add(1, "price BETWEEN 40 AND 50 AND seen >= TIMESTAMP '2024-01-01 09:30:00'", detect="enter,exit")
+    rules.publish(tmp_path / "published")
+    (tmp_path / "in").mkdir()
+    clocks = {39.0: "09:00:00", 41.0: "09:15:00", 42.0: "09:30:00", 60.0: "10:00:00"}
+    rows = [{"symbol": "IBM", "price": price, "ts": f"2024-01-01T{clock}"} for price, clock in clocks.items()]
+    (tmp_path / "in" / "a.json").write_text("".join(json.dumps({**row, "seen": row["ts"]}) + "\n" for row in rows))
+    with receiver(lambda body: 422 if body["detect"] == "exit" else 200) as heard:
+        (tmp_path / "pipeline.toml").write_text(NEW_YORK.replace("URL", heard.url))
+        done = subprocess.run(  # noqa: S603
+            [sys.executable, "-m", "fencepost", "run", str(tmp_path / "pipeline.toml"), "--json"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 3, done
+    summary = json.loads(done.stdout)
+    assert (summary["rows"], summary["posted"], summary["undelivered"]) == (4, 1, 1)
+    assert "1 event not delivered; the last answer: " in done.stderr
+    assert [(body["detect"], body["time"]) for body in heard.bodies] == [("enter", "2024-01-01T09:30:00.000-05:00")]

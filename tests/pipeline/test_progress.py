@@ -6,6 +6,8 @@ from io import StringIO
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from fencepost.deliveries.sender import Delivered
 from fencepost.pipeline.runtime.changes import Applied
 from fencepost.pipeline.runtime.log import Log
@@ -92,6 +94,21 @@ def test_what_a_source_of_kafka_has_left_unread_and_how_long_triggers_took() -> 
     told = report(0, 2) | {"durationMs": {"triggerExecution": 700}, "sources": [kafka]}
     told["observedMetrics"]["faults source"]["newest"] = 10**15
     progress.read(SimpleNamespace(recentProgress=[told]))
-    assert (progress.offsets_behind, progress.trigger_seconds, progress.triggers) == (5, 0.7, {3: 1})
+    assert (progress.offsets_behind, progress.triggers.sum, progress.triggers.counts()[3]) == (5, 0.7, 1)
+    assert progress.latencies.counts() == [0] * 16, "nobody asked for it"
     assert (progress.lag() or 0) > 10**7
     assert progress.figures(1.0)["newest"] == "2001-09-09T01:46:40+00:00"
+
+
+def test_how_old_events_were_when_their_micro_batch_ended() -> None:
+    progress = Progress(Log(StringIO()))
+    told = report(0, 2, skipped=4) | {"durationMs": {"triggerExecution": 700}, "timestamp": "2001-09-09T01:46:40.000Z"}
+    told["observedMetrics"]["times of events"] = {
+        "times": json.dumps([{"x": 1e15, "y": 2.0}, {"x": 1e15 - 4e6, "y": 1.0}, {"x": 1e15 + 9e9, "y": 1.0}])
+    }
+    empty = told | {"batchId": 1, "observedMetrics": {"times of events": {"times": None}}}
+    progress.read(SimpleNamespace(recentProgress=[told, empty]))
+    counted = dict(zip([*progress.latencies.bounds, None], progress.latencies.counts(), strict=True))
+    assert {bound: count for bound, count in counted.items() if count} == {0.1: 1, 1.0: 2, 5.0: 1}, "none is negative"
+    assert progress.latencies.sum == pytest.approx(2 * 0.7 + 4.7)
+    assert progress.figures(1.0)["skipped_rules"] == 4

@@ -152,6 +152,9 @@ def test_a_running_pipeline_serves_its_figures_and_its_status(spark: Any, home: 
         "fencepost_rules": 2,
         "fencepost_restarts_total": 0,
         "fencepost_trigger_seconds_count": 1,
+        "fencepost_skipped_rules": 0,
+        "fencepost_latency_seconds_count": 2,
+        'fencepost_latency_seconds_bucket{le="86400.0"}': 0,
     }
     assert {name: float(figures[name]) for name in wanted} == wanted
     assert float(figures["fencepost_event_lag_seconds"]) > 10**7

@@ -1,5 +1,8 @@
 """Options that several commands share."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,11 +51,55 @@ Zone = Annotated[
 DEFAULT_BOOK = "sqlite:///fencepost.db"
 
 
-def open_book(url: str, author: str | None = None, *, create: bool = False, zone: str | None = None) -> "RuleBook":
-    """The book at an address; only commands that add rules create one."""
+def open_book(url: str, author: str | None = None) -> "RuleBook":
+    """The book at an address; only commands that add rules create one, with `make_book`."""
     from fencepost.book import RuleBook
 
-    return RuleBook(url, author=author, create=create, zone=zone)
+    return RuleBook(url, author=author, create=False)
+
+
+@contextmanager
+def make_book(
+    url: str, author: str | None = None, zone: str | None = None, *, at_once: bool = False
+) -> "Iterator[RuleBook]":
+    """The book at an address, made where there is none: its file appears `at_once`, or if the block ends well."""
+    from sqlalchemy import URL
+
+    from fencepost._files.whole import draft_beside
+    from fencepost.book import RuleBook
+
+    file = None if at_once else _missing_file(url)
+    if file is None:
+        with RuleBook(url, author=author, zone=zone) as book:
+            yield book
+        return
+    with draft_beside(file) as draft:
+        with RuleBook(str(URL.create("sqlite", database=str(draft))), author=author, zone=zone) as book:
+            yield book
+        try:
+            os.link(draft, file)  # which replaces no file, as a rename would
+        except FileExistsError:
+            raise FencepostError(
+                f"{file}, which another process has made meanwhile", "a book that is not there yet", "Try again."
+            ) from None
+        except OSError:  # a file system without links
+            draft.rename(file)
+
+
+def _missing_file(url: str) -> Path | None:
+    """The file of a book of SQLite that is not there, in a directory that is; None for all other books."""
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        return None
+    name = parsed.database or ":memory:"
+    if parsed.get_backend_name() != "sqlite" or parsed.query or name.startswith(("file:", ":")):
+        return None
+    file = Path(name)
+    return file if not os.path.lexists(file) and os.access(file.parent, os.W_OK) else None
 
 
 def read_key(text: str) -> Any:

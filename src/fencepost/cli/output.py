@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from fencepost.book import Progress
 
 
+_BROKEN_AT = 20
+"""How narrow the last column of a table may be."""
+_BESIDE = 3
+"""What a table has beside the text of a column: a line and two blanks."""
+
+
 def as_json(value: Any) -> str:
     """One line of JSON; NaN and the infinities, which JSON lacks, are null."""
     try:
@@ -60,8 +66,14 @@ def print_json_array(values: Iterable[Any]) -> None:
     print("[]" if separator == "[" else "\n]")
 
 
-def print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "") -> None:
-    """A table for a person; tab-separated lines where standard output is no terminal."""
+def print_table(
+    headers: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "", *, spare: Sequence[str] = ()
+) -> None:
+    """A table for a person; tab-separated lines where standard output is no terminal.
+
+    Of a table with `spare` columns only the last column is broken into lines. So that the others fit, spare ones are
+    left out, those that are named first before the others, and those that are empty in any case.
+    """
     texts = [["" if each is None else printable(str(each)) for each in row] for row in rows]
     if not sys.stdout.isatty():
         for row in [list(headers), *texts]:
@@ -71,12 +83,33 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], title: st
     from rich.table import Table
     from rich.text import Text
 
+    console = Console()
+    shown, hidden = _fitting([headers, *texts], spare, console.width) if spare else (list(range(len(headers))), [])
     table = Table(title=title or None, title_justify="left")
-    for header in headers:
-        table.add_column(header, overflow="fold")
+    for place in shown:
+        table.add_column(headers[place], overflow="fold", no_wrap=bool(spare) and place != shown[-1])
     for row in texts:
-        table.add_row(*map(Text, row))  # not markup: a condition may hold brackets
-    Console().print(table)
+        table.add_row(*(Text(row[place]) for place in shown))  # not markup: a condition may hold brackets
+    console.print(table)
+    if hidden:
+        note(f"a wider terminal also shows: {', '.join(hidden)}")
+
+
+def _fitting(rows: Sequence[Sequence[str]], spare: Sequence[str], width: int) -> tuple[list[int], list[str]]:
+    """The places of columns that fit beside each other, and the names of those that are left out and not empty."""
+    from rich.cells import cell_len
+
+    headers, *texts = rows
+    empty = {name for name in spare if not any(row[headers.index(name)] for row in texts)}
+    widths = {name: max(cell_len(row[place]) for row in rows) for place, name in enumerate(headers)}
+    widths[headers[-1]] = min(widths[headers[-1]], _BROKEN_AT)
+    hidden: list[str] = []
+    for name in [*(each for each in spare if each not in empty), None]:
+        left = [each for each in headers if each not in empty and each not in hidden]
+        if name is None or sum(widths[each] + _BESIDE for each in left) < width:
+            break
+        hidden.append(name)
+    return [headers.index(name) for name in left], hidden
 
 
 def print_text(value: object) -> None:

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fencepost._text import count
 from fencepost.cli.binding import BoundRules
@@ -15,6 +17,9 @@ from fencepost.watching.clock import Clock
 
 if TYPE_CHECKING:
     from fencepost.book import Progress
+
+
+_ROWS_AT_ONCE = 100_000
 
 
 def find_roles(data: DataFile, object: str | None, time: str | None, sequence: list[str] | None) -> list[str | None]:
@@ -40,10 +45,37 @@ def make_monitor(bound: BoundRules, object: str, time: str | None, sequence: lis
     return Monitor(bound.snapshot, object=str(named[0]), time=named[1], sequence=[str(name) for name in named[2:]])
 
 
-def replay(monitor: Monitor, bound: BoundRules, report: "Progress") -> Iterator[Any]:
-    """The events of the file, batch by batch."""
-    for table in bound.batches(report, "watching"):
+def replay(monitor: Monitor, bound: BoundRules, report: "Progress", *, sort: bool = False) -> Iterator[Any]:
+    """The events of the file, batch by batch; with `sort`, in the order of time and sequence, which takes memory."""
+    for table in _sorted(monitor, bound, report) if sort else bound.batches(report, "watching"):
         yield monitor.update(table)
+
+
+def is_in_order(monitor: Monitor, bound: BoundRules, report: "Progress") -> bool:
+    """Whether the rows of the file are in the order of time and sequence; those without a time do not count."""
+    order = _order(monitor)
+    last: Any = None
+    for table in bound.batches(report, "looking at the order"):
+        times = table.select(order).filter(pc.is_valid(table[order[0]]))
+        times = times if last is None else pa.concat_tables([last, times], promote_options="permissive")
+        places = np.asarray(pc.sort_indices(times, [(name, "ascending") for name in order]))
+        if (places[1:] < places[:-1]).any():  # it is stable, so rows that are in order stay where they are
+            return False
+        last = times.slice(max(0, len(times) - 1))
+    return True
+
+
+def _sorted(monitor: Monitor, bound: BoundRules, report: "Progress") -> Iterator[Any]:
+    tables = list(bound.batches(report, "reading"))
+    whole = pa.concat_tables(tables, promote_options="default")
+    places = pc.sort_indices(whole, [(name, "ascending") for name in _order(monitor)])
+    for start in range(0, len(whole), _ROWS_AT_ONCE):
+        yield whole.take(places.slice(start, _ROWS_AT_ONCE))
+        report("watching", start, len(whole))
+
+
+def _order(monitor: Monitor) -> list[str]:
+    return [str(monitor.time), *monitor.sequence]
 
 
 def note_ignored(monitor: Monitor, bound: BoundRules) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.monitor.reasons import check_version
+from fencepost.monitor.reasons import check_version, headline
 from fencepost.ordinals import AttributeType
 from fencepost.pairing.rules import BandRule
 
@@ -31,11 +31,10 @@ class BandReason:
     same: tuple[tuple[str, str], ...]
     left_keys: dict[str, str]
     right_keys: dict[str, str]
+    time: Any = None
 
     def __str__(self) -> str:
-        cause = "" if self.reason is None else f", {self.reason}"
-        pair = f"{self.object} and {self.other}"
-        lines = [f"{pair}: {self.detect} of rule {self.rule_id} (version {self.rule_version}{cause})"]
+        lines = [f"{self.object} and {self.other}: {headline(self)}"]
         lines += [f"  {name}: {self.before[name]} -> {self.after[name]}" for name in self.after]
         low = "" if self.lower is None else f"{self.lower} {'<=' if self.closed[0] else '<'} "
         high = "" if self.upper is None else f" {'<=' if self.closed[1] else '<'} {self.upper}"
@@ -71,4 +70,5 @@ def explain_band(rule: BandRule, event: Mapping[str, Any], types: Mapping[str, A
         rule.shape.same,
         dict(rule.keys[0]),
         dict(rule.keys[1]),
+        event.get("time"),
     )

@@ -14,9 +14,9 @@ from fencepost.watching.rules_in_force import Box, LiveRule
 
 @dataclass(frozen=True)
 class ReasonBox:
-    """One box of the rule, and whether the values of the event are within its ranges.
+    """One box of the rule, and whether the values of the event are in it.
 
-    Keys are shown but not compared.
+    Keys are compared where the event has their values, and else only shown.
     """
 
     keys: dict[str, str]
@@ -24,13 +24,18 @@ class ReasonBox:
     """The smallest and the largest value inside; None where unbounded."""
     held_before: bool
     holds_after: bool
+    decisive: tuple[str, ...] = ()
+    """The columns that let it begin or end to hold: those of its parts that did not hold before, or do not now."""
 
     def __str__(self) -> str:
-        parts = [f"{name} = '{text}'" for name, text in self.keys.items()]
+        parts = {name: f"{name} = '{text}'" for name, text in self.keys.items()}
         for name, (low, high) in self.ranges.items():
-            parts.append(f"{'' if low is None else f'{low} <= '}{name}{'' if high is None else f' <= {high}'}")
+            parts[name] = f"{'' if low is None else f'{low} <= '}{name}{'' if high is None else f' <= {high}'}"
         states = {(True, True): "before and after", (True, False): "before, not after", (False, True): "after"}
-        return f"{' and '.join(parts) or 'always'}: {states.get((self.held_before, self.holds_after), 'neither')}"
+        state = states.get((self.held_before, self.holds_after), "neither")
+        if 0 < len(self.decisive) < len(parts):  # else it goes without saying which
+            state += f", because of {' and '.join(parts[name] for name in self.decisive)}"
+        return f"{' and '.join(parts.values()) or 'always'}: {state}"
 
 
 @dataclass(frozen=True)
@@ -43,15 +48,23 @@ class Reason:
     detect: str
     reason: str | None
     before: dict[str, Any]
+    """The values of attributes, and of the rule's keys where the event has them."""
     after: dict[str, Any]
     boxes: tuple[ReasonBox, ...]
+    time: Any = None
 
     def __str__(self) -> str:
-        cause = "" if self.reason is None else f", {self.reason}"
-        lines = [f"{self.object}: {self.detect} of rule {self.rule_id} (version {self.rule_version}{cause})"]
+        lines = [f"{self.object}: {headline(self)}"]
         lines += [f"  {name}: {self.before[name]} -> {self.after[name]}" for name in self.after]
         lines += [f"  {box}" for box in self.boxes]
         return "\n".join(lines)
+
+
+def headline(reason: Any) -> str:
+    """What happened, of which rule, and when."""
+    cause = "" if reason.reason is None else f", {reason.reason}"
+    when = "" if reason.time is None else f" at {reason.time}"
+    return f"{reason.detect} of rule {reason.rule_id} (version {reason.rule_version}{cause}){when}"
 
 
 def as_mapping(event: Any, names: Sequence[str]) -> Mapping[str, Any]:
@@ -83,12 +96,13 @@ def check_version(event: Mapping[str, Any], id: int, version: int) -> None:
 def explain(rule: LiveRule, boxes: list[Box], event: Mapping[str, Any], types: Mapping[str, AttributeType]) -> Reason:
     """Compare the boxes of a rule in force with the values of one of its events."""
     check_version(event, rule.id, rule.version)
-    before = {name: event.get(f"{name}_before") for name in types}
-    after = {name: event.get(name) for name in types}
+    keys = dict.fromkeys(name for keys, _ in boxes for name in keys)
+    names = [*types, *(name for name in keys if name in event and f"{name}_before" in event)]
+    before = {name: event.get(f"{name}_before") for name in names}
+    after = {name: event.get(name) for name in names}
     compared = tuple(_compare(box, before, after, types) for box in boxes)
-    return Reason(
-        rule.id, rule.version, event.get("object"), event["detect"], event.get("reason"), before, after, compared
-    )
+    shown = (event.get("object"), event["detect"], event.get("reason"), before, after, compared, event.get("time"))
+    return Reason(rule.id, rule.version, *shown)
 
 
 def _compare(
@@ -96,11 +110,14 @@ def _compare(
 ) -> ReasonBox:
     keys, ranges = box
 
-    def within(values: Mapping[str, Any]) -> bool:
-        ordinals = {name: types[name].encode_one(values[name], name) for name in ranges}
-        return all(
-            ordinal is not None and ranges[name][0] <= ordinal <= ranges[name][1] for name, ordinal in ordinals.items()
-        )
+    def failing(values: Mapping[str, Any]) -> tuple[str, ...]:
+        """The columns whose parts do not hold."""
+        failed = [name for name, text in keys.items() if name in values and values[name] != text]
+        for name, (first, last) in ranges.items():
+            ordinal = types[name].encode_one(values[name], name)
+            if ordinal is None or not first <= ordinal <= last:
+                failed.append(name)
+        return tuple(failed)
 
     shown = {}
     for name, (first, last) in ranges.items():
@@ -109,4 +126,5 @@ def _compare(
             None if first == smallest else types[name].decode(np.array([first]))[0].as_py(),
             None if last == largest else types[name].decode(np.array([last]))[0].as_py(),
         )
-    return ReasonBox(keys, shown, within(before), within(after))
+    begun, ended = failing(before), failing(after)
+    return ReasonBox(keys, shown, not begun, not ended, () if begun and ended else begun or ended)

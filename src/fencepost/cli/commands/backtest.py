@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _SPARK = 24
 _KINDS = ("inside", "enter", "exit", "cross")
+_SPARE = ("mostly", "last", "first", *_KINDS)
 _HEADERS = ("rule", "events", *_KINDS, "objects", "mostly", "first", "last", "when", "condition")
 
 
@@ -48,12 +49,15 @@ def backtest(
     book: Book = DEFAULT_BOOK,
     as_json: Json = False,
 ) -> None:
-    """Replay a file and report how often each rule would have fired, when, and for which objects."""
+    """Replay a file and report how often each rule would have fired, when, and for which objects.
+
+    A file that is not in the order of time is sorted first, in memory.
+    """
     from contextlib import nullcontext
 
     from fencepost.cli.binding import bind_rules
     from fencepost.cli.data import RowWriter, open_data
-    from fencepost.cli.replaying import find_roles, make_monitor, note_ignored, replay
+    from fencepost.cli.replaying import find_roles, is_in_order, make_monitor, note_ignored, replay
     from fencepost.cli.tally import Tally, draw
     from fencepost.rules import Rules
 
@@ -68,7 +72,8 @@ def backtest(
         bound = bind_rules(book, rules, data, type, report, rule or (), tried, time)
         monitor = make_monitor(bound, object, time, sequence)
         with nullcontext(None) if events is None else RowWriter(events) as writer:
-            for found in replay(monitor, bound, report):
+            in_order = is_in_order(monitor, bound, report)
+            for found in replay(monitor, bound, report, sort=not in_order):
                 tally.add(found)
                 if writer is not None:
                     writer.write(found)
@@ -79,10 +84,14 @@ def backtest(
     conditions = _conditions(bound.snapshot, shown)
     if as_json:
         counted = [{**each._asdict(), "condition": conditions[each.rule_id]} for each in shown]
-        print_json({**monitor.counters, "rules": counted, "over_time": tally.histogram()})
+        print_json({**monitor.counters, "sorted": not in_order, "rules": counted, "over_time": tally.histogram()})
         return
+    if not in_order:
+        order = " and ".join([time, *(sequence or ())])
+        note(f"sorted {count(monitor.counters['rows'], 'row')} by {order}: {file} is in another order")
     note_ignored(monitor, bound)
-    print_table(_HEADERS, [_row(each, tally.histogram(each.rule_id, _SPARK), conditions) for each in shown])
+    rows_shown = [_row(each, tally.histogram(each.rule_id, _SPARK), conditions) for each in shown]
+    print_table(_HEADERS, rows_shown, spare=_SPARE)
     rules_there, rows = count(len(bound.snapshot), "rule"), count(monitor.counters["rows"], "row")
     hidden = f"; the first {len(shown):,} are shown" if len(shown) < len(fired) else ""
     note(f"{len(fired):,} of {rules_there} fired in {rows}{hidden}")

@@ -11,7 +11,18 @@ import typer
 
 from fencepost._text import count
 from fencepost.cli.commands import tables
-from fencepost.cli.options import DEFAULT_BOOK, Author, Book, Expect, Json, Zone, open_book, read_key, read_pairs
+from fencepost.cli.options import (
+    DEFAULT_BOOK,
+    Author,
+    Book,
+    Expect,
+    Json,
+    Zone,
+    make_book,
+    open_book,
+    read_key,
+    read_pairs,
+)
 from fencepost.cli.output import (
     note,
     print_done,
@@ -103,7 +114,7 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Add a rule."""
-    with open_book(book, author, create=True, zone=zone) as rules, warnings_as_notes():
+    with make_book(book, author, zone) as rules, warnings_as_notes():
         _print_change(rules.add(id, condition, **options), "added", as_json)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fencepost._text import count
-from fencepost.cli.options import DEFAULT_BOOK, Author, Book, Json, Types, Zone, open_book, read_pairs
+from fencepost.cli.options import DEFAULT_BOOK, Author, Book, Json, Types, Zone, make_book, open_book, read_pairs
 from fencepost.cli.output import note, print_done, print_json, print_table, progress
 from fencepost.errors import FencepostError
 
@@ -183,10 +183,10 @@ def import_rules(
 
         _refuse_without_columns(table, "the options of a table")
         rows = read_source(str(file), None, _wanted(table, types))
-        with open_book(book, author, create=True, zone=zone) as rules, progress() as report:
+        with make_book(book, author, zone) as rules, progress() as report:
             imported = rules.add_table(rows, existing=existing, progress=report, **table)
     else:
-        with open_book(book, author, create=True, zone=zone) as rules, progress() as report:
+        with make_book(book, author, zone) as rules, progress() as report:
             imported = rules.import_file(file, existing=existing, progress=report)
     text = f"{count(imported.added, 'rule')} added, {imported.replaced:,} replaced, {imported.unchanged:,} unchanged, "
     print_done(as_json, imported, f"{text}{imported.skipped:,} skipped")
@@ -259,7 +259,8 @@ def sync(
                 **table,
             )
 
-    with open_book(book, author, create=not dry_run) as rules:
+    follows = pause is not None  # then others may want to read it meanwhile
+    with open_book(book, author) if dry_run else make_book(book, author, at_once=follows) as rules:
         if pause is None or dry_run:
             synced = sync_once(rules)
             version = _publish(rules, publish) if publish is not None and not dry_run else None

@@ -1,5 +1,6 @@
 """`fencepost why`: the rule behind one event."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,18 +26,23 @@ def why(
 ) -> None:
     """Explain why an event happened.
 
-    Prints the rule as it was then, and the values before and after.
+    Prints when it happened, the values before and after, and the rule as it was then: whether it held, and which of its
+    parts were decisive.
     """
     from fencepost.monitor import Monitor
 
     with progress() as report:
         event, schema = _find_event(events, event_id, report)
         if rules is not None:
-            monitor = Monitor(_load_version(rules, event), object="object")
+            snapshot = _load_version(rules, event)
+            keys, monitor = list(snapshot.keys), Monitor(snapshot, object="object")
         else:
             with open_book(book) as opened_book:
                 rule = _find_rule(opened_book, event)
-            monitor = Monitor(rule, object="object", schema=_add_keys(schema, rule))
+            keys = [name.strip('"') for name, kind in rule.column_kinds().items() if kind == "key"]
+            monitor = Monitor(rule, object="object", schema=_add_keys(schema, keys) if rule.column_kinds() else None)
+        if any(not isinstance(event.get(name), str | None) for name in keys):  # a CSV, in which 007 looks like a number
+            event, _ = _find_event(events, event_id, report, keys)
         reason = monitor.why(event)
     if as_json:
         print_json({"event": event, "reason": asdict(reason)})
@@ -44,8 +50,8 @@ def why(
         print_text(reason)
 
 
-def _find_event(path: Path, event_id: str, report: "Progress") -> tuple[dict[str, Any], Any]:
-    """The event, and the types of its attributes."""
+def _find_event(path: Path, event_id: str, report: "Progress", keys: Sequence[str] = ()) -> tuple[dict[str, Any], Any]:
+    """The event, and the types of its attributes; `keys` are columns of texts, whatever they look like."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -57,7 +63,8 @@ def _find_event(path: Path, event_id: str, report: "Progress") -> tuple[dict[str
         raise FencepostError(
             f"{path} without the column {missing[0]}", "a file of events", "Name what watch, run or backtest wrote."
         )
-    texts = {"event_id": pa.string()} if data.is_text else {}
+    columns = ["event_id", *(name for key in keys for name in (key, f"{key}_before") if name in data.schema.names)]
+    texts = dict.fromkeys(columns, pa.string()) if data.is_text else {}
     if not data.is_text and not pa.types.is_string(data.schema.field("event_id").type):
         raise FencepostError(
             f"{path} with event_id as {data.schema.field('event_id').type}", "events, whose ids are texts", "Name them."
@@ -78,15 +85,13 @@ def _find_event(path: Path, event_id: str, report: "Progress") -> tuple[dict[str
     raise FencepostError(f"no event {event_id} in {path}", "an event_id that is there", "Correct the id or the path.")
 
 
-def _add_keys(schema: Any, rule: "Rules") -> Any:
-    """The attributes of the event, and the keys of the rule: texts, whatever a file looks like. A band has none."""
+def _add_keys(schema: Any, keys: Sequence[str]) -> Any:
+    """The attributes of the event, and the keys of the rule: texts, whatever a file looks like."""
     import pyarrow as pa
 
-    kinds = rule.column_kinds()
-    keys = [(name.strip('"'), pa.string()) for name, kind in kinds.items() if kind == "key"]
-    known = {name.lower() for name, _ in keys}
+    known = {name.lower() for name in keys}
     attributes = [field for field in schema if field.name.lower() not in known]
-    return pa.schema([*attributes, *(pa.field(*key) for key in keys)]) if kinds else None
+    return pa.schema([*attributes, *(pa.field(name, pa.string()) for name in keys)])
 
 
 def _find_rule(book: "RuleBook", event: dict[str, Any]) -> "Rules":

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from fencepost.errors import FencepostError
 from fencepost.pipeline.file.checks import parse_address
 from fencepost.pipeline.file.document import PipelineFile
-from fencepost.pipeline.runtime.progress import KINDS, TRIGGER_BOUNDS, Progress
+from fencepost.pipeline.runtime.progress import KINDS, Histogram, Progress
 
 _COUNTERS = {
     "rows": ("fencepost_rows", "Rows read from the sources, usable or not."),
@@ -46,10 +46,15 @@ class PipelineMetrics(Collector):
         yield _gauge("fencepost_rules", "Rules in force.", progress.gauges.get("rules"))
         rejected = progress.gauges.get("rejected", 0)
         yield _gauge("fencepost_rejected_versions", "Newer versions that could not be used.", rejected)
+        skipped = progress.gauges.get("skipped", 0)
+        yield _gauge("fencepost_skipped_rules", "Rules left out, since the stream lacks a column.", skipped)
         yield _gauge("fencepost_event_lag_seconds", "From the newest event time to now.", progress.lag())
         behind = progress.offsets_behind
         yield _gauge("fencepost_offsets_behind", "Messages not read yet, where the source tells.", behind)
-        yield self._triggers()
+        text = "How long a micro-batch took, from its trigger to its commit."
+        yield _histogram("fencepost_trigger_seconds", text, progress.triggers)
+        text = "From the time of an event to the end of the micro-batch that wrote it."
+        yield _histogram("fencepost_latency_seconds", text, progress.latencies)
 
     def _deliveries(self) -> Iterator[Metric]:
         posted = CounterMetricFamily("fencepost_posted", "Events that a webhook took.", labels=["sink"])
@@ -63,12 +68,11 @@ class PipelineMetrics(Collector):
             spooled.add_metric([name], waiting)
         yield from (posted, retries, undelivered, spooled)
 
-    def _triggers(self) -> Metric:
-        counts = [self._progress.triggers[place] for place in range(len(TRIGGER_BOUNDS) + 1)]
-        bounds = [*map(str, TRIGGER_BOUNDS), "+Inf"]
-        buckets = list(zip(bounds, map(float, itertools.accumulate(counts)), strict=True))
-        name, text = "fencepost_trigger_seconds", "How long a micro-batch took, from its trigger to its commit."
-        return HistogramMetricFamily(name, text, buckets=buckets, sum_value=self._progress.trigger_seconds)
+
+def _histogram(name: str, text: str, histogram: Histogram) -> Metric:
+    bounds = [*map(str, histogram.bounds), "+Inf"]
+    buckets = list(zip(bounds, map(float, itertools.accumulate(histogram.counts())), strict=True))
+    return HistogramMetricFamily(name, text, buckets=buckets, sum_value=histogram.sum)
 
 
 def _gauge(name: str, text: str, value: float | None) -> Metric:

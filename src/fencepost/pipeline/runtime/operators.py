@@ -3,17 +3,24 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
+
 from fencepost import spark as operators
 from fencepost.pipeline.file.columns import KAFKA_SEQUENCE
 from fencepost.pipeline.file.document import PipelineFile, listed
 from fencepost.pipeline.file.durations import parse_duration
 from fencepost.pipeline.file.keys import SINKS
 from fencepost.pipeline.runtime.identity import own_place
+from fencepost.pipeline.runtime.sources import instant_micros
 from fencepost.published import VersionDirectory
 from fencepost.spark import match, watch
 
 OBSERVED = "fencepost"
 """The name under which query progress reports what the operator did."""
+TIMES = "times of events"
+"""The name under which it reports when events happened: `times` is a JSON array of `x`, a time, and `y`, its events."""
+_TIMES_AT_MOST = 64
+"""More different times in a micro-batch are put together, the nearest first."""
 
 
 def required_columns(file: PipelineFile) -> list[str]:
@@ -56,6 +63,16 @@ def operate(file: PipelineFile, frames: Mapping[str, Any], rules: str) -> Any:
     stateful |= {key: operator[key] for key in ("key", "deleted", "report") if operator[key] is not None}
     given = {name: value for name, value in stateful.items() if value is not None}
     return operators.bands(frames["source.left"], frames["source.right"], rules, **given)
+
+
+def observe_times(answers: Any) -> Any:
+    """The events with their times observed, in microseconds since 1970; frames whose times are no instants as is."""
+    time = dict(answers.dtypes).get("time") if "event_id" in answers.columns else None
+    if time not in {"timestamp", "timestamp_ntz"}:
+        return answers
+    micros = instant_micros(F.col("time"), time).cast("double")
+    times = F.histogram_numeric(micros, F.lit(_TIMES_AT_MOST))
+    return answers.observe(TIMES, F.to_json(times).alias("times"))  # as a text: reports cannot have rows in rows
 
 
 def tells_labels(file: PipelineFile, rules: str) -> bool:

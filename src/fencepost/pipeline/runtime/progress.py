@@ -4,7 +4,7 @@ import bisect
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -13,12 +13,34 @@ from fencepost.deliveries.sender import Delivered
 from fencepost.pipeline.file.ticks import NEWEST
 from fencepost.pipeline.runtime.changes import Applied
 from fencepost.pipeline.runtime.log import Log
-from fencepost.pipeline.runtime.operators import OBSERVED
+from fencepost.pipeline.runtime.operators import OBSERVED, TIMES
 from fencepost.pipeline.runtime.sources import FAULTS
 
 KINDS = ("enter", "exit", "cross", "inside")
 TRIGGER_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 """Seconds that divide how long triggers took."""
+LATENCY_BOUNDS = (*TRIGGER_BOUNDS, 300.0, 900.0, 3600.0, 21600.0, 86400.0)
+"""Seconds that divide how old events were when they were written."""
+
+
+class Histogram:
+    """Counts of seconds, divided by bounds."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds, self.sum = tuple(bounds), 0.0
+        self._counts = [0] * (len(bounds) + 1)
+
+    def add(self, seconds: float, times: int = 1) -> None:
+        """Count a duration, which may have come several times."""
+        self._counts[bisect.bisect_left(self.bounds, seconds)] += times
+        self.sum += times * seconds
+
+    def counts(self) -> list[int]:
+        """How many were up to each bound and above the one before; the last are those above all bounds."""
+        return list(self._counts)
+
+
+_GAUGES = ("rules", "rejected", "skipped")
 
 
 class Summary(NamedTuple):
@@ -79,16 +101,17 @@ class Progress:
         self.version: int | None = None
         """The rule version in force; None before the first micro-batch."""
         self.gauges: dict[str, float] = {}
-        """What the operator said last: rules in force, newer versions that could not be used."""
+        """What the operator said last: rules in force, newer versions that could not be used, rules without columns."""
         self.newest: int | None = None
         """The newest event time of any row, in microseconds since 1970; None where times are no instants."""
         self.batch: dict[str, Any] | None = None
         """The last micro-batch."""
         self.offsets_behind: int | None = None
         """Messages that were not read yet when the last micro-batch was planned, where the source tells."""
-        self.triggers: Counter[int] = Counter()
-        """Micro-batches by the place of their duration among `TRIGGER_BOUNDS`."""
-        self.trigger_seconds = 0.0
+        self.triggers = Histogram(TRIGGER_BOUNDS)
+        """How long micro-batches took."""
+        self.latencies = Histogram(LATENCY_BOUNDS)
+        """From the time of events to the end of the micro-batch that wrote them."""
         self.sent: dict[str, Sent] = {}
         """By the names of webhooks."""
         self._shown = ""
@@ -130,12 +153,20 @@ class Progress:
 
     def _note_batch(self, report: Any, rows: int) -> None:
         seconds = (report.get("durationMs") or {}).get("triggerExecution", 0) / 1000
-        self.triggers[bisect.bisect_left(TRIGGER_BOUNDS, seconds)] += 1
-        self.trigger_seconds += seconds
+        self.triggers.add(seconds)
+        self._note_latencies(report, seconds)
         self.batch = {"id": self._last, "time": report.get("timestamp"), "rows": rows, "seconds": seconds}
         behind = [_offsets_behind(source) for source in report["sources"]]
         known = [number for number in behind if number is not None]
         self.offsets_behind = sum(known) if known else None
+
+    def _note_latencies(self, report: Any, seconds: float) -> None:
+        figures = (report["observedMetrics"] or {}).get(TIMES)
+        if figures is None or not report.get("timestamp"):
+            return
+        end = datetime.fromisoformat(report["timestamp"]).timestamp() + seconds
+        for each in json.loads(figures["times"] or "[]"):
+            self.latencies.add(max(0.0, end - each["x"] / 1e6), round(each["y"]))
 
     def _observe(self, name: str, figures: Any) -> None:
         if name.startswith(FAULTS):
@@ -149,7 +180,7 @@ class Progress:
             self._counts.update(events=sum(kinds.values()), late=figures.get("late") or 0)
             self._counts.update(null=figures.get("null_rows") or 0)
             self.version = figures.get("version") or self.version
-            self.gauges |= {name: figures[name] for name in ("rules", "rejected") if figures.get(name) is not None}
+            self.gauges |= {name: figures[name] for name in _GAUGES if figures.get(name) is not None}
 
     def lag(self) -> float | None:
         """Seconds from the newest event time to now."""
@@ -172,6 +203,7 @@ class Progress:
             "rule_version": self.version,
             "rules": self.gauges.get("rules"),
             "rejected_versions": self.gauges.get("rejected", 0),
+            "skipped_rules": self.gauges.get("skipped", 0),
             "last_batch": self.batch,
             "newest": newest,
             "offsets_behind": self.offsets_behind,

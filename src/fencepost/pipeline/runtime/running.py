@@ -23,7 +23,7 @@ from fencepost.pipeline.runtime.book import FollowedBook, open_book, rule_column
 from fencepost.pipeline.runtime.changes import ChangeFollower
 from fencepost.pipeline.runtime.formats import SPARK_ERRORS, first_line
 from fencepost.pipeline.runtime.log import Log
-from fencepost.pipeline.runtime.operators import operate, required_columns
+from fencepost.pipeline.runtime.operators import observe_times, operate, required_columns
 from fencepost.pipeline.runtime.progress import Progress, Summary
 from fencepost.pipeline.runtime.retries import Retries, is_passing, may_pass
 from fencepost.pipeline.runtime.session import make_session
@@ -100,10 +100,14 @@ class _Supervisor:
         while self._spark is None and not self._stop.is_set():
             try:
                 self._spark = make_session(self._file, said)
+            except FencepostError as error:  # of the book, which has the zone
+                refusal = error
             except Exception as error:  # whatever the JVM says
                 refusal = _refusal("Spark, which did not start", error, said)
-                if not (is_passing(refusal) and self._retries.wait("Spark did not start", refusal, self._stop)):
-                    raise refusal from None
+            else:
+                break
+            if not (is_passing(refusal) and self._retries.wait("Spark did not start", refusal, self._stop)):
+                raise refusal from None
         if self._spark is not None:
             ends.callback(self._spark.stop)
             self._signals.listen()  # Spark has put its own handler in the place of ours
@@ -169,6 +173,8 @@ class _Run:
             rows = {name: source.rows for name, source in frames.items()}
             log.info(f"preparing rules of {self._rules()} ...")
             answers = operate(file, rows, self._rules())
+            if file.section("metrics"):
+                answers = observe_times(answers)
             self._ticker = make_ticker(file, rows, self._rules(), log)
             self._webhooks = make_webhooks(file)
             for webhook in self._webhooks.values():

@@ -13,19 +13,33 @@ from fencepost._java import prepare_java
 from fencepost.pipeline.connector import connector_jars, session_has_connector
 from fencepost.pipeline.file.document import PipelineFile
 from fencepost.pipeline.file.session import session_settings
+from fencepost.pipeline.runtime.book import open_book
+from fencepost.published import VersionDirectory
 from fencepost.spark import tune
 from fencepost.spark.session import JVM_SETTINGS
 
+_ZONE = "spark.sql.session.timeZone"
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def make_session(file: PipelineFile, log: Path) -> Any:
     """A session as the pipeline's file describes it; what its JVM says goes to a file."""
-    given = session_settings(file)
+    given = settings_in_zone(file)
     master = given.pop("spark.master", file.section("session")["master"])
     if not session_has_connector(given) and (jars := connector_jars()):
         given["spark.jars"] = ",".join(filter(None, [given.get("spark.jars", ""), *map(str, jars)]))
     return start_session(f"fencepost {file.path.name}", master, given, log)
+
+
+def settings_in_zone(file: PipelineFile) -> dict[str, str]:
+    """The settings of a pipeline, with the zone of its rules if they name none: times then mean the same in rows."""
+    given, rules = session_settings(file), file.section("rules")
+    if _ZONE not in given and rules.get("book"):
+        with open_book(rules["book"], file) as book:
+            given[_ZONE] = book.zone
+    elif _ZONE not in given:
+        given[_ZONE] = VersionDirectory(file.located(rules["directory"])).zone() or "UTC"
+    return given
 
 
 def start_session(name: str, master: str, given: Mapping[str, str], log: Path | None = None) -> Any:
@@ -41,8 +55,7 @@ def start_session(name: str, master: str, given: Mapping[str, str], log: Path | 
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Text without a zone must mean the same instant on every machine.
-        "spark.sql.session.timeZone": "UTC",
+        _ZONE: "UTC",  # text without a zone must mean the same instant on every machine
         **JVM_SETTINGS,
     }
     if master.startswith("local"):

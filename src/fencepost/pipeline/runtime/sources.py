@@ -79,14 +79,19 @@ def _newest(rows: Any, time: str) -> Any:
     ((_, type_),) = rows.select(quoted(time)).dtypes
     newest = F.max(F.when(quoted(_FAULT).isNull(), quoted(time)))
     match type_:
-        case "timestamp":
-            return F.unix_micros(newest)
-        case "timestamp_ntz":  # in UTC, as everywhere, whatever the session's zone is
-            return F.unix_micros(F.concat(newest.cast("string"), F.lit("Z")).try_cast("timestamp"))
+        case "timestamp" | "timestamp_ntz":
+            return instant_micros(newest, type_)
         case "date":
             return F.unix_date(newest) * F.lit(_DAY)
         case _:
             return F.max(F.lit(None).cast("bigint"))
+
+
+def instant_micros(column: Any, type_: str) -> Any:
+    """A column of timestamps in microseconds since 1970."""
+    if type_ == "timestamp_ntz":  # in UTC, as everywhere, whatever the session's zone is
+        column = F.concat(column.cast("string"), F.lit("Z")).try_cast("timestamp")
+    return F.unix_micros(column)
 
 
 def _dead_columns() -> list[Any]:
