@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fencepost._files.whole import write_whole
+from fencepost._files.whole import make_folder, sync, write_whole
 from fencepost.errors import FencepostError
 
 _BATCH = re.compile(r"(stream|retry)-[0-9]{10}\.json")
@@ -162,7 +162,7 @@ class Spool:
 
     def give_up(self, letters: Mapping[str, Sequence[Letter]]) -> None:
         """Keep events that are not sent any more, by batch; call `finish` afterwards."""
-        self.undelivered.mkdir(parents=True, exist_ok=True)
+        make_folder(self.undelivered)
         with self._lock:
             for name, given in letters.items():
                 with open(self.undelivered / f"{name}.jsonl", "ab") as file:
@@ -173,6 +173,7 @@ class Spool:
                         file.write(f"{json.dumps(kept, ensure_ascii=False)}\n".encode())
                     file.flush()
                     os.fsync(file.fileno())
+            sync(self.undelivered)
 
     def letters(self) -> list[Letter]:
         """The events that were given up, each once."""
