@@ -443,7 +443,7 @@ def _condition_of(high: int) -> str:
     with tempfile.TemporaryDirectory() as folder:
         _sync(Path(folder), 5, high)
         with fp.RuleBook(f"sqlite:///{folder}/book.db") as book:
-            return book[3].condition
+            return str(book[3].condition)
 
 
 # -- deliveries and sinks ----------------------------------------------------------------------------------------------

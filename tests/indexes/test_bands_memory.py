@@ -67,14 +67,14 @@ def loaded(seed: int) -> SSI:
     groups = [None if group == 3 else group for group in rng.integers(0, 4, 150).tolist()]
     index.insert_queries(np.arange(150), lows, lows + rng.integers(0, 90, 150), groups=groups)
     for side in ("left", "right"):
-        index.insert_many(side, np.arange(120), rng.integers(0, 100, 120), rng.integers(0, 4, 120))  # type: ignore[arg-type]
+        index.insert_many(side, np.arange(120), rng.integers(0, 100, 120), rng.integers(0, 4, 120))
     return index
 
 
 def steps_of(seed: int, index: SSI, count: int) -> tuple[Any, ...]:
     """Steps that can be taken: known rows and new ones, known groups and new ones."""
     rng = random.Random(seed)  # noqa: S311
-    there = [{row for row in range(150) if index.has_row(side, row)} for side in ("left", "right")]  # type: ignore[arg-type]
+    there = [{row for row in range(150) if index.has_row(side, row)} for side in ("left", "right")]
     steps = []
     for _ in range(count):
         side, row = rng.randrange(2), rng.randrange(150)

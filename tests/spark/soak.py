@@ -319,11 +319,11 @@ def run_until_killed(path: Path, operator: str, cores: str) -> None:
     ]
     kept: Any = {"buckets": 4, "timeout": TIMEOUT, "observe": operator}
     if operator == "bands":
-        events = bands(*sources, published, **test_bands.NAMED, **kept)
+        events = bands(sources[0], sources[1], published, **test_bands.NAMED, **kept)
     elif operator == "match":
-        events = match(*sources, published, observe=operator)
+        events = match(sources[0], published, observe=operator)
     else:
-        events = watch(*sources, published, object="vehicle", time="ts", sequence="seq", **kept)
+        events = watch(sources[0], published, object="vehicle", time="ts", sequence="seq", **kept)
     rng = random.Random()  # noqa: S311
 
     def write(batch: Any, number: int) -> None:

@@ -63,7 +63,7 @@ class Script:
             boxes.append(ReplayBox({name: rng.choice("ab") for name in chosen if name in TEXTS}, dict(ranges)))
         detect = frozenset(rng.sample(["inside", "enter", "exit", "cross"], rng.randint(2, 4)))
         rule = ReplayRule(id, tuple(boxes), detect, initial=rng.random() < 0.5, enabled=rng.random() < 0.85)
-        options = {"detect": ",".join(sorted(detect)), "initial": rule.initial, "enabled": rule.enabled}
+        options: dict[str, Any] = {"detect": ",".join(sorted(detect)), "initial": rule.initial, "enabled": rule.enabled}
         known = id in self.replay.rules
         (self.rules.replace if known else self.rules.add)(id, rule.condition(), **options)
         return self.replay.replace(rule) if known else self.replay.add(rule)
@@ -82,7 +82,7 @@ class Script:
     def rows(self, at: int) -> list[dict[str, Any]]:
         rng, rows = self.rng, []
         for _ in range(rng.choice([1, 4, 40])):
-            row = {"object": rng.randrange(12), "time": at + rng.randrange(-4, 5), "sequence": None}
+            row: dict[str, Any] = {"object": rng.randrange(12), "time": at + rng.randrange(-4, 5), "sequence": None}
             row |= {name: rng.choice([None, rng.randrange(12) / 1.0]) for name in NUMBERS}
             row |= {name: rng.choice([None, "a", "b"]) for name in TEXTS}
             rows.append(row)
