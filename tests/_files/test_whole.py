@@ -1,14 +1,16 @@
 """A file that is written whole: the old one or the new one, whatever happens in between."""
 
+import os
 import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fencepost._files.whole import draft_beside, replace_file, write_whole
+from fencepost._files.whole import draft_beside, make_folder, move_durably, replace_file, write_whole
 
 
 def test_text_and_bytes_replace_what_was_there(tmp_path: Path) -> None:
@@ -50,6 +52,43 @@ def test_a_replacement_that_fails_leaves_the_old_file_and_no_draft(
         write_whole(file, "new")
     assert file.read_text() == "old"
     assert list(tmp_path.iterdir()) == [file]
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Path]]:
+    """What is synced and renamed from now on, in this order; a rename has the new name."""
+    record: list[tuple[str, Path]] = []
+    fsync, replace = os.fsync, os.replace
+
+    def note_sync(opened: int) -> None:
+        record.append(("sync", Path(f"/proc/self/fd/{opened}").readlink()))
+        fsync(opened)
+
+    def note_replace(source: Any, target: Any, **named: Any) -> None:
+        record.append(("replace", Path(target)))
+        replace(source, target, **named)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(os, "replace", note_replace)
+    return record
+
+
+def test_files_of_others_are_synced_before_they_get_their_names_and_the_folder_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = recorded(monkeypatch)
+    target = tmp_path / "far" / "away"
+    make_folder(target)
+    make_folder(target)
+    assert record == [("sync", tmp_path), ("sync", tmp_path / "far")]
+    record.clear()
+    drafts = [target / "a", target / "b"]
+    for draft in drafts:
+        draft.write_text(draft.name)
+    move_durably({draft: draft.with_suffix(".json") for draft in drafts})
+    names = [draft.with_suffix(".json") for draft in drafts]
+    assert record == [*(("sync", draft) for draft in drafts), *(("replace", name) for name in names), ("sync", target)]
+    assert [name.read_text() for name in names] == ["a", "b"]
+    assert sorted(target.iterdir()) == names
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+import json
+import operator
 import random
 import shutil
 import tempfile
@@ -64,6 +66,7 @@ def try_damages(
     make: Callable[[random.Random, Path], Iterable[Path]],
     answer: Callable[[Path], Any],
     damages: int = DAMAGES,
+    same: Callable[[Any, Any], bool] = operator.eq,
 ) -> int:
     """Damage one file after the other, each time from the whole ones.
 
@@ -72,6 +75,7 @@ def try_damages(
         make: writes files into a directory, and says which of them to damage.
         answer: what a reader of the directory finds; raises FencepostError where it refuses.
         damages: how many.
+        same: whether a reader of damaged files may find this, where whole ones have that.
     """
     rng = random.Random(seed)  # noqa: S311
     with tempfile.TemporaryDirectory() as name:
@@ -95,7 +99,7 @@ def try_damages(
                 told = f"{file}, {_describe(content, changed)}: {type(error).__name__}: {error}"
                 raise RuntimeError(told) from error
             else:
-                require(got == expected, f"{file}, {_describe(content, changed)}: another answer")
+                require(same(got, expected), f"{file}, {_describe(content, changed)}: another answer")
             shutil.rmtree(broken)
     return damages
 
@@ -246,6 +250,114 @@ def try_seed(seed: int) -> int:
     return try_damages(seed, _make_seed, _ask_seed)
 
 
+# -- the state of a bucket ---------------------------------------------------------------------------------------------
+
+
+def _bucket_task(path: Path, by_pairs: bool) -> Any:
+    from tests.spark import test_band_bucket, test_bucket_state
+
+    published = path / "published"
+    return test_band_bucket.task_of(published) if by_pairs else test_bucket_state.task_of(published, pa.string())
+
+
+def _make_bucket(rng: random.Random, path: Path, by_pairs: bool) -> Iterable[Path]:
+    from fencepost.spark.work.bucket import step
+    from fencepost.spark.work.packing import OTHER_ROWS, VERSION, packed_bytes
+    from fencepost.spark.work.packing import ROWS as LEFT_ROWS
+    from tests.spark import test_band_bucket, test_bucket_state
+
+    if by_pairs:
+        rules = fp.Rules()
+        for id in range(5):
+            rules.add(id, test_band_bucket.condition_of(rng, kinds=True), detect="enter,exit")
+        rules.publish(path / "published", test_band_bucket.SCHEMA)
+    else:
+        test_bucket_state.rules_of(rng).publish(path / "published", {"x": "double", "zone": "string"})
+    task, store = _bucket_task(path, by_pairs), test_bucket_state.Kept(appends=True)
+    for at in range(5):
+        kinds = (LEFT_ROWS, OTHER_ROWS) if by_pairs else (LEFT_ROWS,)
+        packed = [] if at else [(VERSION, 1, b"")]
+        for kind in kinds:
+            rows = (
+                test_band_bucket.rows_of(rng, 10 * at, 3 if at else 200)
+                if by_pairs
+                else test_bucket_state.rows_of(rng, pa.string(), 10 * at)
+            )
+            packed.append((kind, 0, packed_bytes(rows)))
+        step(0, packed, store, task)
+    (path / "head").write_text(store.parts["head"])
+    (path / "base").write_bytes(store.parts["base"])
+    for number, entry in store.parts["log"]:
+        (path / f"log{number}").write_bytes(entry)
+    return [file for file in path.iterdir() if file.is_file()]
+
+
+def _ask_bucket(path: Path, by_pairs: bool) -> Any:
+    """What a bucket goes on with."""
+    from fencepost.spark.work.store import open_bucket, warm_engines
+    from tests.spark.test_bucket_state import Kept
+
+    store = Kept(appends=True)
+    log = [(int(file.name[3:]), file.read_bytes()) for file in sorted(path.glob("log*"))]
+    head = (path / "head").read_bytes().decode(errors="replace")
+    store.parts = {"head": head, "base": (path / "base").read_bytes(), "log": log}
+    warm_engines.clear()
+    opened = open_bucket(store, _bucket_task(path, by_pairs), 0)
+    assert opened is not None
+    return opened.head, [table.to_pylist() for table in opened.engine.tables()]
+
+
+def try_bucket(seed: int) -> int:
+    """The head, the tables and the log of a bucket, of watch or of bands."""
+    by_pairs = seed % 2 == 1
+    make, ask = (functools.partial(function, by_pairs=by_pairs) for function in (_make_bucket, _ask_bucket))
+    return try_damages(seed, make, ask)
+
+
+# -- spools ------------------------------------------------------------------------------------------------------------
+
+
+def _make_spool(rng: random.Random, path: Path) -> Iterable[Path]:
+    from fencepost.deliveries.spool import Event, Letter, Spool, stream_batch
+
+    spool = Spool(path)
+    spool.open()
+    for batch in range(3):
+        given = [
+            Event(f"{batch}-{number}", rng.choice([None, f"o{number % 3}"]), json.dumps({"n": number, "ü": "é"}))
+            for number in range(rng.choice([4, 40]))
+        ]
+        name = stream_batch(batch)
+        spool.commit(name, {part: spool.write_part(name, part, given[part::2]) for part in range(2)})
+        waiting = list(spool.read(name))
+        done = rng.sample(waiting, len(waiting) // 2)
+        spool.give_up({name: [Letter(each.event, 3, "503 no") for each in done[:3]]})
+        spool.finish(done)
+    spool.close()
+    return [file for file in path.rglob("*") if file.is_file()]
+
+
+def _ask_spool(path: Path) -> Any:
+    """What a sender goes on with."""
+    from fencepost.deliveries.spool import Spool
+
+    spool = Spool(path)
+    waiting = {each for name in spool.names() for each in spool.read(name)}
+    return [spool.has_batch(batch) for batch in range(5)], waiting, set(spool.letters()), spool.waiting()
+
+
+def _loses_nothing(got: Any, expected: Any) -> bool:
+    """Notes about what was sent may be lost, as by a crash: it is sent again. So may the last letters of a file."""
+    batches, waiting, letters, count = got
+    few = len(waiting) == count and len(waiting - expected[1]) <= 60
+    return bool(batches == expected[0] and waiting >= expected[1] and letters <= expected[2] and few)
+
+
+def try_spool(seed: int) -> int:
+    """The files of a spool."""
+    return try_damages(seed, _make_spool, _ask_spool, 4 * DAMAGES, _loses_nothing)
+
+
 PROMISE = "every changed byte is noticed"
 TRIALS = [
     Trial("bytes.snapshot", PROMISE, "flips, cuts and additions in the files of a snapshot", try_snapshot),
@@ -253,5 +365,7 @@ TRIALS = [
     Trial("bytes.newest", PROMISE, "the same, asked for the newest version", try_newest),
     Trial("bytes.schema", PROMISE, "the same in schema.json", try_schema),
     Trial("bytes.state", PROMISE, "the same in a file that Monitor.save wrote", try_state),
+    Trial("bytes.bucket", PROMISE, "the same in the head, tables and log of a bucket", try_bucket),
+    Trial("bytes.spool", PROMISE, "the same in the files of a spool", try_spool),
     Trial("bytes.seed", PROMISE, "the same in a file that save_state wrote", try_seed),
 ]

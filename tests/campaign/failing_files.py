@@ -5,6 +5,7 @@ import contextlib
 import errno
 import functools
 import io
+import json
 import os
 import random
 import shutil
@@ -20,7 +21,10 @@ import pyarrow as pa
 from sqlalchemy import Engine, event
 
 import fencepost as fp
+from fencepost.deliveries.spool import Event, Letter, Spool, stream_batch
 from fencepost.errors import FencepostError
+from fencepost.pipeline.file.document import read_pipeline
+from fencepost.pipeline.runtime.sinks import SeveralSinks
 from fencepost.published import VersionDirectory
 from tests.campaign.changed_bytes import ROWS, SCHEMA, draw_rules
 from tests.campaign.trial import DifferenceError, Trial, require
@@ -55,7 +59,8 @@ class Saboteur:
             return call()
         self.hit = f"operation {number}, {name} of {place}, {self.mode}"
         if self.mode == "dies after":
-            call()
+            with contextlib.suppress(OSError):  # as of a folder that is there; it dies all the same
+                call()
         elif torn is not None:
             torn()
         raise self.end()
@@ -408,6 +413,157 @@ def try_import(seed: int) -> int:
     return try_points(seed, prepare, _import, examine)
 
 
+def _sync_table(count: int, high: int) -> Any:
+    return pa.table({"rule_id": range(count), "low": [0] * count, "high": [high] * count})
+
+
+def _sync(path: Path, count: int, high: int) -> None:
+    with fp.RuleBook(f"sqlite:///{path}/book.db") as book:
+        book.sync(_sync_table(count, high), origin="table", ranges={"price": ("low", "high")})
+
+
+def try_sync(seed: int) -> int:
+    """A book mirrors a table whole, or as it was."""
+
+    def examine(path: Path, finished: bool) -> None:
+        with fp.RuleBook(f"sqlite:///{path}/book.db") as book:
+            found = len(book), book[3].condition
+        old, new = (20, _condition_of(10)), (15, _condition_of(30))
+        require(found == new if finished else found in (old, new), f"the book has {found}")
+        _sync(path, 25, 40)
+        with fp.RuleBook(f"sqlite:///{path}/book.db") as book:
+            require((len(book), book[3].condition) == (25, _condition_of(40)), "the next table did not take")
+
+    return try_points(seed, lambda path: _sync(path, 20, 10), lambda path: _sync(path, 15, 30), examine)
+
+
+@functools.cache
+def _condition_of(high: int) -> str:
+    """How a book writes a rule of the table."""
+    with tempfile.TemporaryDirectory() as folder:
+        _sync(Path(folder), 5, high)
+        with fp.RuleBook(f"sqlite:///{folder}/book.db") as book:
+            return str(book[3].condition)
+
+
+# -- deliveries and sinks ----------------------------------------------------------------------------------------------
+
+
+def _spool_events(batch: int) -> list[Event]:
+    return [Event(f"{batch}-{number}", f"o{number % 3}", json.dumps({"n": number})) for number in range(12)]
+
+
+def _take_batch(spool: Spool, batch: int) -> None:
+    """As a stream does: one that comes again is not taken twice."""
+    if not spool.has_batch(batch):
+        name, given = stream_batch(batch), _spool_events(batch)
+        spool.commit(name, {part: spool.write_part(name, part, given[part::2]) for part in range(2)})
+
+
+def _send_some(spool: Spool, batch: int) -> None:
+    """A third is given up, a third is sent."""
+    waiting = sorted(spool.read(stream_batch(batch)))
+    spool.give_up({stream_batch(batch): [Letter(each.event, 2, "no") for each in waiting[:4]]})
+    spool.finish(waiting[:8])
+
+
+def try_spool(seed: int) -> int:
+    """A batch goes into a spool, and is sent in part: no event is lost, whatever fails."""
+
+    def prepare(path: Path) -> None:
+        spool = Spool(path)
+        spool.open()
+        _take_batch(spool, 0)
+        _send_some(spool, 0)
+        spool.close()
+
+    def act(path: Path) -> None:
+        spool = Spool(path)
+        spool.open()
+        try:
+            _take_batch(spool, 1)
+            _send_some(spool, 1)
+            spool.remove(stream_batch(0))
+        finally:
+            spool.close()
+
+    def examine(path: Path, finished: bool) -> None:
+        spool = Spool(path)
+        spool.open()
+        _take_batch(spool, 1)
+        letters = {letter.event for letter in spool.letters()}
+        waiting = {each.event for name in spool.names() for each in spool.read(name)}
+        given = {0: set(_spool_events(0)), 1: set(_spool_events(1))}
+        require(letters | waiting <= given[0] | given[1], "there are events that nobody gave")
+        held = len((letters | waiting) & given[1])
+        require(held == 8 if finished else held >= 8, f"{held} of 12 events are there, of which 4 were sent")
+        require(len(letters & given[0]) == 4, f"{len(letters & given[0])} of 4 events that were given up are there")
+        spool.give_up({stream_batch(1): [Letter(event, 3, "no") for event in given[1]]})
+        require(len(spool.letters()) == 16, "not all events that are given up now are known")
+        spool.close()
+
+    return try_points(seed, prepare, act, examine)
+
+
+_PIPELINE = """
+[source]
+format = "json"
+path = "in"
+schema = "o string, t timestamp, x double"
+[rules]
+directory = "published"
+[operator]
+type = "match"
+[[sink]]
+format = "json"
+path = "out"
+checkpoint = "checkpoint"
+[[sink]]
+format = "console"
+"""
+
+
+class _Writer:
+    """Writes files as Spark does, of which nothing fails: Spark's own care is not tried here."""
+
+    def __init__(self, batch: int) -> None:
+        self.batch = batch
+
+    def mode(self, _: str) -> "_Writer":
+        return self
+
+    def save(self, path: str) -> None:
+        shutil.rmtree(path, ignore_errors=True)
+        os.makedirs(path)
+        for part in range(2):
+            with open(os.path.join(path, f"part-{part:05}.json"), "w") as file:
+                file.write(f"{self.batch} {part}\n")
+
+
+def _write_batch(path: Path, batch: int) -> None:
+    """As a stream does: one that a sink has noted is not written again."""
+    (path / "pipeline.toml").write_text(_PIPELINE)
+    file, _ = read_pipeline(path / "pipeline.toml")
+    sink = SeveralSinks(file, {})._sinks[0]
+    if not sink.has_batch(batch):
+        if sink._last < 0:
+            sink._write_note(-1)
+        sink._write_files(_Writer(batch), path / "out", batch)
+        sink._write_note(batch)
+
+
+def try_sink(seed: int) -> int:
+    """Files of one of several sinks: each micro-batch once, whatever fails."""
+
+    def examine(path: Path, _: bool) -> None:
+        for batch in (1, 2):
+            _write_batch(path, batch)
+        found = sorted(file.read_text() for file in (path / "out").glob("part-*"))
+        require(found == [f"{batch} {part}\n" for batch in range(3) for part in range(2)], f"there is {found}")
+
+    return try_points(seed, lambda path: _write_batch(path, 0), lambda path: _write_batch(path, 1), examine)
+
+
 PROMISE = "no failure leaves damage"
 TRIALS = [
     Trial("failures.publish", PROMISE, "every file operation of publish fails or is the last", try_publish),
@@ -415,4 +571,7 @@ TRIALS = [
     Trial("failures.leftovers", PROMISE, "what a failed publish leaves is collected", try_leftovers),
     Trial("failures.save", PROMISE, "every file operation of Monitor.save", try_save),
     Trial("failures.import", PROMISE, "every statement of a book's import", try_import),
+    Trial("failures.sync", PROMISE, "every statement of a table that a book mirrors", try_sync),
+    Trial("failures.spool", PROMISE, "every file operation of a spool of deliveries", try_spool),
+    Trial("failures.sink", PROMISE, "every file operation of one of several sinks", try_sink),
 ]

@@ -8,8 +8,8 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import fencepost as fp
 from fencepost.published import VersionDirectory
@@ -92,18 +92,18 @@ def try_importer(seed: int) -> int:
     return KILLS
 
 
-def try_stream(seed: int) -> int:
-    """A watching stream with rules that change is killed: each event once, as recomputed from the record."""
+def _try_operator(operator: str, seed: int) -> int:
+    """A stream with rules that change is killed: each answer once, as recomputed from the record."""
     from rich.progress import Progress
 
-    from tests.spark.soak import Soak
+    from tests.spark.soak import SOAKS
 
     with tempfile.TemporaryDirectory() as folder:
-        soak: Any = Soak(Path(folder), TRIGGERS, KILLS, seed)
+        soak = SOAKS[operator](Path(folder), TRIGGERS, KILLS, seed)
         soak.run(Progress(disable=True))
         got, expected = Counter(soak.events()), Counter(soak.recomputed())
         lost, more = (expected - got).total(), (got - expected).total()
-        require(not lost and not more, f"{lost} events lost, {more} too many; {soak.last_words()}")
+        require(not lost and not more, f"{lost} answers lost, {more} too many; {soak.last_words()}")
     return sum(got.values())
 
 
@@ -111,7 +111,15 @@ PROMISE = "exactly once"
 TRIALS = [
     Trial("kills.publisher", PROMISE, "kill -9 of a publisher at random moments", try_publisher),
     Trial("kills.importer", PROMISE, "kill -9 of a book's writer at random moments", try_importer),
-    Trial(
-        "kills.stream", PROMISE, "kill -9 of a watching stream with live rules", try_stream, long=True, patience=1_200
+    *(
+        Trial(
+            f"kills.{name}",
+            PROMISE,
+            f"kill -9 of a stream of {operator} with live rules",
+            partial(_try_operator, operator),
+            long=True,
+            patience=1_200,
+        )
+        for name, operator in (("stream", "watch"), ("bands", "bands"), ("match", "match"))
     ),
 ]

@@ -17,7 +17,7 @@ import pytest
 
 from fencepost.deliveries.hook import Hook
 from fencepost.deliveries.sender import Delivered, Sender
-from fencepost.deliveries.spool import Event, Spool, stream_batch
+from fencepost.deliveries.spool import Event, Letter, Spool, stream_batch
 from fencepost.errors import FencepostError
 from tests.deliveries.receivers import raw_receiver, receiver
 
@@ -249,6 +249,39 @@ def test_a_line_of_the_log_that_was_cut_off_does_not_count(tmp_path: Path) -> No
     (tmp_path / "batches" / f"{stream_batch(0)}.sent").write_bytes(b"0 0\n0 3\n0 1")
     assert [delivery.line for delivery in spool.read(stream_batch(0))] == [1, 2, *range(4, 12)]
     assert spool.waiting() == 10
+
+
+def test_what_is_noted_as_sent_is_known_again_and_a_changed_note_sends_again(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    put(spool, 0, events(12), parts=1)
+    given = list(spool.read(stream_batch(0)))
+    spool.finish(given[:10])
+    spool.close()
+    assert [delivery.line for delivery in Spool(tmp_path).read(stream_batch(0))] == [10, 11]
+    path = tmp_path / "batches" / f"{stream_batch(0)}.sent"
+    whole = path.read_bytes()
+    rng = random.Random(3)  # noqa: S311
+    for _ in range(300):
+        at = rng.randrange(len(whole))
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << rng.randrange(8)]) + whole[at + 1 :])
+        waiting = [delivery.line for delivery in Spool(tmp_path).read(stream_batch(0))]
+        assert {10, 11} <= set(waiting), "nothing that is left is taken for sent"
+        assert len(waiting) <= 4
+
+
+def test_a_letter_that_was_cut_off_takes_no_other_with_it(tmp_path: Path) -> None:
+    spool, given = Spool(tmp_path), events(3)
+    spool.give_up({stream_batch(0): [Letter(event, 1, "no") for event in given[:2]]})
+    path = tmp_path / "undelivered" / f"{stream_batch(0)}.jsonl"
+    path.write_bytes(path.read_bytes()[:-9])
+    assert [letter.event for letter in Spool(tmp_path).letters()] == given[:1]
+    Spool(tmp_path).give_up({stream_batch(0): [Letter(event, 2, "again") for event in given[1:]]})
+    assert [letter.event for letter in Spool(tmp_path).letters()] == given
+    content = path.read_bytes()
+    at = content.index(given[2].key.encode())
+    path.write_bytes(content[:at] + b"?" + content[at + 1 :])
+    with pytest.raises(FencepostError, match="which is damaged"):
+        Spool(tmp_path).letters()
 
 
 SENDING = """

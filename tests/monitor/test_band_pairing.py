@@ -67,6 +67,53 @@ def test_a_key_is_a_monitor_for_each_of_its_values(key: Any, tmp_path: Path) -> 
         Monitor(rules, **settings, key="price")
 
 
+@pytest.mark.parametrize("key", ["symbol", ["symbol", "desk"]])
+def test_a_row_that_has_only_its_key_is_an_observation_at_the_values_known_before(key: Any, tmp_path: Path) -> None:
+    rules = Rules()
+    rules.add(1, "left.price - right.price BETWEEN -1 AND 1", detect="enter,exit,inside")
+    rules.add(2, "left.price - right.price BETWEEN 5 AND 6", detect="enter,exit,cross")
+    keyed, unkeyed = (
+        Monitor(rules, object="venue", time="ts", timeout=10, **named) for named in ({"key": key}, dict[str, Any]())
+    )
+
+    def row(venue: int, ts: int, price: float | None, symbol: str | None = "SAP") -> pa.Table:
+        types = {
+            "venue": pa.int64(),
+            "ts": pa.int64(),
+            "price": pa.float64(),
+            "symbol": pa.string(),
+            "desk": pa.int64(),
+        }
+        values = {"venue": venue, "ts": ts, "price": price, "symbol": symbol, "desk": None if symbol is None else 3}
+        return pa.table({name: pa.array([value], types[name]) for name, value in values.items()})
+
+    for monitor in (keyed, unkeyed):
+        monitor.update(left=row(1, 0, 5.0), right=row(2, 0, 5.0))
+        assert monitor.inside(1) == [(1, 2)]
+
+    # Every rule compares the key: so the row is an observation, inside where it is known to be, and no move.
+    seen = keyed.update(left=row(1, 7, None))
+    assert [(event["rule_id"], event["detect"], event["time"]) for event in seen.to_pylist()] == [(1, "inside", 7)]
+    assert seen["price"].to_pylist() == [5.0]
+    assert unkeyed.update(left=row(1, 7, None)).num_rows == 0, "without a key, rules compare nothing that it has"
+    assert (keyed.counters["null"], unkeyed.counters["null"]) == (0, 1)
+
+    # It lives on from there, as after any row; so does a state that was saved.
+    keyed.save(tmp_path / "state")
+    keyed = Monitor(rules, object="venue", time="ts", timeout=10, key=key)
+    keyed.restore(tmp_path / "state")
+    keyed.update(right=row(2, 8, 5.0))
+    unkeyed.update(right=row(2, 8, 5.0))
+    assert [event["reason"] for event in unkeyed.advance(12).to_pylist()] == ["timeout"]
+    assert keyed.advance(12).num_rows == 0
+    assert keyed.inside(1) == [(1, 2)]
+
+    # Without its key, a row is none at all; with one of its own, it is another row, at no value yet.
+    assert keyed.update(left=row(1, 13, 5.0, None)).num_rows == 0
+    assert keyed.update(left=row(1, 13, None, "BMW")).num_rows == 0
+    assert keyed.inside(1) == [(1, 2)]
+
+
 def test_rules_alone_name_the_row_that_moved_once() -> None:
     rng = random.Random(12)  # noqa: S311
     rules = Rules()

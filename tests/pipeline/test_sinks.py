@@ -24,6 +24,7 @@ from fencepost.pipeline.runtime.log import Log
 from fencepost.pipeline.runtime.metrics import PipelineMetrics
 from fencepost.pipeline.runtime.operators import operate
 from fencepost.pipeline.runtime.progress import Progress
+from tests._files.test_whole import recorded
 from tests.deliveries.receivers import receiver
 from tests.pipeline.test_run import BAD, JSON, WATCH, expected, json_lines, line, rules, ticks
 
@@ -120,6 +121,25 @@ def test_every_sink_has_every_answer_once_also_when_a_batch_is_repeated(spark: A
     assert (shown["state"], shown["counts"]["events"], shown["counts"]["exit"]) == ("stopped", 1, 1)
     assert shown["sinks"]["pager"]["undelivered"] == 0
     assert not list((home / "all").glob("_*")), "no draft is left"
+
+
+def test_no_note_of_a_sink_outlives_the_files_it_is_about(
+    spark: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with receiver() as heard:
+        file = write_pipeline(home, heard.url)
+        record = recorded(monkeypatch)
+        run(file, spark, out=StringIO())
+    parts = sorted((home / "all").glob("part-*"))
+    note = home / "checkpoint" / "fencepost" / "sinks" / "parquet" / "last.json"
+    noted = max(number for number, (what, path) in enumerate(record) if (what, path) == ("replace", note))
+    assert parts
+    assert record.index(("sync", home)) < noted, "the folder's own name"
+    drafts = [n for n, (what, path) in enumerate(record) if what == "sync" and path.parent.parent == home / "all"]
+    renamed = [record.index(("replace", part)) for part in parts]
+    folder = max(number for number, each in enumerate(record) if each == ("sync", home / "all"))
+    assert len(drafts) == len(parts)
+    assert max(drafts) < min(renamed) < max(renamed) < folder < noted
 
 
 def test_a_running_pipeline_serves_its_figures_and_its_status(spark: Any, home: Path) -> None:

@@ -1,7 +1,7 @@
-"""A long run: python -m tests.spark.soak --triggers 1000.
+"""A long run: python -m tests.spark.soak --triggers 1000, for another operator --operator bands.
 
-Rules and objects come and go, the watching program is killed at random moments, the sink is slow. In the end the
-events must equal a recomputation from what the checkpoint has recorded, and memory, state and checkpoint must be flat.
+Rules and objects come and go, the program is killed at random moments, the sink is slow. In the end the answers must
+equal a recomputation from what the checkpoint has recorded, and memory, state and checkpoint must be flat.
 """
 
 import argparse
@@ -26,8 +26,9 @@ from rich.progress import Progress
 
 import fencepost as fp
 from fencepost.published import VersionDirectory
+from tests.spark import test_bands, test_watch
 from tests.spark.record import recorded_batches
-from tests.spark.test_watch import DETECT, EPOCH, rules_of, traffic
+from tests.spark.test_watch import DETECT, EPOCH
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT = timedelta(seconds=600)
@@ -48,7 +49,7 @@ class Sample(NamedTuple):
 
 
 class Soak:
-    """One run.
+    """One run of watch.
 
     Args:
         path: an empty directory.
@@ -57,23 +58,28 @@ class Soak:
         seed: of all chance.
     """
 
+    operator = "watch"
+    sources: tuple[str, ...] = ("in",)
+    """The folders that files of rows come into."""
+
     def __init__(self, path: Path, triggers: int, kills: int, seed: int = 5) -> None:
         self.path, self.triggers = path, triggers
         self._rng = random.Random(seed)  # noqa: S311
         self._most_starts = kills + 3
         self._kill_after = sorted(self._rng.sample(range(1, max(triggers - 1, kills + 2)), kills))
-        self._rules = rules_of(8, detect=DETECT)
+        self._rules = self.first_rules()
         self._rules.publish(path / "published")
         self._directory = VersionDirectory(path / "published")
-        self._parts: dict[str, pa.Table] = {}
+        self._parts: dict[str, list[pa.Table]] = {}
+        """By the name of a file: its rows in the folder of each source."""
         self._next_rule = 1_000
         self._program: subprocess.Popen[bytes] | None = None
         self.samples: list[Sample] = []
         self.started = 0
         self.noted = 0
         """Bytes of the file sources' notes."""
-        (path / "in").mkdir()
-        (path / "offsets").mkdir()
+        for folder in (*self.sources, "offsets"):
+            (path / folder).mkdir()
 
     def run(self, progress: Progress) -> None:
         """Feed, change, kill, until everything is taken."""
@@ -98,33 +104,64 @@ class Soak:
             self._kill()
 
     def done(self) -> int:
-        """Files that are through."""
-        return sum(int(file.read_text()) for file in (self.path / "out").glob("*/files"))
+        """Files that are through, of the source that has the fewest."""
+        taken = [json.loads(file.read_text()) for file in (self.path / "out").glob("*/files")]
+        return min(map(sum, zip(*taken, strict=True))) if taken else 0
 
     def events(self) -> list[str]:
-        """The ids of all events that were told."""
-        tables = [pq.read_table(file) for file in (self.path / "out").glob("*/events.parquet")]
-        return [id for table in tables for id in table["event_id"].to_pylist()]
+        """All answers that were given: the ids of events."""
+        return [id for table in self.written() for id in table["event_id"].to_pylist()]
+
+    def written(self) -> list[pa.Table]:
+        """What micro-batches have written."""
+        return [pq.read_table(file) for file in (self.path / "out").glob("*/events.parquet")]
+
+    # -- what an operator has of its own -------------------------------------------------------------------
+
+    def first_rules(self) -> fp.Rules:
+        """The rules of the first version."""
+        return test_watch.rules_of(8, detect=DETECT)
+
+    def new_conditions(self) -> tuple[str, str]:
+        """Of a rule that is added, and of one that is edited."""
+        return f"x > {self._rng.randrange(8)}", f"y < {self._rng.randrange(1, 9)}"
+
+    def rows(self, number: int) -> list[pa.Table]:
+        """The rows of a file, for each source."""
+        return [_renamed(test_watch.traffic(_ROWS, number, start=number * _SECONDS), number)]
+
+    def monitor(self, snapshot: fp.Snapshot) -> fp.Monitor:
+        """Does in one process what the program does."""
+        return fp.Monitor(snapshot, object="vehicle", time="ts", sequence="seq", timeout=TIMEOUT)
+
+    def update(self, monitor: fp.Monitor, tables: list[pa.Table]) -> pa.Table:
+        """Give it the rows of each source."""
+        return monitor.update(tables[0])
 
     def recomputed(self) -> list[str]:
         """The ids of all events, by a Monitor that takes what each micro-batch took, as the checkpoint has it."""
-        monitor, found = None, []
-        for files, markers in recorded_batches(self.path / "checkpoint", 2, self.path / "offsets"):
+        monitor, found, count = None, [], len(self.sources)
+        for *files, markers in recorded_batches(self.path / "checkpoint", count + 1, self.path / "offsets"):
             versions = [int(name.split(".")[0]) for name in markers if name.endswith(".version")]
             clocks = [int(name.split(".")[0]) for name in markers if name.endswith(".clock")]
             if versions:
                 snapshot = self._directory.load(max(versions))
                 if monitor is None:
-                    monitor = fp.Monitor(snapshot, object="vehicle", time="ts", sequence="seq", timeout=TIMEOUT)
+                    monitor = self.monitor(snapshot)
                 else:
                     found.append(monitor.follow(snapshot))
             assert monitor is not None, "the first micro-batch has a marker"
             if clocks and monitor.counters["rows"]:
                 now = EPOCH + timedelta(microseconds=max(clocks) - int(EPOCH.timestamp() * 1e6))
                 found.append(monitor.advance(now))
-            if files:
-                found.append(monitor.update(pa.concat_tables([self._parts[name] for name in files])))
+            if any(files):
+                found.append(self.update(monitor, [self.taken(source, names) for source, names in enumerate(files)]))
         return [id for events in found for id in events["event_id"].to_pylist()]
+
+    def taken(self, source: int, names: list[str]) -> pa.Table:
+        """The rows of files of one source."""
+        first = next(iter(self._parts.values()))[source]
+        return pa.concat_tables([first.slice(0, 0), *(self._parts[name][source] for name in names)])
 
     def growth(self) -> dict[str, float]:
         """How much more the last quarter takes than the second one, by what it is."""
@@ -145,32 +182,30 @@ class Soak:
             self._change_rules()
         if number % 7 == 6:
             self._directory.tick(EPOCH + timedelta(seconds=number * _SECONDS))
-        table = traffic(_ROWS, number, start=number * _SECONDS)
-        # Objects come and go: after thirty files all of them are others.
-        named = [v and f"{v}-{(number + int(v[1:]) * 3) // 30}" for v in table["vehicle"].to_pylist()]
-        table = table.set_column(0, "vehicle", pa.array(named, pa.string()))
-        name = f"{number:06}.parquet"
-        pq.write_table(table, self.path / "in" / f".{name}")
-        (self.path / "in" / f".{name}").rename(self.path / "in" / name)
-        self._parts[name] = table
+        tables, name = self.rows(number), f"{number:06}.parquet"
+        self._parts[name] = tables
+        for source, table in zip(self.sources, tables, strict=True):
+            pq.write_table(table, self.path / source / f".{name}")
+            (self.path / source / f".{name}").rename(self.path / source / name)
 
     def _change_rules(self) -> None:
         known = [rule.id for rule in self._rules]
         self._rules.remove(self._rng.choice(known))
-        self._rules.add(self._next_rule, f"x > {self._rng.randrange(8)}", detect=DETECT, initial=True)
+        added, changed = self.new_conditions()
+        self._rules.add(self._next_rule, added, detect=DETECT, initial=True)
         edited = self._rng.choice([rule.id for rule in self._rules])
-        self._rules.replace(edited, f"y < {self._rng.randrange(1, 9)}", detect=DETECT, enabled=self._rng.random() < 0.8)
+        self._rules.replace(edited, changed, detect=DETECT, enabled=self._rng.random() < 0.8)
         self._next_rule += 1
         self._rules.publish(self.path / "published")
 
     def _start(self) -> None:
         self.started += 1
         cores = str(self._rng.choice([1, 2]))
+        command = [sys.executable, "-m", "tests.spark.soak", "--run", str(self.path), "--cores", cores]
         with (self.path / "log").open("ab") as log:
             self._program = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-m", "tests.spark.soak", "--watch", str(self.path), "--cores", cores],
-                stdout=log, stderr=log, cwd=ROOT, start_new_session=True,
-            )  # fmt: skip
+                [*command, "--operator", self.operator], stdout=log, stderr=log, cwd=ROOT, start_new_session=True
+            )
 
     def _kill(self) -> None:
         if self._program is not None and self._program.poll() is None:
@@ -189,6 +224,62 @@ class Soak:
                 _bytes_below(self.path / "checkpoint" / part) for part in ("", "state", "sources")
             )
             self.samples.append(Sample(_memory(self._program.pid), state, whole - self.noted))
+
+
+class BandSoak(Soak):
+    """One run of bands."""
+
+    operator, sources = "bands", ("left", "right")
+
+    def first_rules(self) -> fp.Rules:
+        return test_bands.rules_of(8)
+
+    def new_conditions(self) -> tuple[str, str]:
+        low = self._rng.randrange(-8, 8) / 2
+        by_kind = self._rng.choice(["", " AND left.kind = 'bid'", " AND right.kind = 'ask'"])
+        return f"left.price - right.price > {low}", f"left.price - right.price BETWEEN {low} AND {low + 1}{by_kind}"
+
+    def rows(self, number: int) -> list[pa.Table]:
+        start = number * _SECONDS
+        return [_renamed(test_bands.quotes(_ROWS, 2 * number + side, start=start), number) for side in range(2)]
+
+    def monitor(self, snapshot: fp.Snapshot) -> fp.Monitor:
+        return test_bands.monitor_of(snapshot, timeout=TIMEOUT, schema=self._directory.schema())
+
+    def update(self, monitor: fp.Monitor, tables: list[pa.Table]) -> pa.Table:
+        return monitor.update(left=tables[0], right=tables[1])
+
+
+class MatchSoak(Soak):
+    """One run of match, which keeps no state: each row once, with the rules of the version that was claimed for it."""
+
+    operator = "match"
+
+    def events(self) -> list[str]:
+        """All answers that were given: the number of each row and its rules."""
+        rows = [row for table in self.written() for row in table.to_pylist()]
+        return [f"{row['seq']} {sorted(row['rule_ids'])}" for row in rows]
+
+    def recomputed(self) -> list[str]:
+        """The same, from the files and the version that each micro-batch took."""
+        query = json.loads((self.path / "checkpoint" / "metadata").read_text())["id"]
+        found, last = [], 0
+        for number, (names,) in enumerate(recorded_batches(self.path / "checkpoint", 1, self.path / "offsets")):
+            claim = json.loads((self.path / "published" / "claims" / query / f"{number:08}").read_text())
+            assert claim["version"] >= last, "versions only grow"
+            last, rows = claim["version"], self.taken(0, names)
+            sets = self._directory.load(last).match(rows).sets()
+            found += [f"{seq} {sorted(ids)}" for seq, ids in zip(rows["seq"].to_pylist(), sets, strict=True)]
+        return found
+
+
+SOAKS: dict[str, type[Soak]] = {soak.operator: soak for soak in (Soak, BandSoak, MatchSoak)}
+
+
+def _renamed(table: pa.Table, number: int) -> pa.Table:
+    """Objects come and go: after thirty files all of them are others."""
+    named = [name and f"{name}-{(number + int(name[1:]) * 3) // 30}" for name in table[0].to_pylist()]
+    return table.set_column(0, table.column_names[0], pa.array(named, pa.string()))
 
 
 def _bytes_below(folder: Path) -> int:
@@ -213,18 +304,26 @@ def _memory(group: int) -> int:
     return total
 
 
-def watch_until_killed(path: Path, cores: str) -> None:
-    """The program that is killed: watches, and writes each micro-batch to a directory of its own, slowly."""
-    from fencepost.spark import tune, watch
-    from tests.spark.test_watch import SCHEMA
+def run_until_killed(path: Path, operator: str, cores: str) -> None:
+    """The program that is killed: writes the answers of each micro-batch to a directory of its own, slowly."""
+    from fencepost.spark import bands, match, tune, watch
     from tests.spark.watcher import session
 
     spark = session(cores)
     tune(spark)
-    source = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(f"{path}/in")
-    events = watch(
-        source, path / "published", object="vehicle", time="ts", sequence="seq", buckets=4, timeout=TIMEOUT, observe="w"
-    )
+    schema = test_bands.SCHEMA if operator == "bands" else test_watch.SCHEMA
+    published, folders = path / "published", SOAKS[operator].sources
+    sources = [
+        spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"{path}/{folder}")
+        for folder in folders
+    ]
+    kept: Any = {"buckets": 4, "timeout": TIMEOUT, "observe": operator}
+    if operator == "bands":
+        events = bands(sources[0], sources[1], published, **test_bands.NAMED, **kept)
+    elif operator == "match":
+        events = match(sources[0], published, observe=operator)
+    else:
+        events = watch(sources[0], published, object="vehicle", time="ts", sequence="seq", **kept)
     rng = random.Random()  # noqa: S311
 
     def write(batch: Any, number: int) -> None:
@@ -234,7 +333,7 @@ def watch_until_killed(path: Path, cores: str) -> None:
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         pq.write_table(table, draft / "events.parquet")
-        (draft / "files").write_text(str(_files_taken(path, number)))
+        (draft / "files").write_text(json.dumps(_files_taken(path, number, len(folders))))
         target = path / "out" / str(number)
         shutil.rmtree(target, ignore_errors=True)  # a repeated micro-batch replaces what it wrote
         target.parent.mkdir(exist_ok=True)
@@ -244,15 +343,15 @@ def watch_until_killed(path: Path, cores: str) -> None:
     writer.start().awaitTermination()
 
 
-def _files_taken(path: Path, number: int) -> int:
-    """How many files a micro-batch took: none if it has only markers, two where a kill left one planned."""
+def _files_taken(path: Path, number: int, sources: int) -> list[int]:
+    """How many files a micro-batch took of each source: none if it has only markers, two where a kill left one."""
 
-    def offset(batch: int) -> int:
+    def offsets(batch: int) -> list[int]:
         file = path / "checkpoint" / "offsets" / str(batch)
-        source = file.read_text().splitlines()[2] if file.exists() else "-"
-        return -1 if source == "-" else int(json.loads(source)["logOffset"])
+        lines = file.read_text().splitlines()[2 : 2 + sources] if file.exists() else ["-"] * sources
+        return [-1 if line == "-" else int(json.loads(line)["logOffset"]) for line in lines]
 
-    return offset(number) - offset(number - 1)
+    return [now - before for now, before in zip(offsets(number), offsets(number - 1), strict=True)]
 
 
 def main() -> int:
@@ -260,15 +359,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.spark.soak", description=__doc__)
     parser.add_argument("--triggers", type=int, default=1_000)
     parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--watch", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--operator", choices=SOAKS, default="watch")
+    parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--cores", default="2", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.watch is not None:
-        watch_until_killed(given.watch, given.cores)
+    if given.run is not None:
+        run_until_killed(given.run, given.operator, given.cores)
         return 0
     console = Console()
     with tempfile.TemporaryDirectory(prefix="fencepost-soak-") as name, Progress(console=console) as progress:
-        soak = Soak(Path(name), given.triggers, given.kills)
+        soak = SOAKS[given.operator](Path(name), given.triggers, given.kills)
         soak.run(progress)
         told, expected, growth = soak.events(), soak.recomputed(), soak.growth()
         last = soak.samples[-1]

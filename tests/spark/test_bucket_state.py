@@ -1,6 +1,7 @@
 """Steps of one bucket, with a monitor at hand or one read from the store, against one monitor that never stops."""
 
 import copy
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -159,3 +160,44 @@ def test_a_process_keeps_only_so_many_objects(tmp_path: Path) -> None:
         kept.put(bucket, held[1])
     assert [kept.take(bucket) is not None for bucket in (0, 1, 2)] == [True, False, True]
     assert kept.take(0) is None, "whoever takes it has it alone"
+
+
+@pytest.mark.parametrize("piece", ["head", "base", "log"])
+def test_a_changed_byte_of_the_state_is_refused(tmp_path: Path, piece: str) -> None:
+    rng = random.Random(piece)  # noqa: S311
+    rules_of(rng).publish(tmp_path, {"x": "double", "zone": "string"})
+    task, store = task_of(tmp_path, pa.int64()), Kept(appends=True)
+    rows = pa.table({OBJECT: range(50), TIME: [1] * 50, "x": [1.0] * 50, "zone": ["a"] * 50})
+    step(0, [(VERSION, 1, b""), (ROWS, 0, packed_bytes(rows))], store, task)
+    for at in (2, 3):
+        step(0, [(ROWS, 0, packed_bytes(rows.slice(0, 3).set_column(1, TIME, pa.array([at] * 3))))], store, task)
+    whole = store.parts
+    for _ in range(60):
+        content = {"head": whole["head"].encode(), "base": whole["base"], "log": whole["log"][1][1]}[piece]
+        at = rng.randrange(len(content))
+        flipped = content[:at] + bytes([content[at] ^ 1 << rng.randrange(7)]) + content[at + 1 :]
+        damaged = rng.choice([flipped, content[:at], content + b"x"])
+        changed: Any = {"head": damaged.decode(errors="replace"), "base": damaged}.get(piece)
+        if piece == "log":
+            changed = [whole["log"][0], (1, damaged)] if rng.random() < 0.9 else whole["log"][:1]
+        store.parts = {**whole, piece: changed}
+        bucket_state.warm_engines.clear()
+        with pytest.raises(FencepostError, match=r"The state of a bucket, which|State in format"):
+            step(0, [(CLOCK, 5, b"")], store, task)
+
+
+def test_a_state_of_an_older_version_goes_on_and_is_sealed(tmp_path: Path) -> None:
+    rules_of(random.Random(1)).publish(tmp_path, {"x": "double", "zone": "string"})  # noqa: S311
+    task, store = task_of(tmp_path, pa.int64()), Kept(appends=True)
+    rows = pa.table({OBJECT: range(50), TIME: [1] * 50, "x": [1.0] * 50, "zone": ["a"] * 50})
+    step(0, [(VERSION, 1, b""), (ROWS, 0, packed_bytes(rows))], store, task)
+    head = json.loads(store.parts["head"])
+    older = {name: value for name, value in head.items() if name not in ("sealed", "checksum")}
+    store.parts = {"head": json.dumps(older), "base": store.parts["base"][:-32], "log": []}
+    bucket_state.warm_engines.clear()
+    (told,) = step(0, [(ROWS, 0, packed_bytes(rows.slice(0, 3).set_column(1, TIME, pa.array([2] * 3))))], store, task)
+    assert (told["rows"], store.rewritten, store.appended) == (3, 2, 0)
+    assert {"sealed", "checksum"} <= set(json.loads(store.parts["head"]))
+    bucket_state.warm_engines.clear()
+    step(0, [(ROWS, 0, packed_bytes(rows.slice(0, 3).set_column(1, TIME, pa.array([3] * 3))))], store, task)
+    assert store.appended == 1

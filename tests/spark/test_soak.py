@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 from rich.progress import Progress
 
-from tests.spark.soak import Soak
+from tests.spark.soak import SOAKS
 
 pytestmark = pytest.mark.system
 
 
-def test_killed_again_and_again_each_fact_is_told_once(tmp_path: Path) -> None:
-    soak = Soak(tmp_path, triggers=14, kills=2)
+@pytest.mark.parametrize("operator", SOAKS)
+def test_killed_again_and_again_each_fact_is_told_once(tmp_path: Path, operator: str) -> None:
+    soak = SOAKS[operator](tmp_path, triggers=14, kills=2)
     soak.run(Progress(disable=True))
     told, expected = soak.events(), soak.recomputed()
     assert Counter(told) == Counter(expected), soak.last_words()

@@ -4,7 +4,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 PRIVATE = 0o600
@@ -31,10 +31,28 @@ def replace_file(path: Path, durable: bool = True, mode: int | None = None) -> I
             with contextlib.suppress(FileNotFoundError):
                 shutil.copymode(path, draft)
         if durable:
-            _sync(draft)
+            sync(draft)
         draft.replace(path)
     if durable:
-        _sync(path.parent)
+        sync(path.parent)
+
+
+def move_durably(moves: Mapping[Path, Path]) -> None:
+    """Give files that somebody else wrote other names; then they survive a loss of power, and so do the folders."""
+    for written in moves:
+        sync(written)
+    for written, name in moves.items():
+        written.replace(name)
+    for folder in dict.fromkeys(name.parent for name in moves.values()):
+        sync(folder)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it that are missing; each survives a loss of power."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in reversed(missing):
+        sync(folder.parent)
 
 
 @contextlib.contextmanager
@@ -47,7 +65,7 @@ def draft_beside(path: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on the disk."""
     opened = os.open(path, os.O_RDONLY)
     try:

@@ -1,4 +1,13 @@
-"""The rule book: rules in a database, with their history, published as snapshots."""
+"""The rule book: rules in a database, with their history, published as snapshots.
+
+rulebook        RuleBook, whom callers know
+database        opened or made, read in one view, written by one at a time; tables and settings are what it has
+storing         statements that write; changes are rows of the history
+importing       files and tables of rules go in whole; incoming checks them, syncing mirrors a table
+finding         rules by label, state, text or values
+pauses          pauses that end by themselves
+publishing      what changed goes on top of the version before
+"""
 
 from fencepost.book.changes import Change
 from fencepost.book.rulebook import DEFAULT_URL, RuleBook

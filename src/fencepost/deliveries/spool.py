@@ -6,6 +6,8 @@ DIR/batches/NAME.sent          the events that are done with, a line each, in th
 DIR/last.json                  the last batch of the stream: one that comes again after a restart is not sent twice
 DIR/undelivered/NAME.jsonl     events that were given up, with the reason
 DIR/undelivered.json           where these are, if not there
+
+Every file has checksums: lists that grow have one in each line. What older versions wrote without is read as it is.
 """
 
 import hashlib
@@ -17,10 +19,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fencepost._files.whole import write_whole
+from fencepost._files.whole import make_folder, sync, write_whole
 from fencepost.errors import FencepostError
 
 _BATCH = re.compile(r"(stream|retry)-[0-9]{10}\.json")
+_SENT = re.compile(rb"(([0-9]+) ([0-9]+))(?: =([0-9a-f]{8}))?")
+"""A line about an event that is done with: its part and line, and a checksum of both."""
 
 
 class Event(NamedTuple):
@@ -84,9 +88,9 @@ class Spool:
         """Let a batch be sent; `parts` has the number of events of each."""
         held = {part: events for part, events in parts.items() if events}
         if held:
-            write_whole(self._batches / f"{name}.json", json.dumps({"parts": held}))
+            _write(self._batches / f"{name}.json", {"parts": held})
         if name.startswith("stream-"):
-            write_whole(self.directory / "last.json", json.dumps({"batch": int(name.partition("-")[2])}))
+            _write(self.directory / "last.json", {"batch": int(name.partition("-")[2])})
 
     # -- batches out ---------------------------------------------------------------------------------------
 
@@ -117,7 +121,8 @@ class Spool:
             for each in done:
                 if each.batch not in self._logs:
                     self._logs[each.batch] = open(self._batches / f"{each.batch}.sent", "ab", buffering=0)  # noqa: SIM115
-                self._logs[each.batch].write(f"{each.part} {each.line}\n".encode())
+                place = f"{each.part} {each.line}".encode()
+                self._logs[each.batch].write(b"%b =%b\n" % (place, _short_digest(place)))
 
     def remove(self, name: str) -> None:
         """Forget a batch that is done with. Its head goes first: what a crash leaves behind is never sent."""
@@ -132,7 +137,7 @@ class Spool:
         """Make the directory, and delete what a crash left of batches that were sent; before anything is sent."""
         self._batches.mkdir(parents=True, exist_ok=True)
         if self._elsewhere is not None:
-            write_whole(self.directory / "undelivered.json", json.dumps(self._elsewhere))
+            _write(self.directory / "undelivered.json", self._elsewhere)
         names, last = set(self.names()), _read(self.directory / "last.json")
         for path in self._batches.glob("stream-*") if last is not None else ():
             name = path.name[: len("stream-") + 10]
@@ -151,28 +156,34 @@ class Spool:
         return {int(part): int(events) for part, events in (head or {"parts": {}})["parts"].items()}
 
     def _sent(self, name: str) -> set[tuple[int, int]]:
-        """A line that a crash cut off does not count: its event is sent again."""
+        """A line that a crash cut off, or that has changed, does not count: its event is sent again."""
         try:
-            text = (self._batches / f"{name}.sent").read_bytes().decode()
+            *lines, _ = (self._batches / f"{name}.sent").read_bytes().split(b"\n")
         except FileNotFoundError:
             return set()
-        return {(int(part), int(line)) for part, line in re.findall(r"^([0-9]+) ([0-9]+)\n", text, re.MULTILINE)}
+        found = [match for match in map(_SENT.fullmatch, lines) if match is not None]
+        if any(match[4] for match in found):  # older versions wrote no checksums
+            found = [match for match in found if match[4] == _short_digest(match[1])]
+        return {(int(match[2]), int(match[3])) for match in found}
 
     # -- events that were given up -------------------------------------------------------------------------
 
     def give_up(self, letters: Mapping[str, Sequence[Letter]]) -> None:
         """Keep events that are not sent any more, by batch; call `finish` afterwards."""
-        self.undelivered.mkdir(parents=True, exist_ok=True)
+        make_folder(self.undelivered)
         with self._lock:
             for name, given in letters.items():
-                with open(self.undelivered / f"{name}.jsonl", "ab") as file:
+                path = self.undelivered / f"{name}.jsonl"
+                _drop_torn_end(path)
+                with open(path, "ab") as file:
                     for letter in given:
                         event = json.loads(letter.event.body)
                         kept = {"key": letter.event.key, "attempts": letter.attempts, "said": letter.said}
                         kept |= {"object": letter.event.object, "event": event, "body": letter.event.body}
-                        file.write(f"{json.dumps(kept, ensure_ascii=False)}\n".encode())
+                        file.write(f"{_with_checksum(kept)}\n".encode())
                     file.flush()
                     os.fsync(file.fileno())
+            sync(self.undelivered)
 
     def letters(self) -> list[Letter]:
         """The events that were given up, each once."""
@@ -220,34 +231,69 @@ def stream_batch(number: int) -> str:
     return f"stream-{number:010}"
 
 
+def _digest_of(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def _short_digest(content: bytes) -> bytes:
+    return _digest_of(content)[:8].encode()
+
+
+def _with_checksum(content: Mapping[str, Any]) -> str:
+    """An object as JSON, with a checksum of all that is before it."""
+    digest = _digest_of(json.dumps(content).encode())
+    return json.dumps({**content, "checksum": digest}, ensure_ascii=False)
+
+
+def _checked(text: bytes, path: Path) -> dict[str, Any]:
+    """The object that `_with_checksum` wrote."""
+    try:
+        content = dict(json.loads(text))
+    except (ValueError, TypeError):
+        raise _damaged(path) from None
+    found = content.pop("checksum", None)
+    if found is not None and found != _digest_of(json.dumps(content).encode()):
+        raise _damaged(path)
+    return content
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    write_whole(path, _with_checksum(json.loads(json.dumps(content))))
+
+
 def _read(path: Path) -> Any:
     """A small JSON file; None where there is none."""
     try:
-        return json.loads(path.read_bytes())
+        return _checked(path.read_bytes(), path)
     except FileNotFoundError:
         return None
-    except ValueError:
-        raise _damaged(path) from None
 
 
 def _read_part(path: Path, expected: int) -> list[Event]:
-    *lines, end = path.read_bytes().splitlines(keepends=True)
-    digest = hashlib.blake2b(b"".join(lines), digest_size=16).hexdigest()
     try:
-        whole = json.loads(end) == {"events": expected, "checksum": digest} and len(lines) == expected
-    except ValueError:
-        whole = False
-    if not whole:
+        *lines, end = path.read_bytes().splitlines(keepends=True)
+        whole = json.loads(end) == {"events": expected, "checksum": _digest_of(b"".join(lines))}
+    except (FileNotFoundError, ValueError):
+        whole, lines = False, []
+    if not whole or len(lines) != expected:
         raise _damaged(path)
     return [Event(*json.loads(line)) for line in lines]
 
 
+def _drop_torn_end(path: Path) -> None:
+    """Take away a last line that a crash or a full disk has cut off, so that the next one stands alone."""
+    content = path.read_bytes() if path.exists() else b""
+    if not content.endswith(b"\n") and content:
+        os.truncate(path, content.rfind(b"\n") + 1)
+
+
 def _read_letters(path: Path) -> Iterator[Letter]:
-    for line in path.read_bytes().splitlines():
+    *lines, _ = path.read_bytes().split(b"\n")  # what is behind the last end of a line was cut off
+    for line in lines:
+        kept = _checked(line, path)
         try:
-            kept = json.loads(line)
             yield Letter(Event(kept["key"], kept["object"], kept["body"]), kept["attempts"], kept["said"])
-        except (ValueError, KeyError):
+        except KeyError:
             raise _damaged(path) from None
 
 

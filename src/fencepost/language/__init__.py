@@ -1,7 +1,13 @@
 """SQL conditions as boxes or bands: parsed with sqlglot, exact, bound to column types.
 
-The text is parsed without its constants, once per shape; constants are filled in (`parse`), and turned into
-ordinals of the columns' types (`bind`). Every refusal is a `ConditionError` that marks the place.
+The text is parsed without its constants, once per shape; constants are filled in, and turned into ordinals of the
+columns' types. Every refusal is a `ConditionError` that marks the place.
+
+source          the text, its tokens, errors that mark a place; refusals has one function per reason
+shape, sql      a condition without its constants, and what sqlglot makes of it
+expression      constant expressions
+parse, forms    from one text, or from many alike, to a Condition (condition) or a Band (band)
+bind, bind_band boxes and bands in ordinals
 """
 
 from fencepost.language.band import Band

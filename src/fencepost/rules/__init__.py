@@ -1,4 +1,13 @@
-"""Rules as people write them: one by one as SQL conditions, or a million at a time as a table."""
+"""Rules as people write them: one by one as SQL conditions, or a million at a time as a table.
+
+rules           Rules: a set that can be edited and compiled; html shows it in notebooks
+rule, options   one rule, and what it takes beside id and condition
+checked         rules as text, checked; faults collects what is wrong with many
+table_rules     rules as a table, checked; table_blocks keeps its columns, bounds are exact, row_digests compares rows
+texts           the condition that boxes stand for
+compile         from rules to the columns of a snapshot
+files           JSON lines, CSV and Parquet
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,15 @@
-"""Snapshots: an immutable function from a batch of rows to the rules they concern."""
+"""Snapshots: an immutable function from a batch of rows to the rules they concern.
+
+snapshot        Snapshot: all rules of one version; asks every group and joins the answers
+columns         rules as arrays, which is how a snapshot takes them
+layer           rules that were compiled together, shared by every version that has them
+group           boxes over the same columns; structures says what answers for them, keys numbers their strings
+jumps           which boxes a move jumps over
+tables, records batches as callers have them
+labels, names   what rules are called
+store           snapshots as files
+brute_force     every box against every row, to check answers
+"""
 
 from typing import TYPE_CHECKING
 

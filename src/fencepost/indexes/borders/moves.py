@@ -127,6 +127,7 @@ def find_places(part: Part, lists: Lists, values: Int64s, where: Int64s, places:
     first, last = part.meta[2], len(values) - 1
     beyond_cache = part.meta[3] > _CACHED_RULES
     for row in range(len(values)):
+        # Ask for the bucket of a later value, and for the keys of one in between, whose bucket is here by now.
         if beyond_cache and len(buckets) > 0:
             prefetch(buckets, 2 * max(where[min(row + 2 * _AHEAD, last)], 0))
             ahead = max(where[min(row + _AHEAD, last)], 0)
@@ -135,6 +136,7 @@ def find_places(part: Part, lists: Lists, values: Int64s, where: Int64s, places:
             prefetch(start_keys, start + 7)
             prefetch(end_keys, end)
             prefetch(end_keys, end + 7)
+        # Where to search: in a bucket, nowhere, or in all of a group that has no buckets.
         value, bucket = values[row], where[row]
         if bucket >= 0:
             a, c = i64(buckets[bucket, 0]), i64(buckets[bucket, 1])
@@ -146,6 +148,7 @@ def find_places(part: Part, lists: Lists, values: Int64s, where: Int64s, places:
         else:
             a, b = first + i64(groups_first[_GROUP - bucket]), first + i64(groups_first[_GROUP - bucket + 1])
             c, d = a, b
+        # Halve until few keys are left, which are compared at once; starts up to the value lie before it.
         while b - a > _COMPARED:
             middle = (a + b) >> 1
             if start_keys[middle] <= value:
@@ -153,6 +156,7 @@ def find_places(part: Part, lists: Lists, values: Int64s, where: Int64s, places:
             else:
                 b = middle
         places[row, column, at] = first_above(start_keys, a, b, value)
+        # The same for ends, of which only those below the value lie before it.
         while d - c > _COMPARED:
             middle = (c + d) >> 1
             if end_keys[middle] < value:

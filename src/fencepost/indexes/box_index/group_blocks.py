@@ -72,6 +72,7 @@ def fill_blocks(
     begin = i64(0)
     for group in range(len(counts)):
         count, start = counts[group], i64(starts[group])
+        # A group of few has no keys: its slots alone, and every box is compared.
         if count <= _FEW:
             for i in range(count):
                 words[start + i] = ordered[begin + i]
@@ -82,6 +83,7 @@ def fill_blocks(
         keys = 2 * (start + _HEADER)
         for axis in range(dimensions):
             is_float, floor, ceiling = axes.is_float[axis], axes.floors[axis], axes.ceilings[axis]
+            # The span of the bounds on this axis, the unbounded aside: 16-bit keys are spread over it.
             least, most = i64(LARGEST), i64(SMALLEST)
             for i in range(begin, begin + count):
                 first, last = ranges[ordered[i], axis], ranges[ordered[i], dimensions + axis]
@@ -93,6 +95,7 @@ def fill_blocks(
                 least = most = i64(0)
             origin, scale = scale_of(least, most, is_float)
             scales[keyed, axis, 0], scales[keyed, axis, 1] = origin, scale
+            # All lower keys of the axis, then all upper ones, so that many are compared at once.
             for i in range(count):
                 first, last = ranges[ordered[begin + i], axis], ranges[ordered[begin + i], dimensions + axis]
                 low, high = np.uint16(0), np.uint16(FARTHEST)
@@ -102,6 +105,7 @@ def fill_blocks(
                     high = key_of(decode(last, is_float), origin, scale)
                 halves[keys + 2 * axis * padded + i] = low
                 halves[keys + (2 * axis + 1) * padded + i] = high
+        # The slots behind the keys, in their order.
         for i in range(count):
             words[start + _HEADER + dimensions * padded + i] = ordered[begin + i]
         begin += count

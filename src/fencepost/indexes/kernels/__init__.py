@@ -1,1 +1,8 @@
-"""Compiled pieces that several structures share: vectors, lanes, sorting, hashing, strings, checksums."""
+"""Compiled pieces that several structures share.
+
+vectors, lanes  wide copies; 16-bit keys compared many at once
+radix           positions sorted by a key
+id_map, strings from int64 keys and from strings to small numbers
+answers         answers of several structures, checked further and joined
+checksum        damage is found; blake2b makes the ids of events
+"""

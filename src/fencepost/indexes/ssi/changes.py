@@ -33,6 +33,16 @@ def tally(counts: Int32s, numbers: Int64s, by: int) -> None:
 
 
 @kernel
+def release(counts: Int32s, groups: Members, numbers: Int64s) -> None:
+    """Count one use less of each number that is none of -1, and forget the groups that are left without."""
+    for number in numbers:
+        if number >= 0:
+            counts[number] -= 1
+            if number > 0 and counts[number] == 0:
+                evict_one(groups, groups.ids[number - 1])
+
+
+@kernel
 def exceeds(partitions: Partitions, partition: int, excess: float, slack: int) -> Any:
     """Whether a partition may have over (1 + excess) tau + slack groups: witnesses are disjoint, so tau >= them."""
     return partitions.groups[partition] > (1 + excess) * max(1, i64(partitions.witnesses[partition])) + slack

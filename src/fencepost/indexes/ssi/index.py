@@ -1,14 +1,13 @@
 """SSI: the production band index, whose cost follows the number of hotspots that the bands gather around."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from fencepost._memory import AnswerTooLargeError
 from fencepost.errors import FencepostError
 from fencepost.indexes.arguments import Column, Owners, id_column, kernel_ready, same_length
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
@@ -25,12 +24,11 @@ from fencepost.indexes.contracts.bands import (
     Probes,
     Side,
     item_of,
-    low_sign,
     no_number,
 )
 from fencepost.indexes.contracts.registry import Bounds
 from fencepost.indexes.kernels.id_map import ABSENT
-from fencepost.indexes.matches import Matches, Storage, answer_buffers, check_room, has_room, widened
+from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
 from fencepost.indexes.ordinal import ValueType
 from fencepost.indexes.ssi.changes import (
     WITNESS,
@@ -42,14 +40,16 @@ from fencepost.indexes.ssi.changes import (
     lay_out,
     link,
     regroup,
+    release,
     remove_one_query,
     remove_row,
     tally,
     unlink,
 )
+from fencepost.indexes.ssi.checks import EXCESS, SLACK, check_partitions
 from fencepost.indexes.ssi.distance import LEFT, RIGHT
-from fencepost.indexes.ssi.members import Table, enlarged, find_slot
-from fencepost.indexes.ssi.moves import move_rows
+from fencepost.indexes.ssi.members import Table, enlarged, evict_absent, evict_known, find_slot
+from fencepost.indexes.ssi.moves import move_rows, undo_moves
 from fencepost.indexes.ssi.ordered import (
     add_all,
     built,
@@ -61,15 +61,13 @@ from fencepost.indexes.ssi.ordered import (
     with_majors,
     with_room,
 )
-from fencepost.indexes.ssi.replay import CAME, MOVED, possible, take_steps
+from fencepost.indexes.ssi.replay import CAME, MOVED, possible, take_steps, undo_steps
+from fencepost.indexes.ssi.rounds import take_in_rounds
 from fencepost.indexes.ssi.search import Queries, RowList, SSIView, Stabs, affected_by, pairs_of
 
 _FORMAT = 1
-_EXCESS, _SLACK = 0.5, 2
 _SIDES = ("left", "right")
 _HUGE = 2**63 - 1
-_PAIR_BYTES = 32
-"""Of a pair in the answer about moves: a row and a query, entered or left."""
 
 
 class _Before(NamedTuple):
@@ -168,14 +166,21 @@ class SSI(BandIndex):
     def _numbered(self, keys: Int64s, no_key: Bools) -> Int64s:
         numbers = self._numbers(keys, no_key)
         if (numbers == ABSENT).any():
-            self._known_groups.admit(np.unique(keys[numbers == ABSENT]))
-            numbers = self._numbers(keys, no_key)
+            unknown = np.unique(keys[numbers == ABSENT])
+            self._known_groups.make_room(len(unknown))
+            # All room is made before a group is known: whatever finds a group's number relies on it.
             count = 1 + len(self._known_groups.members.ids)
-            if count > len(self._uses):
-                self._uses = enlarged(self._uses, count)
-                self._partitions = Partitions(*(enlarged(array, count) for array in self._partitions))
             self._points = with_majors(self._points, count)
             self._order = [with_majors(order, count) for order in self._order]
+            if count > len(self._uses):
+                self._partitions = Partitions(*(enlarged(array, count) for array in self._partitions))
+                self._uses = enlarged(self._uses, count)
+            try:
+                self._known_groups.admit(unknown)
+                numbers = self._numbers(keys, no_key)
+            except BaseException:
+                evict_known(self._known_groups.members, unknown)
+                raise
         tally(self._uses, numbers, 1)
         return numbers
 
@@ -193,10 +198,7 @@ class SSI(BandIndex):
         if len(numbers) == 1 and (numbers[0] == 0 or self._uses[numbers[0]] > 1):
             self._uses[numbers[0]] -= 1
             return
-        tally(self._uses, numbers, -1)
-        idle = np.unique(numbers[(numbers > 0) & (self._uses[numbers] == 0)])
-        if len(idle):
-            self._known_groups.evict(self._known_groups.members.ids[idle - 1])
+        release(self._uses, self._known_groups.members, numbers)
 
     # -- rows -------------------------------------------------------------------------------------------
 
@@ -261,12 +263,18 @@ class SSI(BandIndex):
     @override
     def _move(self, side: int, slots: Int64s, keys: Int64s) -> Moves:
         others, view = self._row_list(1 - side), self._view()
+        # One row moves or does not. Of several, what they have now is kept, should memory end among them.
+        before = self._rows[side].columns[ROW_KEY][slots] if len(slots) > 1 else keys
 
         def take(done: int, *room: Int64s) -> int:
             self._order[side] = with_room(self._order[side])
             return int(move_rows(self._kind, side, done, slots, keys, self._row_list(side), others, view, *room))
 
-        return _taken(len(slots), take)
+        def undo(done: int) -> None:
+            if len(slots) > 1:
+                undo_moves(done, slots, before, self._row_list(side))
+
+        return take_in_rounds(len(slots), take, undo)
 
     def replay(
         self,
@@ -301,27 +309,30 @@ class SSI(BandIndex):
         if faulty.any():
             row = int(np.argmax(faulty))
             raise no_number(_SIDES[sides[row]], int(ids[row]), item_of(values, row))
-        slots, there, new = np.empty(len(ids), np.int64), [], []
-        for side, table in enumerate(self._rows):
-            own = ids[sides == side]
-            new.append(np.unique(own[table.find(own) == ABSENT]))
-            table.admit(new[side])
-            slots[sides == side] = table.find(own)
-            there.append(np.ones(len(table.members.ids), np.bool_))
-            there[side][table.find(new[side])] = False
-        at_first = [own.copy() for own in there] if partly else there
-        wrong = int(possible(sides, slots, actions, *there))
-        if wrong >= 0:
-            for table, admitted in zip(self._rows, new, strict=True):
-                table.evict(admitted)
-            step = f"{_SIDES[sides[wrong]]} row {ids[wrong]} in step {wrong}"
-            raise FencepostError(
-                step, "a row that is there if it moves or goes, and is not if it comes", "Put the steps in their order."
-            )
-        comes = (actions & CAME) != 0
-        numbers = np.zeros(len(ids), np.int64)
-        numbers[comes] = self._numbered(group_keys[comes] if len(group_keys) else group_keys, no_key[comes])
+        comes = np.flatnonzero((actions & CAME) != 0)
+        slots, numbers = np.empty(len(ids), np.int64), np.full(len(ids), -1, np.int64)
         released, view = np.empty(len(ids), np.int64), self._view()
+        new = [np.unique(own[table.find(own) == ABSENT]) for own, table in self._ids_by_side(sides, ids)]
+
+        def undo(done: int) -> None:
+            """Let everything be as it was; it takes no memory, so that it cannot fail where memory has ended."""
+            undo_steps(done, sides, slots, actions, keys, released, self._row_list(LEFT), self._row_list(RIGHT))
+            for table, admitted in zip(self._rows, new, strict=True):
+                evict_known(table.members, admitted)
+            release(self._uses, self._known_groups.members, numbers)
+
+        try:
+            there = self._admit_rows(sides, ids, new, slots)
+            at_first = [own.copy() for own in there] if partly else there
+            wrong = int(possible(sides, slots, actions, *there))
+            if wrong >= 0:
+                step = f"{_SIDES[sides[wrong]]} row {ids[wrong]} in step {wrong}"
+                expected = "a row that is there if it moves or goes, and is not if it comes"
+                raise FencepostError(step, expected, "Put the steps in their order.")
+            numbers[comes] = self._numbered(group_keys[comes] if len(group_keys) else group_keys, no_key[comes])
+        except BaseException:
+            undo(0)
+            raise
 
         def take(done: int, *room: Int64s) -> int:
             self._order = [with_room(order) for order in self._order]
@@ -329,26 +340,30 @@ class SSI(BandIndex):
             steps = (sides, slots, actions, keys, numbers)
             return int(take_steps(self._kind, done, *steps, *lists, view, released, *room))
 
-        def leave_out(done: int) -> None:
-            """Let the rows and groups go that no step has put in, or that have gone."""
-            stays = there
-            if done < len(ids):
-                stays = at_first
-                possible(sides[:done], slots[:done], actions[:done], *stays)
-                self._release(numbers[done:][comes[done:]])
-            for side, table in enumerate(self._rows):
-                own = np.unique(slots[sides == side])
-                table.evict(table.members.ids[own[~stays[side][own]]])
-            went = released[:done]
-            self._release(went[went >= 0])
-
-        try:
-            changed = _taken(len(ids), take, partly=partly)
-        except AnswerTooLargeError:
-            leave_out(0)
-            raise
-        leave_out(len(changed.left.offsets) - 1)
+        changed = take_in_rounds(len(ids), take, undo, partly=partly)
+        # The rows and groups go that no step has put in, or that have gone. From here on nothing takes memory.
+        done, stays = len(changed.left.offsets) - 1, there
+        if done < len(ids):
+            stays = at_first
+            possible(sides[:done], slots[:done], actions[:done], *stays)
+            release(self._uses, self._known_groups.members, numbers[done:])
+        for side, table in enumerate(self._rows):
+            evict_absent(table.members, slots, sides, side, stays[side])
+        release(self._uses, self._known_groups.members, released[:done])
         return changed
+
+    def _ids_by_side(self, sides: Int64s, ids: Int64s) -> list[tuple[Int64s, Table]]:
+        return [(ids[sides == side], table) for side, table in enumerate(self._rows)]
+
+    def _admit_rows(self, sides: Int64s, ids: Int64s, new: list[Int64s], slots: Int64s) -> list[Bools]:
+        """Give the new rows of both sides slots, and fill the slots of all; of each side, which slots have rows."""
+        there = []
+        for side, table in enumerate(self._rows):
+            table.admit(new[side])
+            slots[sides == side] = table.find(ids[sides == side])
+            there.append(np.ones(len(table.members.ids), np.bool_))
+            there[side][table.find(new[side])] = False
+        return there
 
     # -- queries ----------------------------------------------------------------------------------------
 
@@ -396,7 +411,7 @@ class SSI(BandIndex):
         done = 0
         while done < len(slots):
             self._make_room()
-            done = link(self._view(), self._partitions, done, slots, groups, _EXCESS, _SLACK)
+            done = link(self._view(), self._partitions, done, slots, groups, EXCESS, SLACK)
             if done:
                 self._tidy(int(groups[done - 1]))
 
@@ -405,7 +420,7 @@ class SSI(BandIndex):
         groups = self._partition_numbers(slots)
         done = 0
         while done < len(slots):
-            done = unlink(self._view(), self._partitions, done, slots, _EXCESS, _SLACK)
+            done = unlink(self._view(), self._partitions, done, slots, EXCESS, SLACK)
             self._tidy(int(groups[done - 1]))
         self._release(groups)
 
@@ -427,7 +442,7 @@ class SSI(BandIndex):
     def _tidy(self, partition: int) -> None:
         """Partition anew where there may be too many stabbing groups for invariant 3."""
         groups, proven = int(self._partitions.groups[partition]), int(self._partitions.witnesses[partition])
-        if groups <= (1 + _EXCESS) * max(1, proven) + _SLACK:
+        if groups <= (1 + EXCESS) * max(1, proven) + SLACK:
             return
         slots = np.empty(int(self._partitions.queries[partition]), np.int64)
         if 8 * len(slots) > len(self._queries):
@@ -578,59 +593,4 @@ class SSI(BandIndex):
         assert np.array_equal(np.flatnonzero(uses[1:]), np.flatnonzero(known[1:])), "groups in use have numbers"
         live = np.unique(queries.groups[slots])
         check_ordered(self._points, stabs.partitions, stabs.points, live.astype(np.int64))
-        self._check_partitions(slots, numbers)
-
-    def _check_partitions(self, slots: Int64s, numbers: Int64s) -> None:
-        queries, stabs, partitions = self._query_columns(), self._stabs, self._partitions
-        counts = np.bincount(numbers, minlength=len(partitions.queries))
-        assert np.array_equal(counts, partitions.queries), "every query is counted in its partition"
-        reach: dict[int, list[tuple[int, int]]] = {}
-        last_end: dict[int, tuple[int, int]] = {}
-        witnesses = np.zeros(len(partitions.witnesses), np.int64)
-        for slot in slots[self._by_lower_bound(slots, numbers)].tolist():
-            mark, group = int(queries.marks[slot]), int(queries.groups[slot])
-            low, high = (int(queries.lows[slot]), low_sign(mark)), (~int(queries.highs[slot]), (mark >> 2 & 3) - 1)
-            point = (int(stabs.points[group]), int(stabs.signs[group]))
-            assert low <= point <= high, "the stabbing point lies in the query"
-            reach.setdefault(group, []).append((low[0], ~high[0]))
-            if mark & WITNESS:
-                partition = int(stabs.partitions[group])
-                assert partition not in last_end or last_end[partition] < low, "witnesses are disjoint"
-                last_end[partition] = high
-                witnesses[partition] += 1
-        assert np.array_equal(witnesses, partitions.witnesses), "witnesses are counted"
-        for group, ends in reach.items():
-            assert stabs.counts[group] == len(ends), "the queries of a stabbing group are counted"
-            assert (stabs.lowest[group], stabs.highest[group]) == tuple(map(min, zip(*ends, strict=True))), "its reach"
-        groups = np.bincount(stabs.partitions[list(reach)], minlength=len(partitions.groups))
-        assert np.array_equal(groups, partitions.groups), "stabbing groups are counted"
-        assert (groups <= (1 + _EXCESS) * np.maximum(1, witnesses) + _SLACK).all(), "there are not too many of them"
-
-
-def _taken(steps: int, take: Callable[..., int], *, partly: bool = False) -> Moves:
-    """What steps change; `take` takes them from one on until it is short of room, and says which is the next.
-
-    `partly` stops where there is no more memory for it; there must be enough for the first step.
-    """
-    room = 64 + 4 * steps
-    changed = np.empty((2, 2, room), np.int64)
-    counts, needed = np.zeros(2, np.int64), np.zeros(1, np.int64)
-    offsets = np.zeros((2, steps + 1), np.int64)
-    done = 0
-    while done < steps:
-        if needed[0] > room:
-            room = 2 * int(needed[0])
-            if partly and not has_room(_PAIR_BYTES * room):
-                if done:
-                    break
-                room //= 2
-                check_room(_PAIR_BYTES * room)
-            wider = np.empty((2, 2, room), np.int64)
-            wider[:, :, : counts.max()] = changed[:, :, : counts.max()]
-            changed = wider
-        done = take(done, changed, counts, offsets, needed)
-    entered, left = (
-        PairLists(offsets[which, : done + 1], changed[which, 0, : counts[which]], changed[which, 1, : counts[which]])
-        for which in (0, 1)
-    )
-    return Moves(entered, left)
+        check_partitions(self._view(), self._partitions, slots[self._by_lower_bound(slots, numbers)], numbers)

@@ -212,3 +212,20 @@ def evict(members: Members, ids: Int64s) -> None:
     """Forget ids, the last one first."""
     for row in range(len(ids) - 1, -1, -1):
         evict_one(members, ids[row])
+
+
+@kernel
+def evict_known(members: Members, ids: Int64s) -> None:
+    """Forget those of these ids that are there."""
+    for row in range(len(ids) - 1, -1, -1):
+        if find_slot(members, ids[row]) != ABSENT:
+            evict_one(members, ids[row])
+
+
+@kernel
+def evict_absent(members: Members, slots: Int64s, sides: Int64s, side: int, there: Bools) -> None:
+    """Forget the ids of slots of one side whose rows are not there; in the end all count as there."""
+    for i in range(len(slots)):
+        if sides[i] == side and not there[slots[i]]:
+            there[slots[i]] = True
+            evict_one(members, members.ids[slots[i]])

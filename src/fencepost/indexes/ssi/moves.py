@@ -8,7 +8,7 @@ from fencepost.indexes.contracts.bands import high_sign, low_sign
 from fencepost.indexes.ordinal import LARGEST, SMALLEST
 from fencepost.indexes.ssi.distance import gap, limit, reaches
 from fencepost.indexes.ssi.members import Int32s
-from fencepost.indexes.ssi.ordered import CHUNK, Ordered, add, discard, find, first_of, has_room
+from fencepost.indexes.ssi.ordered import CHUNK, Ordered, add, discard, find, first_of, has_room, put_back
 from fencepost.indexes.ssi.search import (
     RowList,
     SSIView,
@@ -62,6 +62,17 @@ def move_rows(
         offsets[ENTERED, i + 1] = counts[ENTERED]
         offsets[LEFT_BAND, i + 1] = counts[LEFT_BAND]
     return len(slots)
+
+
+@kernel
+def undo_moves(done: int, slots: Int64s, keys: Int64s, own: RowList) -> None:
+    """Let the rows of the first moves have these keys again; takes no memory."""
+    for i in range(done):
+        slot = slots[i]
+        if own.keys[slot] != keys[i]:
+            discard(own.order, own.groups, own.keys, slot)
+            own.keys[slot] = keys[i]
+            put_back(own.order, own.groups, own.keys, slot)
 
 
 @kernel
@@ -119,11 +130,13 @@ def changes_in(
             group = i64(points.slots[at])
             if stabs.partitions[group] != partition:
                 return
+            # The point parts the rows: up to still_left, those that it passes, from once_left on.
             bound, below = limit(kind, side, high, stabs.points[group], i64(stabs.signs[group]))
             still_left = rank(order, sizes, firsts, row_keys, begin, end, bound, below)
             bound, below = limit(kind, side, low, stabs.points[group], i64(stabs.signs[group]))
             once_left = rank_behind(order, sizes, firsts, row_keys, still_left, end, bound, below)
 
+            # Rows left of the point before and after: lower bounds that the difference passes.
             row = begin
             if stabs.lowest[group] != SMALLEST:
                 bound, below = limit(kind, side, high, stabs.lowest[group], -1)
@@ -137,6 +150,7 @@ def changes_in(
                 if place < 0 or groups[lows.slots[place * CHUNK + first]] != group:
                     break
                 nearest = begins[lows.slots[place * CHUNK + first]]
+                # The next lower bound is passed by this row, or the next row that passes it is far.
                 if nearest <= e:
                     gain(view, place, first, group, d, d_rest, e, e_rest, id, gained, changed, counts)
                     row = behind(order, sizes, row)
@@ -144,6 +158,7 @@ def changes_in(
                     bound, below = limit(kind, side, high, nearest, -1)
                     row = rank_behind(order, sizes, firsts, row_keys, row, end, bound, below)
 
+            # Rows that the point passes: both bounds of a query count.
             row = still_left
             while row < once_left:
                 stored = entry(order, row)
@@ -153,6 +168,7 @@ def changes_in(
                 swap(view, group, d, d_rest, e, e_rest, id, gained, changed, counts)
                 row = behind(order, sizes, row)
 
+            # Rows right of the point before and after, from the last one down: upper bounds that are passed.
             row = end
             if ~stabs.highest[group] != LARGEST:
                 bound, below = limit(kind, side, low, ~stabs.highest[group], 0)
@@ -167,6 +183,7 @@ def changes_in(
                 if place < 0 or groups[highs.slots[place * CHUNK + first]] != group:
                     break
                 nearest = ~ends[highs.slots[place * CHUNK + first]]
+                # Likewise: this row passes the next upper bound, or the search goes to one that does.
                 if nearest >= d:
                     lose(view, place, first, group, d, d_rest, e, e_rest, id, lost, changed, counts)
                 else:

@@ -309,6 +309,50 @@ def has_room(ordered: Ordered) -> Any:
 
 
 @kernel
+def compact(ordered: Ordered, majors: Int32s, keys: Int64s) -> None:
+    """Fill every chunk but the last, so that others become free: room where there is no memory for more of it."""
+    state = ordered.state
+    listed = state[_LISTED]
+    # Entries move to the front, in their order: the place written to is never behind the one read from.
+    at, index = i64(-1), i64(CHUNK)
+    for source in range(listed):
+        begin = i64(ordered.order[source]) * CHUNK
+        for i in range(begin, begin + ordered.sizes[ordered.order[source]]):
+            if index == CHUNK:
+                at, index = at + 1, i64(0)
+            place = i64(ordered.order[at]) * CHUNK + index
+            ordered.slots[place] = ordered.slots[i]
+            if len(ordered.keys):
+                ordered.keys[place] = ordered.keys[i]
+            index += 1
+    # What is behind them is free.
+    state[_LISTED] = at + 1
+    for source in range(at + 1, listed):
+        chunk = i64(ordered.order[source])
+        ordered.nexts[chunk] = state[_FREE] - 1
+        state[_FREE] = chunk + 1
+    before = i64(-1)
+    for source in range(at + 1):
+        chunk = i64(ordered.order[source])
+        ordered.sizes[chunk] = CHUNK if source < at else index
+        ordered.nexts[chunk] = ordered.order[source + 1] if source < at else -1
+        name_first(ordered, majors, keys, source)
+        for i in range(chunk * CHUNK, chunk * CHUNK + ordered.sizes[chunk]):
+            major = i64(majors[ordered.slots[i]])
+            if major != before:
+                ordered.homes[major] = chunk
+            before = major
+
+
+@kernel
+def put_back(ordered: Ordered, majors: Int32s, keys: Int64s, slot: int) -> None:
+    """Insert a slot that was there when the list had a chunk to spare: then it has room without more memory."""
+    if not has_room(ordered):
+        compact(ordered, majors, keys)
+    add(ordered, majors, keys, slot)
+
+
+@kernel
 def add_all(ordered: Ordered, majors: Int32s, keys: Int64s, start: int, slots: Int64s) -> Any:
     """Insert slots, from the `start`-th on, as long as there is room; the next one."""
     for i in range(start, len(slots)):

@@ -6,7 +6,7 @@ from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s, i64
 from fencepost.indexes.ssi.distance import LEFT, RIGHT
 from fencepost.indexes.ssi.moves import ENTERED, LEFT_BAND, changes_of
-from fencepost.indexes.ssi.ordered import add, discard, has_room
+from fencepost.indexes.ssi.ordered import add, discard, has_room, put_back
 from fencepost.indexes.ssi.search import RowList, SSIView, pairs_in, span
 
 WENT, CAME, MOVED, LISTED = 1, 2, 4, 8
@@ -53,7 +53,8 @@ def take_steps(
 ) -> Any:
     """Take steps, from the `start`-th on, until there is no room for their lists or changes; the next step.
 
-    As `move_rows`; `released` has the number of the group that each row which went belonged to.
+    As `move_rows`; `released` has the number of the group that each row which went belonged to. Of steps that are
+    taken, `keys` has the key before.
     """
     for i in range(start, len(slots)):
         if not (has_room(lefts.order) and has_room(rights.order)):
@@ -68,9 +69,9 @@ def take_steps(
             counts[ENTERED], counts[LEFT_BAND] = entered, left
             return i
         if sides[i] == LEFT:
-            released[i] = step(actions[i], slots[i], keys[i], groups[i], lefts)
+            released[i], keys[i] = step(actions[i], slots[i], keys[i], groups[i], lefts)
         else:
-            released[i] = step(actions[i], slots[i], keys[i], groups[i], rights)
+            released[i], keys[i] = step(actions[i], slots[i], keys[i], groups[i], rights)
         offsets[ENTERED, i + 1] = counts[ENTERED]
         offsets[LEFT_BAND, i + 1] = counts[LEFT_BAND]
     return len(slots)
@@ -115,8 +116,8 @@ def list_pairs(
 
 @kernel
 def step(action: int, slot: int, key: int, group: int, own: RowList) -> Any:
-    """Let a row be where the step takes it; the number of the group it went from, or -1."""
-    released = i64(-1)
+    """Let a row be where the step takes it; the number of the group it went from, or -1, and its key before."""
+    released, before = i64(-1), own.keys[slot]
     if action & WENT:
         released = i64(own.groups[slot])
         discard(own.order, own.groups, own.keys, slot)
@@ -128,4 +129,41 @@ def step(action: int, slot: int, key: int, group: int, own: RowList) -> Any:
         discard(own.order, own.groups, own.keys, slot)
         own.keys[slot] = key
         add(own.order, own.groups, own.keys, slot)
-    return released
+    return released, before
+
+
+@kernel
+def undo_steps(
+    done: int,
+    sides: Int64s,
+    slots: Int64s,
+    actions: UInt8s,
+    keys: Int64s,
+    released: Int64s,
+    lefts: RowList,
+    rights: RowList,
+) -> None:
+    """Undo the first steps, the last of them first; `keys` and `released` are as `take_steps` left them.
+
+    It takes no memory: before each step the lists had a chunk to spare, so that their rows have room again.
+    """
+    for i in range(done - 1, -1, -1):
+        if sides[i] == LEFT:
+            undo(actions[i], slots[i], keys[i], released[i], lefts)
+        else:
+            undo(actions[i], slots[i], keys[i], released[i], rights)
+
+
+@kernel
+def undo(action: int, slot: int, key: int, group: int, own: RowList) -> None:
+    """Let a row be where it was before a step."""
+    if action & MOVED and own.keys[slot] != key:
+        discard(own.order, own.groups, own.keys, slot)
+        own.keys[slot] = key
+        put_back(own.order, own.groups, own.keys, slot)
+    if action & CAME:
+        discard(own.order, own.groups, own.keys, slot)
+    if action & WENT:
+        own.keys[slot] = key
+        own.groups[slot] = group
+        put_back(own.order, own.groups, own.keys, slot)

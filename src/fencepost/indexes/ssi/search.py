@@ -368,16 +368,19 @@ def pairs_in(
                 return count
             bound, below = limit(kind, side, key, stabs.points[group], i64(stabs.signs[group]))
             place = rank(order, sizes, firsts, row_keys, begin, end, bound, below)
+            # Rows left of the point, the nearest first: all queries of the group end behind them.
             row = place
             while row > begin:
                 row = before(order, sizes, row)
                 stored = entry(order, row)
                 difference, rest = gap(kind, side, key, row_keys[stored])
+                # No query of the group begins so early, and rows farther out are farther still.
                 if difference < stabs.lowest[group]:
                     break
                 found = scan_lows(view, group, difference, rest, out_queries, count)
                 out_rows[count:found] = rows.ids[rows.order.slots[stored]]
                 count = found
+            # Rows right of it: all queries begin before them, and upper bounds decide.
             row = place
             while row < end:
                 stored = entry(order, row)

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 
-from fencepost._files.whole import write_whole
+from fencepost._files.whole import make_folder, move_durably, write_whole
 from fencepost.pipeline.file.document import PipelineFile, sink_name
 from fencepost.pipeline.file.keys import SINKS
 from fencepost.pipeline.runtime.formats import AnyWriter, plain_options, unfinished_batch
@@ -118,14 +118,18 @@ class _SinkOfSeveral:
         self._write_note(batch)
 
     def _write_files(self, writer: Any, target: Path, batch: int) -> None:
-        """Files whose names are those of the micro-batch, in place of what an earlier attempt left."""
+        """Files whose names are those of the micro-batch, in place of what an earlier attempt left.
+
+        Spark syncs nothing. The note that comes next is synced, and must not outlive the files it is about.
+        """
         draft = target / f"_draft-{self._stem}"
+        make_folder(target)
         writer.mode("overwrite").save(str(draft))
         for old in target.glob(f"part-{self._stem}-{batch:010}-*"):
             old.unlink()
-        for number, file in enumerate(sorted(draft.glob("part-*"))):
-            ending = "".join(file.suffixes)
-            file.rename(target / f"part-{self._stem}-{batch:010}-{number:05}{ending}")
+        written = enumerate(sorted(draft.glob("part-*")))
+        name = f"part-{self._stem}-{batch:010}"
+        move_durably({file: target / f"{name}-{number:05}{''.join(file.suffixes)}" for number, file in written})
         shutil.rmtree(draft)
 
     def _write_note(self, batch: int) -> None:

@@ -3,6 +3,9 @@
 The head says what the rest is and carries a token that is new with every trigger. A worker that still has the engine of
 that token reads nothing but the head; any other reads the tables, then the log. Where the store can append, a trigger
 writes only the objects that it touched, and the tables anew once the log has grown to half of them.
+
+The head has a checksum, tables and entries of the log end in a seal: a changed byte is refused. States that older
+versions wrote have neither, and get them with the next trigger.
 """
 
 import json
@@ -17,6 +20,7 @@ import pyarrow as pa
 
 from fencepost._files.recent import RecentlyUsed
 from fencepost.errors import FencepostError
+from fencepost.indexes.kernels.checksum import checksum
 from fencepost.ordinals import AttributeType
 from fencepost.pairing.rules import SIDES
 from fencepost.spark.work.caches import Published
@@ -35,6 +39,9 @@ BLOB = "head string, base binary"
 _HASH = "xxhash64"
 _METADATA = b"fencepost.bucket"
 _SEED = b"fencepost seed01"
+_STATE = b"fencepost stat01"
+_SEALED, _CHECKSUM = "sealed", "checksum"
+"""In a head: that tables and log end in seals, and its own checksum. Heads of older versions have neither."""
 _MOST_ENTRIES = 256
 _MOST_WARM = 2_000_000
 """Objects of the engines that a process keeps at hand."""
@@ -154,10 +161,13 @@ def open_bucket(store: BucketStore, task: Task, bucket: int) -> Opened | None:
     text = store.head()
     if text is None:
         return _seeded(task, bucket)
-    head = json.loads(text)
+    head = _read_head(text, task.format)
     if warm is not None and warm[0] == head["token"]:
         return Opened(warm[1], head)
-    return _restored(head, [store.base(), *store.log()], task, bucket)
+    entries = list(store.log())
+    if len(entries) != head["entries"]:
+        raise _damaged(f"has {len(entries):,} entries in its log in place of {head['entries']:,}")
+    return _restored(head, _unsealed(head, [store.base(), *entries]), task, bucket)
 
 
 def keep(engine: Any, before: Opened | None, store: BucketStore, task: Task, bucket: int) -> None:
@@ -166,13 +176,14 @@ def keep(engine: Any, before: Opened | None, store: BucketStore, task: Task, buc
     head = _head(engine, task)
     base, entries, logged = (0, 0, 0) if before is None else _lengths(before.head)
     logged += 0 if touched is None else sum(map(len, touched))
-    if store.appends and touched is not None and before is not None and 2 * logged <= base and entries < _MOST_ENTRIES:
+    goes_on = before is not None and _SEALED in before.head and entries < _MOST_ENTRIES
+    if store.appends and touched is not None and goes_on and 2 * logged <= base:
         head |= {"base": base, "entries": entries + 1, "logged": logged}
-        store.append(json.dumps(head), entries, _packed(touched))
+        store.append(_write_head(head), entries, _sealed(_packed(touched)))
     else:
         tables = engine.tables()
         head |= {"base": sum(map(len, tables)), "entries": 0, "logged": 0}
-        store.rewrite(json.dumps(head), _packed(tables))
+        store.rewrite(_write_head(head), _sealed(_packed(tables)))
     warm_engines.put((task, bucket), (head["token"], engine))
 
 
@@ -196,10 +207,11 @@ def _seeded(task: Task, bucket: int) -> Opened | None:
         )
     table = content.tobytes()
     head = json.loads(packed_table(table).schema.metadata[_METADATA])
+    _check_format(head, task.format)
     return _restored(head, [table], task, bucket)
 
 
-def _restored(head: dict[str, Any], entries: Sequence[bytes], task: Task, bucket: int) -> Opened:
+def _restored(head: dict[str, Any], entries: Sequence[Any], task: Task, bucket: int) -> Opened:
     check_head(head, task)
     engine: Any = task.make_engine(int(head["version"]), bucket)
     engine.restore([_unpacked(entry, len(task.sides)) for entry in entries])
@@ -215,7 +227,7 @@ def _packed(tables: Sequence[Any]) -> bytes:
     return b"".join(_LENGTH.pack(len(payload)) + payload for payload in payloads)
 
 
-def _unpacked(payload: bytes, sides: int) -> list[Any]:
+def _unpacked(payload: Any, sides: int) -> list[Any]:
     if sides == 1:
         return [packed_table(payload)]
     tables, at, view = [], 0, memoryview(payload)
@@ -225,6 +237,65 @@ def _unpacked(payload: bytes, sides: int) -> list[Any]:
         tables.append(packed_table(pa.py_buffer(view[at : at + length])))
         at += length
     return tables
+
+
+# -- damage ------------------------------------------------------------------------------------------------
+
+
+def _write_head(head: Mapping[str, Any]) -> str:
+    marked = {**head, _SEALED: True}
+    return json.dumps({**marked, _CHECKSUM: _checksum_of(marked)})
+
+
+def _read_head(text: str | bytes, format: int) -> dict[str, Any]:
+    """A head that is whole, in a format that is known."""
+    try:
+        head: dict[str, Any] = dict(json.loads(text))
+    except (ValueError, TypeError):
+        raise _damaged("has a head that cannot be read") from None
+    _check_format(head, format)
+    found = head.pop(_CHECKSUM, None)
+    if (_SEALED in head or found is not None) and found != _checksum_of(head):
+        raise _damaged("has another head than was written")
+    return head
+
+
+def _check_format(head: Mapping[str, Any], format: int) -> None:
+    if head.get("format") != format:
+        raise FencepostError(
+            f"state in format {head.get('format')}",
+            f"format {format}",
+            "Run the query with the version of fencepost that wrote its checkpoint.",
+        )
+
+
+def _checksum_of(head: Mapping[str, Any]) -> str:
+    return f"{checksum(np.frombuffer(json.dumps(head).encode(), np.uint8)):016x}"
+
+
+def _sealed(payload: bytes) -> bytes:
+    return payload + make_seal(_STATE, np.frombuffer(payload, np.uint8))
+
+
+def _unsealed(head: Mapping[str, Any], payloads: Iterable[bytes]) -> list[Any]:
+    """Payloads without their seals, where the head says that they have some."""
+    if _SEALED not in head:
+        return list(payloads)
+    found = []
+    for payload in payloads:
+        content, fault = check_seal(_STATE, np.frombuffer(payload, np.uint8))
+        if fault is not None:
+            raise _damaged(fault)
+        found.append(content.data)
+    return found
+
+
+def _damaged(fault: str) -> FencepostError:
+    return FencepostError(
+        f"the state of a bucket, which {fault}",
+        "the state as it was written",
+        "Restore the checkpoint from a copy, or start with a new one and the state that save_state wrote.",
+    )
 
 
 # -- the head ----------------------------------------------------------------------------------------------
@@ -252,12 +323,6 @@ def _lengths(head: Mapping[str, Any]) -> tuple[int, int, int]:
 
 def check_head(head: Mapping[str, Any], task: Task) -> None:
     """Refuse a state that this query cannot go on with."""
-    if head["format"] != task.format:
-        raise FencepostError(
-            f"state in format {head['format']}",
-            f"format {task.format}",
-            "Run the query with the version of fencepost that wrote its checkpoint.",
-        )
     for name, own in {"buckets": task.buckets, "hash": _HASH, **task.kept_settings()}.items():
         if head[name] != own:
             raise FencepostError(
@@ -293,8 +358,11 @@ def state_rows(pieces: Any, schema: Any) -> Any:
     `pieces` is a table of `number` and `piece`: the head has number -2, the tables -1, the log counts from 0.
     """
     by_number = dict(zip(pieces["number"].to_pylist(), pieces["piece"].to_pylist(), strict=True))
-    head = json.loads(by_number.pop(-2))
-    entries = [by_number[number] for number in (-1, *range(head["entries"]))]
+    head = _read_head(by_number.pop(-2), Task.format)
+    numbers = [-1, *range(head["entries"])]
+    if not by_number.keys() >= set(numbers):
+        raise _damaged(f"lacks {len(set(numbers) - by_number.keys()):,} of {len(numbers):,} pieces")
+    entries = _unsealed(head, [by_number[number] for number in numbers])
     sides = head.get("sides")
     if sides is None:
         return _side_rows([[packed_table(entry)] for entry in entries], 0, head, head, schema)
