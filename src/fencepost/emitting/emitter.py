@@ -122,6 +122,7 @@ class Emitter:
         other = None if about.others is None else about.others.id_type
         carried = tuple(about.carried_types.get(name) for name in self.columns.carry)
         shape = (about.objects.type, other, about.time, tuple(about.types), about.key, frozenset(about.keys), carried)
+        shape = (*shape, about.shows_since)
         if shape not in self._empty:
             self._empty[shape] = self.schema(about).empty_table()
         return self._empty[shape]
@@ -154,6 +155,8 @@ class Emitter:
             types={**about_pairs.types, **about.types},
             keys={*about.keys, *about_pairs.keys},
             carried_types=join_types(about.carried_types, about_pairs.carried_types),
+            shows_since=about.shows_since or about_pairs.shows_since,
+            time=about_pairs.time or about.time,
         )
         schema = pa.schema([*schema, *further_fields(both, self.columns, schema.names, self.keys_of(both))])
         return _join_tables(events, of_pairs, schema)

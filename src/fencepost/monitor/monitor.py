@@ -257,7 +257,7 @@ class Monitor(Host):
 
         """
         id = self._known(id)
-        if self._pairs.find(id) is not None:
+        if self._pairs.find(id) is not None or self._is_damped(id):
             return self._follow(self._rules.change(Rules(), id_column([id])))
         return self._emit(self._watch.remove(id))
 

@@ -163,7 +163,8 @@ def prepare_watch(
     objects, times = (sent.field(events, role) for role in (OBJECT, TIME))
     types = {"object": objects.dataType, "other": objects.dataType, "time": times.dataType}
     keys = [name for name, kind in plan.needed.items() if kind == KEY]
-    fields = event_fields(types, attributes, keys, columns, [sent.field(events, name) for name in columns.carry])
+    carried, since = [sent.field(events, name) for name in columns.carry], plan.snapshot.damping is not None
+    fields = event_fields(types, attributes, keys, columns, carried, since=since)
     task = WatchTask(
         sides=(sent.side(events, plan.needed),),
         attributes=tuple(sorted(attributes.items())),

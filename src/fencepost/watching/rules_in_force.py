@@ -23,6 +23,7 @@ from fencepost.snapshot.columns import key_columns
 from fencepost.snapshot.labels import ListedTexts
 from fencepost.watching.positions import KeyStrings, Positions, batch_of
 
+_ENTER_AND_EXIT = DETECTS["enter"] | DETECTS["exit"]
 _TRANSITIONS = DETECTS["enter"] | DETECTS["exit"] | DETECTS["cross"]
 
 Box = tuple[dict[str, str], dict[str, tuple[int, int]]]
@@ -87,6 +88,8 @@ class RulesInForce:
         self._waiting_names: dict[str, int] = {}
         self._gone: set[int] = set()
         """Compiled rules that went or were replaced since."""
+        self.shows_since = False
+        """Whether a rule is, or ever was, damped: then events say since when."""
         self._take(base)
 
     def _take(self, snapshot: Snapshot) -> None:
@@ -101,17 +104,37 @@ class RulesInForce:
         self._asked: tuple[int | None, int | None] = (None, None)
         rules = snapshot.rules
         self.ids, self.versions, self.detects, self.expires = rules.ids, rules.versions, rules.detects, rules.expires
-        self.detected = int(np.bitwise_or.reduce(self.detects, initial=0))
+        self.damping = snapshot.damping
+        """The rules that are damped, by row; None where none is."""
+        self.shows_since |= self.damping is not None
+        self.finds = self.detects
+        """What an engine looks for: of damped rules all transitions, since damping decides what is reported."""
+        if self.damping is not None:
+            self.finds = self.detects.copy()
+            self.finds[self.damping.rules] |= _ENTER_AND_EXIT
+        self._stay: RulesInForce | None = None
+        self.detected = int(np.bitwise_or.reduce(self.finds, initial=0))
         """Every kind that some rule detects."""
         self.is_ascending = bool((self.ids[1:] > self.ids[:-1]).all())
         """Whether rows are in the order of ids."""
-        detects_moves = (self.detects & _TRANSITIONS) != 0
+        detects_moves = (self.finds & _TRANSITIONS) != 0
         self.detects_moves: Bools | None = None if detects_moves.all() else detects_moves
         """Which rules detect more than `inside`; None if all do."""
         expiring = np.flatnonzero(self.expires != NEVER)
         hidden = expiring[snapshot.rows_of(self.ids[expiring]) != expiring]
         self.expiring = np.setdiff1d(expiring, hidden)
         """The rows of rules in force that expire."""
+
+    @property
+    def stay(self) -> "RulesInForce | None":
+        """The wider conditions that objects stay in, of the rules that have one."""
+        wider = self.snapshot().stay
+        if wider is None:
+            return None
+        if self._stay is None:
+            self._stay = RulesInForce(wider, None)
+            self._stay.detected, self._stay.detects_moves = _ENTER_AND_EXIT, None
+        return self._stay
 
     @property
     def kept(self) -> KeptColumns:
@@ -145,6 +168,7 @@ class RulesInForce:
                 )
         before = self.snapshot()
         follower = RulesInForce(snapshot, self._schema, self.types, self.keys)
+        follower.shows_since |= self.shows_since
         gone = before.unlike(snapshot)
         gone = gone[snapshot.rows_of(self.ids[gone]) < 0]
         removed = {**self.removed, **dict(zip(self.ids[gone].tolist(), self.versions[gone].tolist(), strict=True))}

@@ -17,11 +17,13 @@ import pyarrow as pa
 
 from fencepost._files.recent import RecentlyUsed
 from fencepost.errors import FencepostError
+from fencepost.indexes.kernels.damping import LONG_AGO
 from fencepost.ordinals import AttributeType
 from fencepost.pairing.rules import SIDES
 from fencepost.spark.work.caches import Published
 from fencepost.spark.work.packing import packed_bytes, packed_table
 from fencepost.spark.work.task import Task
+from fencepost.watching.clock import latest_marker, read_marker
 from fencepost.watching.keyed_objects import KeyedObjects
 from fencepost.watching.objects import Objects
 from fencepost.watching.rules_in_force import KeptColumns
@@ -62,6 +64,9 @@ class BucketStore(Protocol):
     def append(self, head: str, number: int, entry: bytes) -> None:
         """Replace the head and lengthen the log."""
 
+    def replace_head(self, head: str) -> None:
+        """Replace the head alone."""
+
 
 class BlobStore:
     """A state of applyInPandasWithState, which is one value and so has no log."""
@@ -90,6 +95,10 @@ class BlobStore:
     def append(self, head: str, number: int, entry: bytes) -> None:
         """Is never asked for."""
         raise NotImplementedError
+
+    def replace_head(self, head: str) -> None:
+        """Replace the head; the value is written whole."""
+        self._state.update((head, self.base()))
 
 
 class LoggedStore:
@@ -126,6 +135,10 @@ class LoggedStore:
         self._head.update((head,))
         self._log.appendValue((number, entry))
 
+    def replace_head(self, head: str) -> None:
+        """Replace the head alone."""
+        self._head.update((head,))
+
 
 class Opened(NamedTuple):
     """A bucket as the last trigger left it."""
@@ -158,6 +171,29 @@ def open_bucket(store: BucketStore, task: Task, bucket: int) -> Opened | None:
     if warm is not None and warm[0] == head["token"]:
         return Opened(warm[1], head)
     return _restored(head, [store.base(), *store.log()], task, bucket)
+
+
+def pass_time(store: BucketStore, task: Task, bucket: int, marker: int) -> int | None:
+    """Let a time come that ends nothing, by the head alone; the version in force, or None where it may end something.
+
+    What an engine would remember of it is the marker.
+    """
+    text = store.head()
+    if text is None:
+        return None
+    head = json.loads(text)
+    now = read_marker(marker, AttributeType.parse(task.time_type))
+    if now >= head.get("next", LONG_AGO):
+        return None
+    check_head(head, task)
+    token = secrets.token_hex(16)
+    warm = warm_engines.take((task, bucket))
+    if warm is not None and warm[0] == head["token"]:
+        warm[1].clock.advance(now)
+        warm_engines.put((task, bucket), (token, warm[1]))
+    clock = {**head["clock"], "marker": latest_marker(head["clock"]["marker"], now)}
+    store.replace_head(json.dumps({**head, "clock": clock, "token": token}))
+    return int(head["version"])
 
 
 def keep(engine: Any, before: Opened | None, store: BucketStore, task: Task, bucket: int) -> None:
@@ -239,6 +275,7 @@ def _head(engine: Any, task: Task) -> dict[str, Any]:
         "rules": _fixed_rules(task),
         "version": engine.version,
         "clock": engine.clock.saved(),
+        "next": engine.next_instant(),
         "token": secrets.token_hex(16),
         **task.kept_settings(),
         **task.describe_state(),
