@@ -89,11 +89,15 @@ class Pair:
             return "cooldown"
         return "held" if self.p.for_ or self.p.for_rows > 1 else None
 
+    def why_without_row(self) -> str:
+        """An edit may take the option away that made it wait: there is a reason all the same, since no row did it."""
+        return self.why() or ("kept" if self.reported else "held")
+
     def settle(self, now: float) -> None:
         """Report what is due before now, and what time ends by it."""
         end = min(self.p.expires, self.clock + self.p.timeout if self.seen else INF)
         if self.due() < min(now, end):
-            self.report(self.due(), self.why())
+            self.report(self.due(), self.why_without_row())
         if end <= now and self.seen and not self.ended:
             if self.reported:
                 self.report(end, "expired" if self.p.expires <= end else "timeout")
@@ -145,7 +149,7 @@ class Pair:
             else:
                 self.reported = True
         elif self.due() < self.clock:
-            self.report(self.clock, self.why())
+            self.report(self.clock, self.why_without_row())
 
     def remove(self, reason: str) -> None:
         if self.reported:

@@ -68,8 +68,8 @@ def table_of(rows: list[tuple[Any, float, float | None]]) -> pa.Table:
     )
 
 
-def facts_of(events: pa.Table) -> list[tuple[Any, ...]]:
-    """What the oracle says of events, too: rule, object, detect, time, reason and since."""
+def facts_of(events: Any) -> list[tuple[Any, ...]]:
+    """What the oracle says of events, a table or dicts, too: rule, object, detect, time, reason and since."""
     return [
         (
             event["rule_id"],
@@ -79,5 +79,5 @@ def facts_of(events: pa.Table) -> list[tuple[Any, ...]]:
             event["reason"],
             seconds(event["time"] if event.get("since") is None else event["since"]),
         )
-        for event in events.to_pylist()
+        for event in (events if isinstance(events, list) else events.to_pylist())
     ]

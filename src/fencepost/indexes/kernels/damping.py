@@ -172,6 +172,8 @@ def end(s: Int64s, p: Policies, i: int, out: Reports, row: int, time: int, reaso
         report(s, p, i, out, row, time, EXIT, reason, place, place)
     s[RAW] = 0
     s[INNER] = 0
+    if reason == TIMED_OUT:
+        s[ENTERS] = 0  # who comes back is new, and what is known of the gone must have an end
 
 
 @kernel_piece
