@@ -240,14 +240,16 @@ def changed_since(connection: Connection, revision: int, zone: str) -> tuple[lis
 def read_columns(connection: Connection, progress: Progress) -> tuple[RuleFields, Any]:
     """All rules of a book in the order of their ids, as columns: fields, and conditions."""
     stored = (RULES.c.id, RULES.c.version, RULES.c.detect, RULES.c.initial, RULES.c.enabled, RULES.c.expires)
-    asked = select(*stored, RULES.c.labels, RULES.c.name, RULES.c.condition).where(UNREMOVED).order_by(RULES.c.id)
+    texts = (RULES.c.labels, RULES.c.name, RULES.c.damping, RULES.c.condition)
+    asked = select(*stored, *texts).where(UNREMOVED).order_by(RULES.c.id)
     total = connection.execute(select(func.count()).select_from(RULES).where(UNREMOVED)).scalar_one()
     parts: list[tuple[Any, ...]] = []
     done, text = 0, pa.large_string()
     flags: dict[str, int] = {}
     with connection.execute(asked, execution_options={"yield_per": _READ_AT_ONCE}) as answer:
         for rows in answer.partitions(_READ_AT_ONCE):
-            ids, versions, detects, initial, enabled, expires, labels, names, conditions = zip(*rows, strict=True)
+            ids, versions, detects, initial, enabled, expires, *texts_of = zip(*rows, strict=True)
+            labels, names, damping, conditions = texts_of
             flags |= {detect: detect_flags(detect) for detect in set(detects) - flags.keys()}
             ends = [NEVER if each is None else each for each in expires]
             fields = RuleFields(
@@ -259,6 +261,7 @@ def read_columns(connection: Connection, progress: Progress) -> tuple[RuleFields
                 np.array(ends, np.int64),
                 pa.array(labels, text),
                 pa.array(names, text),
+                pa.array(damping, text),
             )
             parts.append((*fields, pa.array(conditions, text)))
             done += len(rows)

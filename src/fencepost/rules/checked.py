@@ -9,6 +9,7 @@ from fencepost.language import Band, ColumnType, Condition, ConditionError, bind
 from fencepost.ordinals.schema import read_schema
 from fencepost.rules.options import FIELDS, options_of, read_options
 from fencepost.rules.rule import Rule, checked_id
+from fencepost.rules.stays import check_outer
 
 LARGEST_VERSION = 2**62
 """Edits go on from it, and the versions that they make must fit int64, too."""
@@ -52,6 +53,8 @@ def check_rule(
     try:
         parsed = parse(condition, zone)
         rule = Rule(number, condition, **read_options(options)._asdict(), version=version)
+        if rule.stay is not None or rule.margin is not None:
+            _check_outer(rule, parsed, zone)
     except ConditionError as error:
         got = f"rule {number}: {error.got}"
         raise ConditionError(got, error.expected, error.remedy, error.text, error.spans) from None
@@ -60,11 +63,25 @@ def check_rule(
     return TextRule(rule, parsed)
 
 
+def _check_outer(rule: Rule, parsed: Condition | Band, zone: str) -> None:
+    """Refuse `stay` or `margin` that does not fit the condition."""
+    name = "stay" if rule.margin is None else "margin"
+    if isinstance(parsed, Band):
+        raise FencepostError(
+            f"{name} of a band",
+            "a condition of one stream, since bands are left by the bounds that they are entered by",
+            f"Leave {name} out, or use for, keep_firing_for or cooldown.",
+        )
+    damping = rule.damping
+    assert damping is not None
+    check_outer(parsed, damping, zone)
+
+
 def read_in_zone(text: TextRule, zone: str) -> TextRule:
     """The rule with its condition read in another zone."""
     parsed = text.parsed
     if isinstance(parsed, Band) or not {"date", "timestamp"} & set(parsed.columns.values()):
-        return text
+        return text  # times of stay alone are read with the types of all rules
     return check_rule(text.rule.id, parsed.text, options_of(text.rule)._asdict(), text.rule.version, zone)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from fencepost._files.storage import is_url
 from fencepost.errors import FencepostError
-from fencepost.pipeline.file.durations import parse_duration
+from fencepost.rules.durations import parse_duration
 from fencepost.pipeline.file.faults import Fault, fault_of, meant
 from fencepost.pipeline.file.formats import find_misspelled
 from fencepost.pipeline.file.keys import ANY, SECTIONS, Key, variants_of

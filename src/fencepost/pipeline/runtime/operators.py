@@ -6,7 +6,7 @@ from typing import Any
 from fencepost import spark as operators
 from fencepost.pipeline.file.columns import KAFKA_SEQUENCE
 from fencepost.pipeline.file.document import PipelineFile, listed
-from fencepost.pipeline.file.durations import parse_duration
+from fencepost.rules.durations import parse_duration
 from fencepost.pipeline.file.keys import SINKS
 from fencepost.pipeline.runtime.identity import own_place
 from fencepost.published import VersionDirectory

@@ -5,7 +5,7 @@ import threading
 
 from fencepost.errors import FencepostError, UnreachableError
 from fencepost.pipeline.file.document import PipelineFile
-from fencepost.pipeline.file.durations import parse_duration
+from fencepost.rules.durations import parse_duration
 from fencepost.pipeline.runtime.log import Log
 
 _LONGEST_PAUSE = 60.0

@@ -8,7 +8,7 @@ from typing import Any
 from fencepost._files.storage import place_of
 from fencepost.errors import FencepostError
 from fencepost.pipeline.file.document import PipelineFile
-from fencepost.pipeline.file.durations import parse_duration
+from fencepost.rules.durations import parse_duration
 from fencepost.pipeline.file.ticks import DEFAULT_TICK, Ticks, check_ticking, is_instant
 from fencepost.pipeline.runtime.identity import own_place
 from fencepost.pipeline.runtime.log import Log
