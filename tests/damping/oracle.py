@@ -76,7 +76,7 @@ class Pair:
         if kind is None:
             self.reported = not self.reported
             kind = "enter" if self.reported else "exit"
-            self.enters += self.reported
+            self.enters += self.reported and self.p.limit != INF
         waited = reason in ("held", "kept", "cooldown")
         self.out.append((kind, at, reason))
         self.since_of.append(self.since if waited else at)
@@ -136,6 +136,7 @@ class Pair:
     def edit(self, changes: dict[str, Any]) -> None:
         was = self.raw
         self.p = replace(self.p, **changes)
+        self.enters = 0 if self.p.limit == INF else self.enters
         if not self.seen:
             return
         self.observe(self.clock)

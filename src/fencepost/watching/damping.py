@@ -424,7 +424,7 @@ def damp_change(
     states[happens, LAST] = at[happens]
     states[happens, QUIET] = later_by(at, policies.cooldowns)[happens]
     states[:, REPORTED] = np.where(ends | overdue, rises, states[:, REPORTED])
-    states[:, ENTERS] += rises
+    states[:, ENTERS] = np.where(policies.limits == NEVER, 0, states[:, ENTERS] + rises)
     kinds = np.where(rises, DETECTS["enter"], DETECTS["exit"]).astype(np.uint8)
     asked = np.where(ends, facts.old.detects[number], facts.new.detects[number])
     told = np.flatnonzero(happens & ((asked & kinds) != 0))

@@ -24,9 +24,9 @@ FIELDS = 8
 _ENDED, _FROM, _BEGAN, _EVENTS, _RANGES = range(FIELDS, FIELDS + 5)
 SCRATCH = FIELDS + 5
 
-ENTERS_IT, LEAVES_IT, LEAVES_STAY, CROSSES_IT, ENDS_IT = range(1, 6)
-"""What a row does to a pair: condition begins, condition ceases, `stay` ceases, it is jumped over; or the engine found
-that time ends it, which is found here anew."""
+ENDS_IT, LEAVES_IT, ENTERS_IT, LEAVES_STAY, CROSSES_IT = range(1, 6)
+"""What a row does to a pair: time ends it (which is found here anew), the condition ceases, it begins, `stay` ceases, it
+is jumped over. On one row they come in this order, so that the first one says how the condition was before."""
 
 ENTER, EXIT, CROSS = 2, 4, 8
 BY_ROW, EXPIRED, TIMED_OUT, HELD, KEPT, COOLED = 0, 4, 6, 7, 8, 9
@@ -147,7 +147,8 @@ def report(
     s[QUIET] = later(time, p.cooldowns[i])
     if kind == ENTER:
         s[REPORTED] = 1
-        s[ENTERS] += 1
+        if p.limits[i] != NEVER:
+            s[ENTERS] += 1
     elif kind == EXIT:
         s[REPORTED] = 0
 
