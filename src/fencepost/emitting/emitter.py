@@ -239,9 +239,14 @@ def _put_in_order(found: Detections, about: Subjects) -> Detections:
     places: Int64s = ranks * 8 + found.phases.astype(np.int64)
     ended = found.phases == ENDED
     any_ended = bool(ended.any())
-    if about.ranks is not None and found.others is None and about.ascending and not any_ended:
+    if about.ranks is not None and found.others is None and about.ascending:
         # Rows, five phases and rules fit one int64, which is sorted at once.
-        return found.take(sorted_positions(places * len(about.rule_ids) + found.rules))
+        order = sorted_positions(places * len(about.rule_ids) + found.rules)
+        if any_ended:  # what time ended before one row goes by its time first
+            spots = np.flatnonzero(ended[order])
+            few = order[spots]
+            order[spots] = few[np.lexsort([found.rules[few], found.times[few], places[few]])]
+        return found.take(order)
     by: list[Any] = []
     if about.ranks is None or found.others is not None:  # else a row has one object
         for named, numbers in ((about.others, found.others), (about.objects, found.objects)):
