@@ -121,13 +121,13 @@ class Pair:
             return
         self.settle(t)
         before, was_reported = self.x if self.seen else None, self.reported
-        new, self.seen, self.clock, self.x = not self.seen, True, t, x
+        new, self.seen, self.clock, self.x, was_raw = not self.seen, True, t, x, self.raw
         self.observe(t)
         if new and self.p.first == "silent":
             self.reported = self.raw
         self.rows += self.raw != self.reported
         if self.due() <= t:
-            self.report(t, self.why())
+            self.report(t, self.why() if self.raw != was_raw else self.why_without_row())
         if self.p.crosses and self.p.jumps(before, x) and not was_reported and not self.reported and not self.ended:
             self.report(t, None, "cross")
         if self.raw and self.reported:
