@@ -15,7 +15,13 @@ from tests.dampings import options
 from tests.effort import examples
 
 RANGE = "price BETWEEN 10 AND 20"
-OPTIONS: dict[str, Any] = {"for_": "5 minutes", "keep_firing_for": "3 rows", "margin": {"price": 2}, "cooldown": 7, "limit": 1}
+OPTIONS: dict[str, Any] = {
+    "for_": "5 minutes",
+    "keep_firing_for": "3 rows",
+    "margin": {"price": 2},
+    "cooldown": 7,
+    "limit": 1,
+}
 
 
 def a_book(home: Path, name: str = "rules") -> fp.RuleBook:
@@ -53,10 +59,10 @@ def test_history_keeps_what_was_and_restores_it(tmp_path: Path) -> None:
         assert book.restore(1, 1).version == restored.version, "what is so already stays as it is"
         paused = book.pause(1)
         assert paused.damping == first.damping
-        with pytest.raises(FencepostError, match="Rule 2: price >= 10.0 of the condition sticks out"):
+        with pytest.raises(FencepostError, match=r"Rule 2: price >= 10.0 of the condition sticks out"):
             book.add(2, RANGE, stay="price > 10")
         with pytest.raises(FencepostError, match="has the text"):
-            book.add(2, "\"a\0b\" > 1", margin={"a\0b": 2})
+            book.add(2, '"a\0b" > 1', margin={"a\0b": 2})
 
 
 def test_a_book_is_published_with_its_damping(tmp_path: Path) -> None:
@@ -68,7 +74,7 @@ def test_a_book_is_published_with_its_damping(tmp_path: Path) -> None:
         book.replace(2, "price > 2", stay="price > 1 OR volume > 3")
         book.remove(3)
         faults: list[Any] = []
-        with pytest.warns(UserWarning, match="rule 40 is stored, but .*unknown.*--type unknown=TYPE"):
+        with pytest.warns(UserWarning, match=r"rule 40 is stored, but .*unknown.*--type unknown=TYPE"):
             book.add(40, "price > 2", stay="price > 1 OR unknown > 3")
         book.publish(tmp_path / "rules", faults=faults)
         assert [fault.id for fault in faults] == [40]
@@ -76,7 +82,8 @@ def test_a_book_is_published_with_its_damping(tmp_path: Path) -> None:
         expected = book.rules()
         expected.remove(40)
         alone = expected.compile(schema)
-        assert snapshot.stay is not None and alone.stay is not None
+        assert snapshot.stay is not None
+        assert alone.stay is not None
         ids = snapshot.stay.rules.ids[snapshot.stay.in_force]
         assert sorted(ids.tolist()) == sorted(alone.stay.rules.ids.tolist())
         rows = {"price": [0.5, 9.0, 40.0], "volume": [9.0, 0.0, None]}
@@ -95,7 +102,7 @@ def test_tables_are_mirrored_by_their_options(tmp_path: Path) -> None:
         assert (book[2].for_, book[2].version, book[1].version) == ("1 second", 2, 1)
         done = book.sync({**table, "hold": [None, "1 s", "2 rows"]}, **arguments)
         assert (done.replaced, book[1].for_) == (1, None)
-        with pytest.raises(FencepostError, match="row 0: .*sticks out of price < 3.0 of stay"):
+        with pytest.raises(FencepostError, match=r"row 0: .*sticks out of price < 3.0 of stay"):
             book.add_table({"rule_id": [9], "low": [2.0]}, ranges={"price": ("low", None)}, stay="price < 3")
 
 
@@ -122,7 +129,7 @@ def test_a_damaged_text_is_refused(tmp_path: Path) -> None:
             database.execute("UPDATE fencepost_rules SET damping = ?", (text,))
         database.close()
         with a_book(tmp_path) as book, pytest.raises(FencepostError, match="Rule 1 is damaged in revision 1"):
-            book[1]  # noqa: B018 (what it says is what is asked)
+            book[1]
 
 
 def test_changes_on_a_topic_have_the_same_options(tmp_path: Path) -> None:

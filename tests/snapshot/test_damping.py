@@ -61,7 +61,7 @@ changes = st.lists(
 def test_layers_say_the_same_as_one_snapshot(steps: list[Any], loads: bool) -> None:
     rules = Rules()
     for id in range(100, 140):  # so that a few changes become a layer of their own
-        rules.add(id, f"price > {id} AND venue = 'v{id}'", **({"limit": 1} if id % 2 else {}))
+        rules.add(id, f"price > {id} AND venue = 'v{id}'", limit=1 if id % 2 else None)
     schema = {"price": "double", "volume": "double", "venue": "string"}
     snapshot = rules.compile(schema)
     for step in steps:
@@ -138,7 +138,9 @@ def test_shards_refuse_damped_rules(tmp_path: Path) -> None:
     rules.add(1, "price > 1 AND venue = 'A'")
     rules.publish(tmp_path / "parts", shards=2)
     rules.add(2, "price > 1 AND venue = 'A'", for_="5 minutes")
-    with pytest.raises(FencepostError, match="Rule 2 with .*5 minutes.* in shards; .*cannot be in shards yet.*without"):
+    with pytest.raises(
+        FencepostError, match=r"Rule 2 with .*5 minutes.* in shards; .*cannot be in shards yet.*without"
+    ):
         rules.publish(tmp_path / "parts")
     with pytest.raises(FencepostError, match="cannot be in shards yet"):
         rules.publish(tmp_path / "others", shards=2)

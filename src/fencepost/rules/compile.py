@@ -128,9 +128,7 @@ def _read_stays(dampings: Dampings, ids: Int64s, zone: str, faults: Faults) -> l
     return found
 
 
-def _damped(
-    made: CompiledColumns, dampings: Dampings, binder: Binder, zone: str, faults: Faults
-) -> CompiledColumns:
+def _damped(made: CompiledColumns, dampings: Dampings, binder: Binder, zone: str, faults: Faults) -> CompiledColumns:
     """Compiled rules with their damping, and without those that are faulty."""
     ids = made.rules.ids
 

@@ -227,9 +227,7 @@ class _Outer:
             for box in outer:
                 keys = tuple(pa.array([text] * len(rows), pa.string()) for _, text in box.keys)
                 ends = np.array([(first, last) for _, first, last in box.ranges], np.int64).reshape(-1, 2)
-                group = self._groups.at(
-                    tuple(name for name, _ in box.keys), tuple(name for name, _, _ in box.ranges)
-                )
+                group = self._groups.at(tuple(name for name, _ in box.keys), tuple(name for name, _, _ in box.ranges))
                 firsts, lasts = (np.tile(ends[:, side], (len(rows), 1)) for side in (0, 1))
                 group.arrays.append((rows, keys, firsts, lasts))
         return self._groups.finished()
@@ -306,7 +304,7 @@ def _unbound(column: str) -> FencepostError:
     )
 
 
-def move_bounds(type_: AttributeType, ordinals: Int64s, margin: int | float, *, is_lower: bool) -> Int64s:
+def move_bounds(type_: AttributeType, ordinals: Int64s, margin: float, *, is_lower: bool) -> Int64s:
     """Bounds, as ordinals, moved outward by a number: never less than so far, and at most to the ends of the type.
 
     >>> double = AttributeType("double")
@@ -367,7 +365,9 @@ def check_outer(parsed: Condition, damping: Damping, zone: str) -> None:
     outer_boxes(groups.finished(), Dampings.of([damping]), binder, zone, refuse)
 
 
-def add_damping(made: CompiledColumns, dampings: Dampings, binder: Binder, zone: str, refuse: Refuse) -> CompiledColumns:
+def add_damping(
+    made: CompiledColumns, dampings: Dampings, binder: Binder, zone: str, refuse: Refuse
+) -> CompiledColumns:
     """Compiled rules with their damping, and with their outer boxes."""
     damping = dampings.columns()
     if damping is None:
@@ -384,9 +384,9 @@ def add_damping(made: CompiledColumns, dampings: Dampings, binder: Binder, zone:
             types[name] = _type_of(binder, name)
     stays = pa.array([damping.stay for damping in dampings.distinct], pa.large_string())
     nothing = pa.nulls(len(rows), pa.large_string())
-    rules = RuleColumns(
-        *(column[rows] for column in made.rules[:5]), stays.take(pa.array(dampings.codes[rows])), nothing, nothing
-    )
+    ids, versions, detects, initial, expires = (column[rows] for column in made.rules[:5])
+    texts = stays.take(pa.array(dampings.codes[rows]))
+    rules = RuleColumns(ids, versions, detects, initial, expires, texts, nothing, nothing)
     renumbered = [boxes._replace(rules=numbers[boxes.rules]) for boxes in sets]
     stay = CompiledColumns(rules, renumbered, dict(sorted(types.items())), None, {})
     return made._replace(types=dict(sorted({**made.types, **types}.items())), damping=damping, stay=stay)
