@@ -124,13 +124,11 @@ def _read_stays(dampings: Dampings, ids: Int64s, zone: str, faults: Faults) -> l
         try:
             found.append(TextRule(rule, parse_stay(stay, zone)))
         except FencepostError as error:
-            faults.add(rule.id, f"stay: {error.one_line}")
+            faults.add(rule.id, error.one_line)
     return found
 
 
-def _damped(
-    made: CompiledColumns, dampings: Dampings, binder: Binder, zone: str, faults: Faults
-) -> CompiledColumns:
+def _damped(made: CompiledColumns, dampings: Dampings, binder: Binder, zone: str, faults: Faults) -> CompiledColumns:
     """Compiled rules with their damping, and without those that are faulty."""
     ids = made.rules.ids
 

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from functools import lru_cache
@@ -90,8 +90,10 @@ FIELDS = tuple(map(spelled, Damping._fields))
 def checked_span(value: Any, name: str, *, rows: bool = False) -> Span | None:
     """A length of time, or where that makes sense a number of rows; None for none, and for a length of zero.
 
-    >>> checked_span("300 s", "cooldown"), checked_span(timedelta(hours=1), "cooldown"), checked_span("3 rows", "for", rows=True)
-    ('5 minutes', '1 hour', '3 rows')
+    >>> checked_span("300 s", "cooldown"), checked_span(timedelta(hours=1), "cooldown")
+    ('5 minutes', '1 hour')
+    >>> checked_span("3rows", "for", rows=True)
+    '3 rows'
     """
     if value is None:
         return None
@@ -230,7 +232,7 @@ def check_together(damping: Damping | None, detect: str | int) -> None:
 
 def read_damping(given: Mapping[str, Any]) -> Damping | None:
     """The damping among options as files spell them, checked one by one; None where there is none."""
-    checked = {python_name(name): CHECKS[python_name(name)](value) for name, value in given.items()}
+    checked: dict[str, Any] = {python_name(name): CHECKS[python_name(name)](value) for name, value in given.items()}
     margin = checked.get("margin")
     if margin is not None:
         checked["margin"] = tuple(margin.items())
@@ -266,7 +268,7 @@ def _shown(value: Any) -> str:
     return shorten(repr(value), 100)
 
 
-CHECKS = {
+CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "for_": lambda value: checked_span(value, "for", rows=True),
     "keep_firing_for": lambda value: checked_span(value, "keep_firing_for", rows=True),
     "stay": checked_stay,

@@ -4,9 +4,9 @@ All have the fields that `Rules.add` takes, `for_` spelled `for`, and `version`.
 default, and the version 1. In CSV an empty field is one that is left out, and labels and margin are JSON objects.
 
 A Parquet file has a row per rule: id, version, detect, initial, enabled, expires, labels (JSON), name, for,
-keep_firing_for, stay, margin (JSON), cooldown, limit, every, condition and table. Rules of the n-th table have no condition but the number n in `table`, and their keys and bounds in columns of
-their own, in the types that the table had. The schema's metadata `fencepost.rules` lists them. A file that
-others wrote may have any of the fields as columns.
+keep_firing_for, stay, margin (JSON), cooldown, limit, every, condition and table. Rules of the n-th table have no
+condition but the number n in `table`, and their keys and bounds in columns of their own, in the types that the table
+had. The schema's metadata `fencepost.rules` lists them. A file that others wrote may have any of the fields as columns.
 """
 
 import csv

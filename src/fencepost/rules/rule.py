@@ -61,9 +61,8 @@ class Rule:
     @property
     def damping(self) -> Damping | None:
         """The last seven as one value that can be compared and hashed; None where there is none of them."""
-        if self.for_ is self.keep_firing_for is self.stay is self.margin is self.cooldown is self.limit is self.every:
-            return None  # as most rules are, and rules are many
-        return Damping.of(self)
+        lengths = self.for_ or self.keep_firing_for or self.cooldown or self.every
+        return Damping.of(self) if lengths or self.stay or self.margin or self.limit else None
 
 
 def checked_id(id: Any) -> int:

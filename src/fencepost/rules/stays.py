@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
-from fencepost.language import KEY, Binder, BoundBox, Condition, infer_types, parse
+from fencepost.language import KEY, Binder, BoundBox, Condition, ConditionError, infer_types, parse
 from fencepost.ordinals import DOUBLE, AttributeType
 from fencepost.rules.box_groups import BoxGroups
 from fencepost.rules.damping import Damping, damping_of, span_numbers
@@ -110,7 +110,8 @@ def _by_damping(boxes: BoxSet, dampings: Dampings) -> Iterator[_Sliced]:
     mine = np.flatnonzero((codes >= 0) & has_outer[codes])
     order = mine[np.argsort(codes[mine], kind="stable")]
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
+    ends = np.append(starts[1:], len(order))
+    for start, end in zip(starts.tolist(), ends[: len(starts)].tolist(), strict=True):
         yield _Sliced(int(codes[order[start]]), order[start:end])
 
 
@@ -147,7 +148,12 @@ class _Outer:
     def _bind(self, stay: str) -> "tuple[BoundBox, ...] | FencepostError":
         if stay not in self._bound:
             try:
-                self._bound[stay] = self._binder.bind(parse_stay(stay, self._zone)).boxes
+                parsed = parse_stay(stay, self._zone)
+            except FencepostError as error:
+                self._bound[stay] = error
+                return error
+            try:
+                self._bound[stay] = self._binder.bind(parsed).boxes
             except FencepostError as error:
                 self._bound[stay] = FencepostError(f"stay: {error.got}", error.expected, error.remedy)
         return self._bound[stay]
@@ -221,9 +227,7 @@ class _Outer:
             for box in outer:
                 keys = tuple(pa.array([text] * len(rows), pa.string()) for _, text in box.keys)
                 ends = np.array([(first, last) for _, first, last in box.ranges], np.int64).reshape(-1, 2)
-                group = self._groups.at(
-                    tuple(name for name, _ in box.keys), tuple(name for name, _, _ in box.ranges)
-                )
+                group = self._groups.at(tuple(name for name, _ in box.keys), tuple(name for name, _, _ in box.ranges))
                 firsts, lasts = (np.tile(ends[:, side], (len(rows), 1)) for side in (0, 1))
                 group.arrays.append((rows, keys, firsts, lasts))
         return self._groups.finished()
@@ -237,9 +241,13 @@ def _type_of(binder: Binder, attribute: str) -> AttributeType:
 
 def parse_stay(stay: str, zone: str) -> Condition:
     """A condition of `stay`, which is none of a band."""
-    parsed = parse(stay, zone)
+    try:
+        parsed = parse(stay, zone)
+    except ConditionError as error:
+        got = f"stay: {error.got}"
+        raise ConditionError(got, error.expected, error.remedy, error.text, error.spans) from None
     if not isinstance(parsed, Condition):
-        raise FencepostError("a band", "a condition of one stream", "Write stay without left. and right.")
+        raise FencepostError("stay: a band", "a condition of one stream", "Write stay without left. and right.")
     return parsed
 
 
@@ -296,7 +304,7 @@ def _unbound(column: str) -> FencepostError:
     )
 
 
-def move_bounds(type_: AttributeType, ordinals: Int64s, margin: int | float, *, is_lower: bool) -> Int64s:
+def move_bounds(type_: AttributeType, ordinals: Int64s, margin: float, *, is_lower: bool) -> Int64s:
     """Bounds, as ordinals, moved outward by a number: never less than so far, and at most to the ends of the type.
 
     >>> double = AttributeType("double")
@@ -357,7 +365,9 @@ def check_outer(parsed: Condition, damping: Damping, zone: str) -> None:
     outer_boxes(groups.finished(), Dampings.of([damping]), binder, zone, refuse)
 
 
-def add_damping(made: CompiledColumns, dampings: Dampings, binder: Binder, zone: str, refuse: Refuse) -> CompiledColumns:
+def add_damping(
+    made: CompiledColumns, dampings: Dampings, binder: Binder, zone: str, refuse: Refuse
+) -> CompiledColumns:
     """Compiled rules with their damping, and with their outer boxes."""
     damping = dampings.columns()
     if damping is None:
@@ -374,9 +384,9 @@ def add_damping(made: CompiledColumns, dampings: Dampings, binder: Binder, zone:
             types[name] = _type_of(binder, name)
     stays = pa.array([damping.stay for damping in dampings.distinct], pa.large_string())
     nothing = pa.nulls(len(rows), pa.large_string())
-    rules = RuleColumns(
-        *(column[rows] for column in made.rules[:5]), stays.take(pa.array(dampings.codes[rows])), nothing, nothing
-    )
+    ids, versions, detects, initial, expires = (column[rows] for column in made.rules[:5])
+    texts = stays.take(pa.array(dampings.codes[rows]))
+    rules = RuleColumns(ids, versions, detects, initial, expires, texts, nothing, nothing)
     renumbered = [boxes._replace(rules=numbers[boxes.rules]) for boxes in sets]
     stay = CompiledColumns(rules, renumbered, dict(sorted(types.items())), None, {})
     return made._replace(types=dict(sorted({**made.types, **types}.items())), damping=damping, stay=stay)

@@ -183,8 +183,8 @@ class Layer:
             for field, values in self.damping._asdict().items():
                 (texts if isinstance(values, pa.Array) else arrays)[f"damping.{field}"] = values
         if self.stay is not None:
-            for own, all_ in zip(self.stay.to_arrays(), (arrays, texts), strict=True):
-                all_.update({f"stay.{name}": values for name, values in own.items()})
+            for part, whole in zip(self.stay.to_arrays(), (arrays, texts), strict=True):
+                whole.update({f"stay.{name}": values for name, values in part.items()})
         return arrays, texts
 
     def described(self) -> dict[str, Any]:

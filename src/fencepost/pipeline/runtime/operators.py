@@ -6,10 +6,10 @@ from typing import Any
 from fencepost import spark as operators
 from fencepost.pipeline.file.columns import KAFKA_SEQUENCE
 from fencepost.pipeline.file.document import PipelineFile, listed
-from fencepost.rules.durations import parse_duration
 from fencepost.pipeline.file.keys import SINKS
 from fencepost.pipeline.runtime.identity import own_place
 from fencepost.published import VersionDirectory
+from fencepost.rules.durations import parse_duration
 from fencepost.spark import match, watch
 
 OBSERVED = "fencepost"
