@@ -1,5 +1,6 @@
 """What is remembered of damped pairs: an entry for those that are not plainly inside or outside."""
 
+import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -231,6 +232,17 @@ def entry_lists(entries: Entries, slots: Int64s, name_others: Callable[[Int64s],
         arrays.append(name_others(pending.others))
         names.append("other")
     return pa.ListArray.from_arrays(pa.array(offsets), pa.StructArray.from_arrays(arrays, names))
+
+
+def entry_texts(lists: Any) -> Any:
+    """Lists of entries as texts, JSON each; null where there is none."""
+    return pa.array([json.dumps(entries) if entries else None for entries in lists.to_pylist()], pa.string())
+
+
+def read_entry_texts(texts: Any, slots: Int64s) -> Pending:
+    """The entries that `entry_texts` wrote of objects that have these slots."""
+    found = [json.loads(text) if text else [] for text in texts.to_pylist()]
+    return read_entries(pa.array(found, pa.list_(pa.struct(list(_ENTRY)))), slots)
 
 
 def read_entries(lists: Any, slots: Int64s, find_others: Callable[[Any], Int64s] | None = None) -> Pending:

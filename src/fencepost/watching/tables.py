@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from fencepost.indexes.arrays import Int64s
 from fencepost.indexes.kernels.damping import LONG_AGO
-from fencepost.watching.entries import NONE_PENDING, entry_lists, read_entries
+from fencepost.watching.entries import NONE_PENDING, entry_lists, entry_texts, read_entries
 from fencepost.watching.positions import NO_KEY, Positions
 from fencepost.watching.rules_in_force import KeptColumns
 from fencepost.watching.state import Journal, State
@@ -56,6 +56,13 @@ def positions_of(table: Any, state: State, columns: KeptColumns) -> Positions:
 
 def _column(table: Any, name: str, type_: Any) -> Any:
     return table[name].combine_chunks() if name in table.column_names else pa.nulls(len(table), type_)
+
+
+def waiting_texts(table: Any) -> Any:
+    """What waits for objects of a table of `table_of`, as texts."""
+    if _DAMPED not in table.column_names:
+        return pa.nulls(len(table), pa.string())
+    return entry_texts(table[_DAMPED].combine_chunks())
 
 
 def touched_table(state: Journal) -> Any:

@@ -30,10 +30,20 @@ from fencepost.spark.work.packing import (
     stepped_rows,
 )
 from fencepost.spark.work.shards import MoveSender, moved_batch
-from fencepost.spark.work.store import BlobStore, BucketStore, LoggedStore, keep, open_bucket, pass_time, seed_bytes
+from fencepost.spark.work.store import (
+    DAMPED,
+    BlobStore,
+    BucketStore,
+    LoggedStore,
+    keep,
+    open_bucket,
+    pass_time,
+    seed_bytes,
+)
 from fencepost.spark.work.task import OBJECT, Task
 from fencepost.spark.work.version import version_in_force
 from fencepost.spark.work.watch_task import WatchTask
+from fencepost.watching.entries import read_entry_texts
 
 Packed = Iterable[tuple[int, int, bytes]]
 """Kind, number and payload of the packed rows of one bucket."""
@@ -210,7 +220,13 @@ def save_buckets(batches: Iterable[Any], task: WatchTask, folder: str) -> Iterat
     for bucket in np.unique(buckets).tolist():
         engine = task.make_engine(task.planned, bucket)
         rows = table.drop_columns(table.column_names[-1:]).take(pa.array(np.flatnonzero(buckets == bucket)))
-        engine.settle(engine.take(Table(task.name_columns(0, rows))))
+        moved = engine.take(Table(task.name_columns(0, rows)))
+        engine.settle(moved)
+        if DAMPED in moved.rows.carried:
+            lasts = np.flatnonzero(moved.steps.is_last)
+            texts = moved.rows.carried[DAMPED].take(pa.array(moved.rows.numbers[lasts]))
+            slots = moved.rows.slots[lasts]
+            engine.state.damped.prepare(slots, read_entry_texts(texts, slots))()
         write_whole(Path(folder, f"{bucket:05}.arrow"), seed_bytes(engine, task))
         yield pa.RecordBatch.from_pydict({"bucket": pa.array([bucket], pa.int32())})
 

@@ -29,8 +29,10 @@ from fencepost.watching.objects import Objects
 from fencepost.watching.rules_in_force import KeptColumns
 from fencepost.watching.sealed import check_seal, make_seal
 from fencepost.watching.state import State
-from fencepost.watching.tables import replay_tables, table_of
+from fencepost.watching.tables import replay_tables, table_of, waiting_texts
 
+DAMPED = "damped"
+"""The column of `read_state` that says what waits for an object."""
 BLOB = "head string, base binary"
 """The state where a value is written whole."""
 
@@ -358,6 +360,8 @@ def _side_rows(
     columns |= {"snapshot_version": pa.array(np.full(len(table), head["version"]))}
     columns |= {name: _decoded(table[f"attribute {name}"], kind) for name, kind in kinds.items()}
     columns |= {name: table[f"key {name}"] for name in own["keys"] if name not in columns}
+    if DAMPED not in columns:
+        columns[DAMPED] = waiting_texts(table)
     if "sides" in head:
         columns["side"] = pa.array([SIDES[side]] * len(table), pa.string())
     filled = [columns[field.name] if field.name in columns else pa.nulls(len(table), field.type) for field in schema]
