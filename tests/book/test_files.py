@@ -164,7 +164,7 @@ def test_what_is_no_book(tmp_path: Path) -> None:
         connection.execute("UPDATE fencepost_book SET format = 9")
     connection.close()
     assert (
-        "a rule book of format 9; expected format 2, or an older one, which is upgraded. Upgrade fencepost."
+        "a rule book of format 9; expected format 3, or an older one, which is upgraded. Upgrade fencepost."
         in refusal(newer)
     )
     assert "cannot be opened" in refusal(f"sqlite:///{tmp_path}/nowhere/rules.db")

@@ -15,9 +15,9 @@ from fencepost.errors import FencepostError
 from fencepost.pipeline import PipelineFaultsError, check, run
 from fencepost.pipeline.file.columns import spark_type
 from fencepost.pipeline.file.document import read_pipeline
-from fencepost.pipeline.file.durations import parse_duration
 from fencepost.pipeline.file.keys import SECTIONS
 from fencepost.pipeline.runtime.identity import claim_checkpoint
+from fencepost.rules.durations import parse_duration
 
 GOOD = """
 [source]

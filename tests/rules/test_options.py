@@ -7,18 +7,19 @@ from typing import Any, get_type_hints
 import pytest
 
 from fencepost import RuleBook, Rules
+from fencepost.rules.damping import python_name, spelled
 from fencepost.rules.options import FIELDS, Options, RuleOptions, TableOptions, fields_of, options_of, read_options
 from fencepost.rules.rule import Rule
 
 
 def test_a_rule_has_the_options_with_the_same_defaults() -> None:
-    assert {field.name for field in fields(Rule)} == {*FIELDS}
+    assert {spelled(field.name) for field in fields(Rule)} == {*FIELDS}
     rule = Rule(1, "price > 40")
     assert options_of(rule) == Options() == read_options({})
-    assert Rule(**fields_of(rule)) == rule
+    assert Rule(**{python_name(name): value for name, value in fields_of(rule).items()}) == rule
     assert tuple(RuleOptions.__annotations__) == Options._fields
     own = {name for name in get_type_hints(TableOptions) if name not in Options._fields}
-    assert own == {"options", *(f"{name}_column" for name in Options._fields)}
+    assert own == {"options", *(f"{spelled(name)}_column" for name in Options._fields)}
 
 
 @pytest.mark.parametrize("method", [Rules.add, Rules.replace, RuleBook.add, RuleBook.replace, Rules.add_table])

@@ -31,7 +31,7 @@ class Kept:
     def __init__(self, appends: bool) -> None:
         self.appends = appends
         self.parts: dict[str, Any] = {"head": None, "base": b"", "log": []}
-        self.appended = self.rewritten = 0
+        self.appended = self.rewritten = self.heads = 0
 
     def head(self) -> str | None:
         return self.parts["head"]  # type: ignore[no-any-return]
@@ -51,6 +51,10 @@ class Kept:
         assert number == len(self.parts["log"])
         self.parts = {**self.parts, "head": head, "log": [*self.parts["log"], (number, entry)]}
         self.appended += 1
+
+    def replace_head(self, head: str) -> None:
+        self.parts = {**self.parts, "head": head}
+        self.heads += 1
 
 
 def task_of(directory: Path, objects: Any) -> WatchTask:

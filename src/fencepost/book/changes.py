@@ -7,8 +7,13 @@ from typing import Any, NamedTuple
 
 from fencepost.book.tables import REMOVED
 from fencepost.errors import FencepostError
+from fencepost.rules import damping as dampings
+from fencepost.rules.damping import damping_of
 from fencepost.rules.options import FIELDS, fields_of
 from fencepost.rules.rule import Rule, instant_of, labels_of, labels_text, microseconds_of
+
+_STORED = tuple(name for name in FIELDS if name not in dampings.FIELDS)
+"""The fields of a rule that have a column of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +55,12 @@ def stamp_now(revision: int, action: str, author: str) -> Stamp:
 
 def change_row(rule: Rule, stamp: Stamp, previous: int | None) -> dict[str, Any]:
     """The row of a rule as it is after a change, or was before its removal, with the revision of its change before."""
+    damping = rule.damping
     return {
-        **fields_of(rule),
+        **{name: value for name, value in fields_of(rule).items() if name in _STORED},
         "labels": labels_text(rule.labels),
         "expires": None if rule.expires is None else microseconds_of(rule.expires),
+        "damping": None if damping is None else damping.text,
         "previous": previous,
         **stamp._asdict(),
     }
@@ -63,10 +70,12 @@ def rule_of(row: Mapping[Any, Any]) -> Rule | None:
     """The rule that a change left; None where it was removed."""
     if row["action"] in REMOVED:
         return None
-    fields = {name: row[name] for name in FIELDS}
+    fields = {name: row[name] for name in _STORED}
     try:
         fields["labels"] = labels_of(row["labels"])
         fields["expires"] = None if row["expires"] is None else instant_of(row["expires"])
+        if row["damping"] is not None:
+            fields |= damping_of(row["damping"]).as_options()
     except (FencepostError, OverflowError, TypeError):
         raise _damaged(row) from None
     return Rule(**fields)
@@ -93,7 +102,8 @@ def _damaged(row: Mapping[Any, Any]) -> FencepostError:
 
 def check_storable(rule: Rule) -> Rule:
     """Refuses text that not every database keeps as it is."""
-    texts = [str(rule.condition), rule.name or "", *(text for pair in (rule.labels or {}).items() for text in pair)]
+    texts = [str(rule.condition), rule.name or "", rule.stay or "", *(rule.margin or {})]
+    texts += [*(text for pair in (rule.labels or {}).items() for text in pair)]
     check_texts(f"rule {rule.id}", texts)
     return rule
 

@@ -404,14 +404,16 @@ def read_columns(
         named = [RULES.c.id.in_(some) for some in chunks(sorted(also))]
         wanted.append(or_(RULES.c.revision > since, *named))
     stored = (RULES.c.id, RULES.c.version, RULES.c.detect, RULES.c.initial, RULES.c.enabled, RULES.c.expires)
-    asked = select(*stored, RULES.c.labels, RULES.c.name, RULES.c.condition).where(*wanted).order_by(RULES.c.id)
+    texts = (RULES.c.labels, RULES.c.name, RULES.c.damping, RULES.c.condition)
+    asked = select(*stored, *texts).where(*wanted).order_by(RULES.c.id)
     total = connection.execute(select(func.count()).select_from(RULES).where(*wanted)).scalar_one()
     parts: list[tuple[Any, ...]] = []
     done, text = 0, pa.large_string()
     flags: dict[str, int] = {}
     with _no_collections():
         for rows in _partitions(connection, asked):
-            ids, versions, detects, initial, enabled, expires, labels, names, conditions = zip(*rows, strict=True)
+            ids, versions, detects, initial, enabled, expires, *texts_of = zip(*rows, strict=True)
+            labels, names, damping, conditions = texts_of
             flags |= {detect: detect_flags(detect) for detect in set(detects) - flags.keys()}
             ends = [NEVER if each is None else each for each in expires]
             fields = RuleFields(
@@ -423,6 +425,7 @@ def read_columns(
                 np.array(ends, np.int64),
                 pa.array(labels, text),
                 pa.array(names, text),
+                pa.array(damping, text),
             )
             parts.append((*fields, pa.array(conditions, text)))
             done += len(rows)

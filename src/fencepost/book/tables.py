@@ -19,8 +19,8 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, LargeBinary, MetaData, String, Table, Text
 
-FORMAT = 2
-"""Of these tables: 2 has names. A book of an older one is upgraded, one of a newer one refused."""
+FORMAT = 3
+"""Of these tables: 2 has names, 3 damping. A book of an older one is upgraded, one of a newer one refused."""
 
 REMOVED = ("removed", "expired")
 """The actions after which a rule is no longer there."""
@@ -54,6 +54,8 @@ def _change_columns() -> list[Column[Any]]:
         Column("expires", BigInteger),
         Column("enabled", Boolean, nullable=False),
         Column("name", Text),
+        # A JSON object of the options for, keep_firing_for, stay, margin, cooldown, limit and every.
+        Column("damping", Text),
     ]
 
 

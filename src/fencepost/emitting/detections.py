@@ -47,6 +47,8 @@ class Detections(NamedTuple):
     """Of pairs: numbers of the right rows."""
     from_left: Bools | None = None
     """Of pairs: whether the left row is the one that moved."""
+    since: Int64s | None = None
+    """When that began which is reported now, where a rule is damped; None where all are reported at once."""
 
     def take(self, chosen: Int64s | UInt32s | slice) -> "Detections":
         """The chosen detections, in that order."""
@@ -143,6 +145,8 @@ class Subjects(NamedTuple):
     """Of each row of the batch: its place in them; None where no row caused anything."""
     carried_types: Mapping[str, Any] = MappingProxyType({})
     """The types of such columns, as far as they are known."""
+    shows_since: bool = False
+    """Whether events say since when, as those of damped rules do."""
 
 
 def detections_of(
@@ -169,6 +173,8 @@ def join_detections(parts: Sequence[Detections]) -> Detections:
         return detections_of(Pairs(nothing, nothing), "exit", EXITED, nothing, nothing, nothing, nothing)
     if len(parts) == 1:
         return parts[0]
+    if any(part.since is not None for part in parts):
+        parts = [part if part.since is not None else part._replace(since=part.times) for part in parts]
     columns = zip(*parts, strict=True)
     return Detections(*(None if each[0] is None else np.concatenate(each) for each in columns))  # type: ignore[arg-type]
 

@@ -122,6 +122,7 @@ class Emitter:
         other = None if about.others is None else about.others.id_type
         carried = tuple(about.carried_types.get(name) for name in self.columns.carry)
         shape = (about.objects.type, other, about.time, tuple(about.types), about.key, frozenset(about.keys), carried)
+        shape = (*shape, about.shows_since)
         if shape not in self._empty:
             self._empty[shape] = self.schema(about).empty_table()
         return self._empty[shape]
@@ -154,6 +155,8 @@ class Emitter:
             types={**about_pairs.types, **about.types},
             keys={*about.keys, *about_pairs.keys},
             carried_types=join_types(about.carried_types, about_pairs.carried_types),
+            shows_since=about.shows_since or about_pairs.shows_since,
+            time=about_pairs.time or about.time,
         )
         schema = pa.schema([*schema, *further_fields(both, self.columns, schema.names, self.keys_of(both))])
         return _join_tables(events, of_pairs, schema)
@@ -236,9 +239,14 @@ def _put_in_order(found: Detections, about: Subjects) -> Detections:
     places: Int64s = ranks * 8 + found.phases.astype(np.int64)
     ended = found.phases == ENDED
     any_ended = bool(ended.any())
-    if about.ranks is not None and found.others is None and about.ascending and not any_ended:
+    if about.ranks is not None and found.others is None and about.ascending:
         # Rows, five phases and rules fit one int64, which is sorted at once.
-        return found.take(sorted_positions(places * len(about.rule_ids) + found.rules))
+        order = sorted_positions(places * len(about.rule_ids) + found.rules)
+        if any_ended:  # what time ended before one row goes by its time first
+            spots = np.flatnonzero(ended[order])
+            few = order[spots]
+            order[spots] = few[np.lexsort([found.rules[few], found.times[few], places[few]])]
+        return found.take(order)
     by: list[Any] = []
     if about.ranks is None or found.others is not None:  # else a row has one object
         for named, numbers in ((about.others, found.others), (about.objects, found.objects)):

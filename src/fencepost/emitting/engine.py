@@ -54,6 +54,9 @@ class Engine(Protocol):
     def advance(self, now: int) -> Step:
         """Let time pass for all objects."""
 
+    def next_instant(self) -> int:
+        """No clock marker before this ends or reports anything."""
+
     def tables(self) -> list[Any]:
         """All objects, a table per side."""
 

@@ -11,6 +11,9 @@ from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Int64s
 from fencepost.snapshot.labels import LABELS
 
+SINCE = "since"
+"""The column that says since when what is reported has been so."""
+
 
 class EventColumns(NamedTuple):
     """What events have beside their fixed columns, attributes and keys."""
@@ -84,12 +87,19 @@ def check_told(columns: EventColumns, names: Sequence[str]) -> None:
             )
 
 
+def has_since(about: Subjects, columns: EventColumns) -> bool:
+    """Whether events have a column that says since when; not where another column has its name."""
+    others = (*about.types, *about.keys, *about.key, *columns.carry)
+    return about.shows_since and SINCE not in {name.lower() for name in others}
+
+
 def further_fields(
     about: Subjects, columns: EventColumns, names: Sequence[str], keys: Sequence[str]
 ) -> list[tuple[str, Any]]:
     """The further columns with their types; `names` are the columns before them, `keys` those that are shown."""
     check_told(columns, [*names, *about.key])
-    fields = [(column, pa.string()) for name in keys for column in (name, f"{name}_before")]
+    fields = [] if not has_since(about, columns) else [(SINCE, pa.null() if about.time is None else about.time.arrow)]
+    fields += [(column, pa.string()) for name in keys for column in (name, f"{name}_before")]
     for place, name in enumerate(about.key):
         keyed = about.objects.type
         fields.append((name, pa.null() if keyed is None else keyed.field(place).type))
@@ -104,6 +114,10 @@ def further_arrays(
 ) -> list[Any]:
     """The further columns of ordered detections; `band_keys` has the objects with their keys, where there are any."""
     arrays: list[Any] = []
+    if has_since(about, columns):
+        assert about.time is not None, "there are objects, so there was a time"
+        since = found.times if found.since is None else found.since
+        arrays.append(about.time.decode(since, since != found.times))
     for name in keys:
         assert about.strings is not None, "whoever has keys knows their strings"
         strings, codes = about.strings(name), about.values.keys[name]

@@ -1,10 +1,11 @@
 """The host of both engines of a monitor, with one clock, one emitter and one lock."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from threading import RLock
+from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from fencepost.emitting.emitter import Emitter, check_names
@@ -17,6 +18,7 @@ from fencepost.ordinals import ColumnType
 from fencepost.pairing.engine import Pairwise
 from fencepost.pairing.sides import Pairing
 from fencepost.rules import Rules
+from fencepost.rules.damping import Damping
 from fencepost.rules.rule import RuleKey, checked_id
 from fencepost.snapshot import Snapshot
 from fencepost.watching.clock import Clock
@@ -127,7 +129,7 @@ class Host:
 
     def _put(self, id: int, condition: str, options: dict[str, Any]) -> Any:
         """Put a rule in force, or pause it, in place of any other with its id."""
-        if self._is_band(id, condition):
+        if self._is_band(id, condition) or self._is_damped(id, options):
             alone = Rules(self._rules.compiled.zone)
             alone.add(id, condition, **options)
             return self._follow(self._rules.change(alone, id_column(())))
@@ -163,6 +165,16 @@ class Host:
             return isinstance(parse(condition), Band)
         except FencepostError:
             return False  # it is refused where rules are bound
+
+    def _is_damped(self, id: int, options: Mapping[str, Any] = MappingProxyType({})) -> bool:
+        """Whether a rule in force is damped, or would be: damping is for compiled rules."""
+        if any(options.get(name) is not None for name in Damping._fields):
+            return True
+        damping = self._rules.damping
+        if damping is None:
+            return False
+        rule = self._rules.find(id)
+        return rule is not None and rule.row is not None and damping.text_of(rule.row) is not None
 
     @property
     def _rules(self) -> RulesInForce:

@@ -257,7 +257,7 @@ class Monitor(Host):
 
         """
         number = self._known(id)
-        if self._pairs.find(number) is not None:
+        if self._pairs.find(number) is not None or self._is_damped(number):
             return self._follow(self._rules.change(Rules(), id_column([number])))
         return self._emit(self._watch.remove(number))
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from fencepost.emitting.emitter import Emitter
 from fencepost.emitting.event import Event, event_class
+from fencepost.emitting.further import has_since
 from fencepost.errors import FencepostError
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import DETECTS, Batch
@@ -71,6 +72,9 @@ def update_one(
     else:
         holds = _rules_at(watch, now, 1)[0]
     events: list[Event] = []
+    damped = watch.damped()
+    if damped is not None and (state.damped.has(slot) or any(damped.is_damped[row] for row in held ^ holds)):
+        return _through_table(watch, update, object, time, values)
     if held or holds:
         found = _changes(watch, held, holds)
         if found:
@@ -98,7 +102,7 @@ def _further(
 ) -> list[tuple[Any, ...]] | None:
     """The values of further columns, for each of the rules in these rows."""
     columns, about = emitter.columns, watch.subjects()
-    keys: list[Any] = []
+    keys: list[Any] = [None] if has_since(about, columns) else []  # what a row causes is so since the row
     for name in emitter.keys_of(about):
         strings = watch.state.strings[name]
         keys += [strings.text(int(positions.keys[name][0])) for positions in (now, was)]

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from fencepost._text import count
 from fencepost.errors import FencepostError
+from fencepost.rules.damping import damping_of
 from fencepost.rules.html import rules_html
 from fencepost.rules.rule import Rule, RuleKey, checked_id, instant_of, labels_of
 from fencepost.rules.texts import condition_of
@@ -48,6 +49,7 @@ class RulesView:
     def _rule(self, row: int) -> Rule:
         snapshot, rules = self._snapshot, self._snapshot.rules
         condition = rules.conditions[row].as_py()
+        damping = None if snapshot.damping is None else snapshot.damping.text_of(row)
         return Rule(
             int(rules.ids[row]),
             condition_of(snapshot.boxes_of(row), snapshot.types) if condition is None else condition,
@@ -58,6 +60,7 @@ class RulesView:
             True,
             int(rules.versions[row]),
             rules.names[row].as_py(),
+            **({} if damping is None else damping_of(damping).as_options()),
         )
 
     def __repr__(self) -> str:

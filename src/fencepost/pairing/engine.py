@@ -36,7 +36,7 @@ from fencepost.pairing.join import Triples, differing
 from fencepost.pairing.rows import together
 from fencepost.pairing.rules import LEFT, RIGHT, BandRule, band_rules
 from fencepost.pairing.sides import Pairing, Sides
-from fencepost.snapshot import DETECTS, Snapshot
+from fencepost.snapshot import DETECTS, NEVER, Snapshot
 from fencepost.snapshot.labels import ChangedTexts, TextsOfIds
 from fencepost.watching.clock import Clock, gone_after
 from fencepost.watching.positions import Positions
@@ -286,6 +286,20 @@ class Pairwise:
         expiring: Int64s = self._rules.ids[self._rules.expiring]
         return expiring
 
+    def next_instant(self) -> int:
+        """No clock marker before this ends or reports anything."""
+        timeout, first = self.clock.timeout, NEVER
+        for rule in self._indexes.rules.rules:
+            if rule is not None and rule.expires != NEVER:
+                expires = self.clock.instant(rule.expires)
+                # A marker has ended those that it passed.
+                if self.clock.marker is None or expires > self.clock.marker:
+                    first = min(first, expires)
+        if timeout is not None:
+            oldest = np.array([state.oldest for state in self.states if state.count], np.int64)
+            first = min(first, int(gone_after(oldest, timeout).min(initial=NEVER)))
+        return first
+
     def advance(self, now: int) -> Step:
         """What ends by a time: expired rules, and pairs with a row gone silent. The caller advances the clock."""
         self._mend()
@@ -314,6 +328,7 @@ class Pairwise:
             for side, slots in enumerate(silent):
                 self._indexes.forget(side, slots)
                 self.states[side].forget(slots)
+                self.states[side].find_oldest()
             self._forget_answers()
 
         return Step([found], self._subjects(rules.ids, rules.versions, self.version, values), settle)

@@ -46,7 +46,7 @@ from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.ordinals.schema import described_columns, read_schema
 from fencepost.published.markers import Markers
-from fencepost.published.shards.plan import ShardPlan, check_shards, plan_shards
+from fencepost.published.shards.plan import ShardPlan, check_shards, plan_shards, refuse_damped
 from fencepost.published.shards.saved import Head, ShardDirectory
 from fencepost.snapshot.columns import key_columns
 from fencepost.snapshot.snapshot import Snapshot, in_force_among
@@ -290,6 +290,8 @@ class VersionDirectory:
         make_directory(self.path)
         number = self._claim()
         snapshot = compile_version(number)
+        if shards is not None or self.shards() is not None:
+            refuse_damped(snapshot)
         used = {name: str(kind) for name, kind in snapshot.types.items()} | dict.fromkeys(snapshot.keys, "key")
         # What bands compare has no type in a snapshot: strings, unless somebody said otherwise.
         compared = key_columns(snapshot.bands) - set(self.schema() or {})

@@ -9,6 +9,7 @@ from fencepost.language import Band, ColumnType, Condition, ConditionError, bind
 from fencepost.ordinals.schema import read_schema
 from fencepost.rules.options import FIELDS, options_of, read_options
 from fencepost.rules.rule import Rule, checked_id
+from fencepost.rules.stays import check_outer, parse_stay
 
 LARGEST_VERSION = 2**62
 """Edits go on from it, and the versions that they make must fit int64, too."""
@@ -52,6 +53,8 @@ def check_rule(
     try:
         parsed = parse(condition, zone)
         rule = Rule(number, condition, **read_options(options)._asdict(), version=version)
+        if rule.stay is not None or rule.margin is not None:
+            _check_outer(rule, parsed, zone)
     except ConditionError as error:
         got = f"rule {number}: {error.got}"
         raise ConditionError(got, error.expected, error.remedy, error.text, error.spans) from None
@@ -60,11 +63,25 @@ def check_rule(
     return TextRule(rule, parsed)
 
 
+def _check_outer(rule: Rule, parsed: Condition | Band, zone: str) -> None:
+    """Refuse `stay` or `margin` that does not fit the condition."""
+    name = "stay" if rule.margin is None else "margin"
+    if isinstance(parsed, Band):
+        raise FencepostError(
+            f"{name} of a band",
+            "a condition of one stream, since bands are left by the bounds that they are entered by",
+            f"Leave {name} out, or use for, keep_firing_for or cooldown.",
+        )
+    damping = rule.damping
+    assert damping is not None
+    check_outer(parsed, damping, zone)
+
+
 def read_in_zone(text: TextRule, zone: str) -> TextRule:
     """The rule with its condition read in another zone."""
     parsed = text.parsed
     if isinstance(parsed, Band) or not {"date", "timestamp"} & set(parsed.columns.values()):
-        return text
+        return text  # times of stay alone are read with the types of all rules
     return check_rule(text.rule.id, parsed.text, options_of(text.rule)._asdict(), text.rule.version, zone)
 
 
@@ -72,7 +89,7 @@ class UnknownColumnWarning(UserWarning):
     """A rule that does not fit the columns that its book was published with."""
 
 
-def warn_unknown_columns(made: TextRule, columns: Mapping[str, str]) -> None:
+def warn_unknown_columns(made: TextRule, columns: Mapping[str, str], zone: str = "UTC") -> None:
     """Warn where a rule could not be published with these columns, and say how it could."""
     types = read_schema(columns).types
     try:
@@ -80,9 +97,12 @@ def warn_unknown_columns(made: TextRule, columns: Mapping[str, str]) -> None:
             bind_band(made.parsed, types, types)
         else:
             bind(made.parsed, types)
+        if made.rule.stay is not None:
+            bind(parse_stay(made.rule.stay, zone), types)
     except FencepostError as error:
         text = f"rule {made.rule.id} is stored, but not published as it is: {error.one_line}"
-        new = _new_columns(made.parsed, types)
+        stay = [] if made.rule.stay is None else [parse_stay(made.rule.stay, zone)]
+        new = [name for parsed in (made.parsed, *stay) for name in _new_columns(parsed, types)]
         if new:
             text += f" To add the column, publish with --type {new[0]}=TYPE (schema={{{new[0]!r}: TYPE}})."
         warnings.warn(UnknownColumnWarning(text), stacklevel=4)

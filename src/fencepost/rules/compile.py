@@ -18,7 +18,6 @@ from fencepost.language import (
     Band,
     Binder,
     BoundBand,
-    BoundBox,
     ColumnKind,
     ColumnType,
     Condition,
@@ -30,12 +29,15 @@ from fencepost.language.forms import Constants, Form, find_forms
 from fencepost.ordinals import DOUBLE, AttributeType
 from fencepost.ordinals.schema import described_columns, read_schema
 from fencepost.rules.bounds import edges_of
+from fencepost.rules.box_groups import BoxGroups
 from fencepost.rules.checked import TextRule
 from fencepost.rules.faults import Faults, FaultyRules
 from fencepost.rules.rule import Rule, labels_text, microseconds_of
+from fencepost.rules.stays import Dampings, add_damping, parse_stay
 from fencepost.rules.table_blocks import RuleFields, TableBlock, TableRange
 from fencepost.snapshot import Snapshot
 from fencepost.snapshot.columns import BandColumns, BoxSet, CompiledColumns, RuleColumns, detect_flags
+from fencepost.snapshot.damping import take_damping
 from fencepost.snapshot.layer import take_bands
 
 _REPORTED = 10_000
@@ -49,27 +51,29 @@ def compile_columns(
     schema: Any,
     faults: Faults | None = None,
     infer: bool = False,
+    zone: str = "UTC",
 ) -> CompiledColumns:
     """See Rules.columns.
 
     Where `faults` are `FaultyRules`, those are left out. `infer` gives columns that the schema lacks the types that the
-    rules suggest.
+    rules suggest. `zone` is that of conditions of `stay`; those of rules are parsed.
     """
     texts = [text for text in texts if text.rule.enabled]
     rows_of = [np.flatnonzero(block.alive & block.fields.enabled) for block in blocks]
     count = sum(map(len, rows_of)) + len(texts)
     faults = Faults("rule") if faults is None else faults
+    rules, dampings = _rule_columns(blocks, rows_of, texts)
+    stays = _read_stays(dampings, rules.ids, zone, faults)
     if infer and schema is not None:
-        schema = {**_lacking(blocks, texts, schema, faults), **described_columns(schema)}
-    types, binder = _binder(blocks, texts, schema, faults, count)
+        schema = {**_lacking(blocks, [*texts, *stays], schema, faults), **described_columns(schema)}
+    types, binder = _binder(blocks, [*texts, *stays], schema, faults, count)
     builder = _Builder(types, binder, faults)
     for block, rows in zip(blocks, rows_of, strict=True):
         if len(rows):
             builder.add_block(block, rows)
     builder.add_texts(texts, None if schema is None else types.types)
     faults.raise_if_any(count, REMEDY)
-    made = builder.finished(_rule_columns(blocks, rows_of, texts))
-    return _leave_out(made, faults.found) if isinstance(faults, FaultyRules) and faults.found else made
+    return _damped(builder.finished(rules), dampings, binder, zone, faults)
 
 
 class StoredRules:
@@ -92,6 +96,8 @@ class StoredRules:
         progress("parsing", 0, self.total)
         self._forms, rest = find_forms(self._conditions, zone)
         self._texts = self._read(rest, self._unread, lambda done: progress("parsing", done, self.total))
+        self._dampings = Dampings(self.fields.damping)
+        self._stays = _read_stays(self._dampings, self.fields.ids, zone, self._unread)
 
     @property
     def uses(self) -> Counter[tuple[str, ColumnKind]]:
@@ -99,7 +105,7 @@ class StoredRules:
         counts: Counter[tuple[str, ColumnKind]] = Counter()
         for parsed, times in (
             *((form.example, len(form.rows)) for form in self._forms),
-            *((text.parsed, 1) for text in self._texts.values()),
+            *((text.parsed, 1) for text in (*self._texts.values(), *self._stays)),
         ):
             for use in parsed.columns.items() if isinstance(parsed, Condition) else ():
                 counts[use] += times
@@ -113,7 +119,7 @@ class StoredRules:
         examples = [
             TextRule(Rule(int(fields.ids[form.rows[0]]), form.example.text), form.example) for form in self._forms
         ]
-        known = [*examples, *self._texts.values()]
+        known = [*examples, *self._texts.values(), *self._stays]
         if infer and schema is not None:
             schema = {**_lacking([], known, schema, faults), **described_columns(schema)}
         types, binder = _binder([], known, schema, faults, self.total)
@@ -131,7 +137,7 @@ class StoredRules:
                 *(self._conditions, fields.labels, fields.names),
             )
         )
-        return _leave_out(made, faults.found) if isinstance(faults, FaultyRules) and faults.found else made
+        return _damped(made, self._dampings, binder, self._zone, faults)
 
     def _read(
         self, rows: Int64s, faults: Faults, report: Callable[[int], None] = lambda _: None
@@ -166,6 +172,32 @@ def _numbers(constants: Constants, type_: AttributeType) -> Any:
     return pc.negate(numbers) if constants.is_negative else numbers
 
 
+def _read_stays(dampings: Dampings, ids: Int64s, zone: str, faults: Faults) -> list[TextRule]:
+    """The conditions of `stay`, parsed, each with a rule that has it: their columns are used, too."""
+    found = []
+    for stay, row in dampings.stays().items():
+        rule = Rule(int(ids[row]), stay)
+        try:
+            found.append(TextRule(rule, parse_stay(stay, zone)))
+        except FencepostError as error:
+            faults.add(rule.id, error.one_line)
+    return found
+
+
+def _damped(made: CompiledColumns, dampings: Dampings, binder: Binder, zone: str, faults: Faults) -> CompiledColumns:
+    """Compiled rules with their damping, and without those that are faulty."""
+    ids = made.rules.ids
+
+    def refuse(rows: Int64s, error: FencepostError) -> None:
+        for row in rows.tolist():
+            faults.add(int(ids[row]), error.one_line)
+
+    made = add_damping(made, dampings, binder, zone, refuse)
+    if made.damping is not None:
+        faults.raise_if_any(len(ids), REMEDY)
+    return _leave_out(made, faults.found) if isinstance(faults, FaultyRules) and faults.found else made
+
+
 def _leave_out(columns: CompiledColumns, faulty: Iterable[int]) -> CompiledColumns:
     """The columns without the rules of these ids."""
     stays = ~np.isin(columns.rules.ids, np.array(list(faulty), np.int64))
@@ -186,8 +218,14 @@ def _leave_out(columns: CompiledColumns, faulty: Iterable[int]) -> CompiledColum
         bands = None if bands is None else bands._replace(rules=numbers[bands.rules])
     if bands is not None:
         used |= {*bands.left.to_pylist(), *bands.right.to_pylist()}
+    damping = None if columns.damping is None else take_damping(columns.damping, np.where(stays, numbers, -1))
+    stay = None if columns.stay is None else _leave_out(columns.stay, faulty)
+    if stay is not None:
+        stay = stay if len(stay.rules.ids) else None
+        used |= set() if stay is None else stay.types.keys()
     types = {name: type_ for name, type_ in columns.types.items() if name in used}
-    return CompiledColumns(rules, boxes, types, bands, columns.dropped)  # a faulty rule has no dropped branches
+    # A faulty rule has no dropped branches.
+    return CompiledColumns(rules, boxes, types, bands, columns.dropped, damping, stay)
 
 
 def types_agree(changed: CompiledColumns, last: Snapshot) -> bool:
@@ -265,43 +303,6 @@ def _infer(first_users: Mapping[tuple[str, ColumnKind], int], faults: Faults) ->
     return infer_types([{column: kind} for column, kind in agreed])
 
 
-class _Group:
-    """The boxes over one combination of columns, collected."""
-
-    def __init__(self) -> None:
-        self.rules: list[int] = []
-        self.ordinals: list[int] = []
-        self.keys: list[str] = []
-        self.arrays: list[tuple[Int64s, tuple[Any, ...], Int64s, Int64s]] = []
-
-    def add(self, row: int, box: BoundBox) -> None:
-        self.rules.append(row)
-        for _, first, last in box.ranges:
-            self.ordinals += (first, last)
-        self.keys += [value for _, value in box.keys]
-
-    def finished(self, keys: tuple[str, ...], attributes: tuple[str, ...]) -> BoxSet:
-        arrays = self.arrays
-        if self.rules:
-            ordinals = np.array(self.ordinals, np.int64).reshape(len(self.rules), len(attributes), 2)
-            values = tuple(pa.array(self.keys[place :: len(keys)], pa.string()) for place in range(len(keys)))
-            arrays = [*arrays, (np.array(self.rules, np.int64), values, ordinals[..., 0], ordinals[..., 1])]
-        if len(arrays) == 1:
-            rules, values, firsts, lasts = arrays[0]
-        else:
-            rules = np.concatenate([each[0] for each in arrays])
-            values = tuple(_joined([each[1][place] for each in arrays]) for place in range(len(keys)))
-            firsts, lasts = (np.concatenate([each[place] for each in arrays]) for place in (2, 3))
-        return BoxSet(keys, attributes, rules, values, np.ascontiguousarray(firsts), np.ascontiguousarray(lasts))
-
-
-def _joined(columns: list[Any]) -> Any:
-    """Columns of keys as one."""
-    plain = [each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in columns]
-    type_ = pa.large_string() if any(pa.types.is_large_string(each.type) for each in plain) else pa.string()
-    return pa.concat_arrays([each.cast(type_) for each in plain])
-
-
 class _Builder:
     """Binds rules one after the other and keeps their boxes in groups."""
 
@@ -309,7 +310,7 @@ class _Builder:
         self._types = types
         self._binder = binder
         self._faults = faults
-        self._groups: dict[tuple[tuple[str, ...], tuple[str, ...]], _Group] = {}
+        self._groups = BoxGroups()
         self._bands: list[tuple[int, BoundBand]] = []
         self._dropped: dict[int, tuple[str, ...]] = {}
         self._row_count = 0
@@ -336,8 +337,7 @@ class _Builder:
         firsts = np.stack([first for first, _ in edges], axis=1) if edges else np.empty((len(rows), 0), np.int64)
         lasts = np.stack([last for _, last in edges], axis=1) if edges else firsts
         for used, mine in _by_presence([values for _, values in keys], len(rows)):
-            signature = tuple(keys[place][0] for place in used), tuple(names)
-            group = self._groups.setdefault(signature, _Group())
+            group = self._groups.at(tuple(keys[place][0] for place in used), tuple(names))
             rules = np.arange(start, start + len(rows))
             values = tuple(keys[place][1] for place in used)
             if mine is None:
@@ -376,7 +376,7 @@ class _Builder:
         for first, last in edges.values():
             usable &= first <= last
         names, mine = sorted(edges), np.flatnonzero(usable)
-        group = self._groups.setdefault((tuple(sorted(keys)), tuple(names)), _Group())
+        group = self._groups.at(tuple(sorted(keys)), tuple(names))
         if len(mine):
             firsts, lasts = (
                 np.stack([edges[name][end][mine] for name in names], axis=1)
@@ -406,17 +406,13 @@ class _Builder:
                 self._faults.add(rule.id, (self._types.blame(_columns_of(parsed)) or error).one_line)
                 continue
             for box in bound.boxes:
-                signature = tuple(name for name, _ in box.keys), tuple(name for name, _, _ in box.ranges)
-                group = groups.get(signature)
-                if group is None:
-                    group = groups[signature] = _Group()
-                group.add(row, box)
+                groups.add(row, box)
             if bound.dropped:
                 self._dropped[rule.id] = bound.dropped
 
     def finished(self, rules: RuleColumns) -> CompiledColumns:
         """All that was added."""
-        boxes = [group.finished(*signature) for signature, group in sorted(self._groups.items())]
+        boxes = self._groups.finished()
         types = {name: type_ for each in boxes for name in each.attributes if (type_ := self._types.types[name]) != KEY}
         for _, band in self._bands:
             types |= {band.left: band.left_type, band.right: band.right_type}
@@ -516,7 +512,9 @@ def _band_columns(bands: Sequence[tuple[int, BoundBand]]) -> BandColumns | None:
     )
 
 
-def _rule_columns(blocks: Sequence[TableBlock], rows_of: Sequence[Int64s], texts: Sequence[TextRule]) -> RuleColumns:
+def _rule_columns(
+    blocks: Sequence[TableBlock], rows_of: Sequence[Int64s], texts: Sequence[TextRule]
+) -> tuple[RuleColumns, Dampings]:
     parts = [block.fields.take(rows) for block, rows in zip(blocks, rows_of, strict=True)]
     parts.append(text_fields([text.rule for text in texts]))
     conditions = pa.array([text.rule.condition for text in texts], pa.large_string())
@@ -526,8 +524,11 @@ def _rule_columns(blocks: Sequence[TableBlock], rows_of: Sequence[Int64s], texts
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in ("ids", "versions", "detects", "initial", "expires")
     }
-    labels, names = (pa.concat_arrays([getattr(part, name) for part in parts]) for name in ("labels", "names"))
-    return RuleColumns(**columns, conditions=pa.concat_arrays([nulls, conditions]), labels=labels, names=names)
+    labels, names, damping = (
+        pa.concat_arrays([getattr(part, name) for part in parts]) for name in ("labels", "names", "damping")
+    )
+    conditions = pa.concat_arrays([nulls, conditions])
+    return RuleColumns(**columns, conditions=conditions, labels=labels, names=names), Dampings(damping)
 
 
 def text_fields(rules: Sequence[Rule]) -> RuleFields:
@@ -542,4 +543,5 @@ def text_fields(rules: Sequence[Rule]) -> RuleFields:
         np.array([microseconds_of(rule.expires) for rule in rules], np.int64),
         pa.array([labels_text(rule.labels) for rule in rules], pa.large_string()),
         pa.array([rule.name for rule in rules], pa.large_string()),
+        pa.array([None if (damping := rule.damping) is None else damping.text for rule in rules], pa.large_string()),
     )

@@ -1,12 +1,12 @@
 """Rules in files: JSON lines for people and other programs, CSV for spreadsheets, Parquet for many.
 
-All have the fields that `Rules.add` takes, and `version`. A JSON line leaves out those with their default, and the
-version 1. In CSV an empty field is one that is left out, and labels are a JSON object.
+All have the fields that `Rules.add` takes, `for_` spelled `for`, and `version`. A JSON line leaves out those with their
+default, and the version 1. In CSV an empty field is one that is left out, and labels and margin are JSON objects.
 
-A Parquet file has a row per rule: id, version, detect, initial, enabled, expires, labels (JSON), name, condition and
-table. Rules of the n-th table have no condition but the number n in `table`, and their keys and bounds in columns of
-their own, in the types that the table had. The schema's metadata `fencepost.rules` lists them. A file that
-others wrote may have any of the fields as columns.
+A Parquet file has a row per rule: id, version, detect, initial, enabled, expires, labels (JSON), name, for,
+keep_firing_for, stay, margin (JSON), cooldown, limit, every, condition and table. Rules of the n-th table have no
+condition but the number n in `table`, and their keys and bounds in columns of their own, in the types that the table
+had. The schema's metadata `fencepost.rules` lists them. A file that others wrote may have any of the fields as columns.
 """
 
 import csv
@@ -26,12 +26,13 @@ import pyarrow.parquet as pq
 
 from fencepost._files.whole import replace_file
 from fencepost.errors import FencepostError
+from fencepost.rules import damping
 from fencepost.rules.compile import text_fields
-from fencepost.rules.options import FIELDS, OptionColumns, Options, fields_of, options_of
+from fencepost.rules.options import FIELDS, OPTION_NAMES, OptionColumns, Options, fields_of, options_of
 from fencepost.rules.rule import Rule, labels_of, labels_text
 from fencepost.rules.table_blocks import RuleFields, TableBlock
 from fencepost.rules.table_rules import TableShape
-from fencepost.snapshot.columns import NEVER, detect_names
+from fencepost.snapshot.columns import DETECTS, NEVER, detect_names
 
 F = TypeVar("F")
 
@@ -41,11 +42,11 @@ _INSTANT = pa.timestamp("us", tz="UTC")
 _LINES_AT_ONCE = 10_000
 _ROWS_AT_ONCE = 100_000
 _FLAGS = {"true": True, "false": False, "1": True, "0": False}
-_LATER = ("name",)
+_LATER = ("name", *damping.FIELDS)
 """Columns that files from before do not have."""
 _OWN = "a Parquet file that Rules.to_parquet wrote"
 
-OPTION_COLUMNS = OptionColumns({name: name for name in (*Options._fields, "version")})
+OPTION_COLUMNS = OptionColumns({**dict(zip(Options._fields, OPTION_NAMES, strict=True)), "version": "version"})
 """Where the options of a table's rules are, in a file."""
 
 Texts = Iterable[tuple[Rule, str]]
@@ -106,7 +107,7 @@ def write_jsonl(path: str | PathLike[str], texts: Texts) -> None:
 
 def _json_line(rule: Rule, condition: str) -> str:
     fields: dict[str, Any] = {"id": rule.id, "condition": condition, "detect": rule.detect}
-    for name, value, default in zip(Options._fields, options_of(rule), Options(), strict=True):
+    for name, value, default in zip(OPTION_NAMES, options_of(rule), Options(), strict=True):
         if value != default:
             fields[name] = value
     if rule.version > 1:
@@ -366,7 +367,7 @@ def _block_table(block: TableBlock, number: int) -> tuple[Any, dict[str, Any]]:
 
 
 def _field_columns(fields: RuleFields) -> dict[Any, Any]:
-    names = pa.array([detect_names(flags) for flags in range(16)])
+    names = pa.array([detect_names(flags) for flags in range(2 * max(DETECTS.values()))])
     return {
         "id": pa.array(fields.ids),
         "version": pa.array(fields.versions),
@@ -376,9 +377,29 @@ def _field_columns(fields: RuleFields) -> dict[Any, Any]:
         "expires": pa.array(fields.expires, mask=fields.expires == NEVER).view(_INSTANT),
         "labels": fields.labels,
         "name": fields.names,
+        **_damping_columns(fields.damping),
         "condition": pa.nulls(len(fields.ids), pa.large_string()),
         "table": pa.nulls(len(fields.ids), pa.int32()),
     }
+
+
+def _damping_columns(texts: Any) -> dict[str, Any]:
+    """A column for each option of damping: texts, and numbers for `limit`."""
+    encoded = texts.dictionary_encode()
+    distinct = [damping.damping_of(text).as_fields() for text in encoded.dictionary.to_pylist()]
+    columns = {}
+    for name in damping.FIELDS:
+        values = [each.get(name) for each in distinct]
+        if name == "limit":
+            column = pa.array(values, pa.int64())
+        else:
+            column = pa.array([None if value is None else _option_text(value) for value in values], pa.large_string())
+        columns[name] = column.take(encoded.indices)
+    return columns
+
+
+def _option_text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
 
 
 def read_parquet(path: str | PathLike[str], data: bytes | None = None) -> StoredRules:

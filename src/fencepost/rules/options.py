@@ -6,11 +6,13 @@ options has it then: Rules, RuleBook, files and changes on a topic. Tables, snap
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple, TypedDict, TypeVar, get_args, get_type_hints
 
 from fencepost.errors import FencepostError
+from fencepost.rules import damping
+from fencepost.rules.damping import Damping, Span, check_together, python_name, spelled
 from fencepost.rules.rule import (
     Rule,
     RuleKey,
@@ -33,6 +35,13 @@ class RuleOptions(TypedDict, total=False):
     expires: datetime | None
     enabled: bool
     name: str | None
+    for_: timedelta | Span | None
+    keep_firing_for: timedelta | Span | None
+    stay: str | None
+    margin: Mapping[str, float] | None
+    cooldown: timedelta | Span | None
+    limit: int | None
+    every: timedelta | Span | None
 
 
 class TableOptions(TypedDict, total=False):
@@ -43,6 +52,13 @@ class TableOptions(TypedDict, total=False):
     labels: Mapping[str, str] | Sequence[str] | None
     expires: datetime | None
     enabled: bool
+    for_: timedelta | Span | None
+    keep_firing_for: timedelta | Span | None
+    stay: str | None
+    margin: Mapping[str, float] | None
+    cooldown: timedelta | Span | None
+    limit: int | None
+    every: timedelta | Span | None
     options: Mapping[str, str] | None
     detect_column: str | None
     initial_column: str | None
@@ -50,6 +66,13 @@ class TableOptions(TypedDict, total=False):
     expires_column: str | None
     enabled_column: str | None
     name_column: str | None
+    for_column: str | None
+    keep_firing_for_column: str | None
+    stay_column: str | None
+    margin_column: str | None
+    cooldown_column: str | None
+    limit_column: str | None
+    every_column: str | None
 
 
 class Options(NamedTuple):
@@ -61,6 +84,13 @@ class Options(NamedTuple):
     expires: datetime | None = None
     enabled: bool = True
     name: str | None = None
+    for_: Span | None = None
+    keep_firing_for: Span | None = None
+    stay: str | None = None
+    margin: dict[str, int | float] | None = None
+    cooldown: Span | None = None
+    limit: int | None = None
+    every: Span | None = None
 
 
 class OptionColumns(NamedTuple):
@@ -78,9 +108,12 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "expires": checked_expires,
     "enabled": partial(checked_flag, name="enabled"),
     "name": checked_name,
+    **damping.CHECKS,
 }
 
-FIELDS = ("id", "condition", *Options._fields, "version")
+OPTION_NAMES = tuple(map(spelled, Options._fields))
+"""The options as files, tables and messages spell them."""
+FIELDS = ("id", "condition", *OPTION_NAMES, "version")
 """What a rule in a file or a mapping may have; the first two are needed."""
 
 
@@ -90,10 +123,20 @@ def read_options(given: Mapping[str, Any]) -> Options:
     >>> read_options({"detect": "exit, enter"}).detect
     'enter,exit'
     """
+    options = _checked(given)
+    check_together(Damping.of(options), options.detect)
+    return options
+
+
+def _checked(given: Mapping[str, Any]) -> Options:
+    """Every option by itself."""
     for name in given:
-        if name not in _CHECKS:
+        if python_name(name) not in _CHECKS:
             raise TypeError(f"got an unexpected keyword argument {name!r}")
-    return Options(**{name: check(given[name]) for name, check in _CHECKS.items() if name in given})
+    if len({python_name(name) for name in given}) < len(given):
+        raise TypeError("got both for and for_, which are the same")
+    named = {python_name(name): value for name, value in given.items()}
+    return Options(**{name: check(named[name]) for name, check in _CHECKS.items() if name in named})
 
 
 def with_name(options: RuleOptions, key: RuleKey) -> RuleOptions:
@@ -107,17 +150,18 @@ def read_table_options(given: Mapping[str, Any]) -> tuple[Options, OptionColumns
     >>> read_table_options({"options": {"detect": "kind"}, "labels": ["owner"]})[1]
     OptionColumns(by_option={'detect': 'kind'}, labels=('owner',))
     """
-    option_of = {f"{name}_column": name for name in Options._fields}
+    option_of = {f"{spelled(name)}_column": name for name in Options._fields}
     for_all = {name: value for name, value in given.items() if name not in option_of and name != "options"}
     columns = {option_of[name]: column for name, column in given.items() if name in option_of and column is not None}
     for name, column in dict(given.get("options") or {}).items():
-        if name not in Options._fields:
+        own = python_name(name)
+        if own not in Options._fields:
             raise FencepostError(
-                f"options={{{name!r}: {column!r}}}", f"any of {', '.join(Options._fields)}", "Correct the name."
+                f"options={{{name!r}: {column!r}}}", f"any of {', '.join(OPTION_NAMES)}", "Correct the name."
             )
-        if columns.setdefault(name, column) != column:
+        if columns.setdefault(own, column) != column:
             raise FencepostError(
-                f"two columns for {name}: {columns[name]} and {column}", "one", f"Leave {name}_column out."
+                f"two columns for {name}: {columns[own]} and {column}", "one", f"Leave {name}_column out."
             )
     labels: tuple[str, ...] = ()
     if isinstance(for_all.get("labels"), (str, list, tuple)):
@@ -129,7 +173,7 @@ def read_table_options(given: Mapping[str, Any]) -> tuple[Options, OptionColumns
                 "one of the two",
                 "Put all labels into that column, or each into a column of its own.",
             )
-    return read_options(for_all), OptionColumns(columns, labels)
+    return _checked(for_all), OptionColumns(columns, labels)  # together they are checked row by row
 
 
 def options_of(rule: Rule) -> Options:
@@ -138,8 +182,8 @@ def options_of(rule: Rule) -> Options:
 
 
 def fields_of(rule: Rule) -> dict[str, Any]:
-    """All that a rule is, by name."""
-    return {name: getattr(rule, name) for name in FIELDS}
+    """All that a rule is, by name as files spell it."""
+    return {name: getattr(rule, python_name(name)) for name in FIELDS}
 
 
 def takes_options(method: F, **defaults: Any) -> F:

@@ -48,7 +48,12 @@ def digest_rows(block: TableBlock, *, with_enabled: bool, conditions: Any = None
                 parts += _bytes_of_bounds(bounds)
     seed = hashlib.blake2b(repr(shape).encode(), digest_size=SIZE).digest()
     parts.append(np.broadcast_to(np.frombuffer(seed, np.uint8), (len(fields.ids), SIZE)))
-    return blake2b_rows(np.concatenate(parts, axis=1), SIZE)
+    digests: UInt8s = blake2b_rows(np.concatenate(parts, axis=1), SIZE)
+    damped = np.flatnonzero(np.asarray(pc.is_valid(fields.damping)))
+    if len(damped):  # all others keep the digests that they had before there was any
+        own = digest_texts(fields.damping.take(pa.array(damped)))
+        digests[damped] = blake2b_rows(np.concatenate([digests[damped], own], axis=1), SIZE)
+    return digests
 
 
 def digest_texts(texts: Any) -> UInt8s:

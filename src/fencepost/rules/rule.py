@@ -8,6 +8,7 @@ from operator import index
 from typing import Any, SupportsIndex
 
 from fencepost.errors import FencepostError
+from fencepost.rules.damping import Damping, Span
 from fencepost.snapshot.columns import NEVER, detect_flags, detect_names
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -23,13 +24,21 @@ class Rule:
     Args:
         id: unique among the rules, an int64.
         condition: the SQL condition; of a rule that came from a table, one that says the same.
-        detect: what it reports: inside, enter, exit and cross, joined by commas in this order.
+        detect: what it reports: inside, enter, exit, cross and silent, joined by commas in this order.
         initial: whether objects already inside when the rule is added are reported.
         labels: free text by name, carried along.
         expires: when it ends, in UTC.
         enabled: whether it takes part at all.
         version: 1, then one more for every edit.
         name: any text that no other rule has as its name, such as a UUID.
+        for_: how long the condition must hold before enter is reported: a number in the unit of the time column, or a
+            text such as "5 minutes" or "3 rows".
+        keep_firing_for: how long it must have ceased before exit is reported; likewise.
+        stay: a wider condition; who is inside stays inside while it holds.
+        margin: in place of stay, how far the bounds of columns are moved outward.
+        cooldown: how long after any event of an object no enter is reported.
+        limit: how many enters are reported of an object at most.
+        every: how often inside is reported, if not for every row.
     """
 
     id: int
@@ -41,6 +50,19 @@ class Rule:
     enabled: bool = True
     version: int = 1
     name: str | None = None
+    for_: Span | None = None
+    keep_firing_for: Span | None = None
+    stay: str | None = None
+    margin: dict[str, int | float] | None = None
+    cooldown: Span | None = None
+    limit: int | None = None
+    every: Span | None = None
+
+    @property
+    def damping(self) -> Damping | None:
+        """The last seven as one value that can be compared and hashed; None where there is none of them."""
+        lengths = self.for_ or self.keep_firing_for or self.cooldown or self.every
+        return Damping.of(self) if lengths or self.stay or self.margin or self.limit else None
 
 
 RuleKey = SupportsIndex | str

@@ -30,6 +30,7 @@ from fencepost.rules.compile import compile_columns, types_agree
 from fencepost.rules.faults import Faults, FaultyRules, RuleFault, report_faults
 from fencepost.rules.options import Options, RuleOptions, TableOptions, read_table_options, takes_options, with_name
 from fencepost.rules.rule import Rule, RuleKey, checked_id, labels_of
+from fencepost.rules.stays import Dampings, parse_stay
 from fencepost.rules.table_blocks import TableBlock
 from fencepost.rules.table_rules import Known, read_table, table_shape
 from fencepost.snapshot import CompiledColumns, Snapshot
@@ -185,12 +186,20 @@ class Rules:
         Args:
             id: an integer that no other rule has.
             condition: what would stand after WHERE, or a band over `left.` and `right.`.
-            detect: any of inside, enter, exit and cross, separated by commas.
+            detect: any of inside, enter, exit, cross and silent, separated by commas.
             initial: whether objects already inside when the rule is added are reported.
             labels: free text by name, carried along.
             expires: when the rule ends; without a zone it is read as UTC.
             enabled: whether it takes part at all.
             name: any text that no other rule has as its name, such as a UUID.
+            for_: how long the condition must hold before enter is reported: a timedelta, a whole number in the unit of
+                the time column, "5 minutes", or "3 rows". In files it is spelled `for`.
+            keep_firing_for: how long it must have ceased before exit is reported; likewise.
+            stay: a wider condition: who is inside stays inside while it holds.
+            margin: short for stay: how far the bounds of columns are moved outward, as {"price": 2}.
+            cooldown: how long after any event of an object no enter is reported.
+            limit: how many enters are reported of an object at most.
+            every: how often inside is reported, if not for every row.
 
         >>> rules = Rules()
         >>> rules.add(7, "left.price - right.price BETWEEN -1 AND 1")
@@ -293,6 +302,9 @@ class Rules:
         for _, parsed in self._texts.values():
             if isinstance(parsed, Condition):
                 kinds |= parsed.columns
+        stays = {text.rule.stay for text in self._texts.values() if text.rule.stay is not None}
+        for stay in [*stays, *(stay for block in self._blocks for stay in Dampings(block.fields.damping).stays())]:
+            kinds |= parse_stay(stay, self.zone).columns
         return kinds
 
     def columns(self, schema: Any = None) -> CompiledColumns:
@@ -307,7 +319,7 @@ class Rules:
         >>> rules.columns({"Volume": "bigint"}).boxes[0].firsts.tolist()
         [[11]]
         """
-        return compile_columns(self._blocks, list(self._texts.values()), schema)
+        return compile_columns(self._blocks, list(self._texts.values()), schema, zone=self.zone)
 
     def compile(self, schema: Any = None, version: int = 0) -> Snapshot:
         """The enabled rules as a snapshot, which answers which of them hold.
@@ -352,7 +364,7 @@ class Rules:
         made = None if infer else self._compile_onto_last(schema, types, version, faulty, zone)
         if made is None:
             texts = self._read_in(zone, self._texts.values(), faulty)
-            columns = compile_columns(self._blocks, texts, schema, faulty, infer)
+            columns = compile_columns(self._blocks, texts, schema, faulty, infer, zone)
             made = Snapshot.compile(columns, self.paused(faulty), version, zone)
         left_out = frozenset() if faulty is None else frozenset(faulty.found)
         self._compiled = _Compiled(made, types, len(self._blocks), left_out, zone)
@@ -388,7 +400,7 @@ class Rules:
             return last.snapshot.with_version(version)
         try:
             texts = self._read_in(zone, [self._texts[id] for id in sorted(again) if id in self._texts], faulty)
-            changed = compile_columns(new_blocks, texts, schema, faulty)
+            changed = compile_columns(new_blocks, texts, schema, faulty, zone=zone)
         except FencepostError:
             return None  # compiling everything tells all that is wrong
         if schema is None and not types_agree(changed, last.snapshot):
@@ -400,7 +412,7 @@ class Rules:
 
     def usable_columns(self, schema: Any, faulty: FaultyRules | None) -> CompiledColumns:
         """Like columns; without the rules that are faulty, as in `compile_usable`."""
-        return compile_columns(self._blocks, list(self._texts.values()), schema, faulty)
+        return compile_columns(self._blocks, list(self._texts.values()), schema, faulty, zone=self.zone)
 
     def paused(self, faulty: FaultyRules | None = None) -> dict[int, int]:
         """The versions of rules that are not enabled, or faulty, by id."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.language import ColumnKind
+from fencepost.rules.damping import damping_of
 from fencepost.rules.rule import Rule, instant_of, labels_of
 from fencepost.snapshot.columns import detect_names
 from fencepost.snapshot.names import NameIndex
@@ -31,6 +32,8 @@ class RuleFields(NamedTuple):
     """Arrow large_string: a JSON object, or null."""
     names: Any
     """Arrow large_string, null where a rule has none."""
+    damping: Any
+    """Arrow large_string: what `Damping.text` writes, or null."""
 
     def take(self, rows: Int64s) -> "RuleFields":
         """The rules in these ascending rows."""
@@ -145,12 +148,13 @@ class TableBlock:
         fields = self.fields
         columns = [fields.ids, fields.detects, fields.initial, fields.expires, fields.enabled, fields.versions]
         lists = [column[rows].tolist() for column in columns]
-        lists += [texts.take(pa.array(rows)).to_pylist() for texts in (fields.labels, fields.names)]
+        lists += [texts.take(pa.array(rows)).to_pylist() for texts in (fields.labels, fields.names, fields.damping)]
         rows_of_fields = zip(*lists, strict=True)
         for condition, each in zip(self._texts(rows), rows_of_fields, strict=True):
-            id, detect, initial, expires, enabled, version, labels, name = each
+            id, detect, initial, expires, enabled, version, labels, name, damping = each
             told, instant = detect_names(detect), instant_of(expires)
-            yield Rule(id, condition, told, initial, labels_of(labels), instant, enabled, version, name)
+            options = {} if damping is None else damping_of(damping).as_options()
+            yield Rule(id, condition, told, initial, labels_of(labels), instant, enabled, version, name, **options)
 
     def _texts(self, rows: Int64s) -> Iterator[str]:
         parts = [_key_texts(key, rows) for key in self.keys] + [_range_texts(each, rows) for each in self.ranges]

@@ -15,6 +15,7 @@ from fencepost.language import Condition, parse
 from fencepost.ordinals import TIMESTAMP
 from fencepost.ordinals.spellings import is_string
 from fencepost.rules.bounds import kind_of, plain_bounds, same_type
+from fencepost.rules.damping import CHECKS, Damping, check_together, spelled
 from fencepost.rules.faults import Faults
 from fencepost.rules.options import OptionColumns, Options
 from fencepost.rules.rule import LONGEST_NAME, checked_labels, labels_of, labels_text, microseconds_of
@@ -122,10 +123,11 @@ def read_table(
     ids = reader.rows_of_names(shape.id) if by_name else reader.ids(shape.id, known.have_rules)
     keys = tuple(TableKey(column, reader.strings(name)) for column, name in shape.equal.items())
     ranges = tuple(reader.range(column, pair, shape.bounds[column]) for column, pair in shape.ranges.items())
+    detects = reader.detects(columns.get("detect"), detect_flags(options.detect))
     fields = RuleFields(
         ids,
         reader.versions(columns["version"]) if "version" in columns else known.next_versions(ids),
-        reader.detects(columns.get("detect"), detect_flags(options.detect)),
+        detects,
         reader.flags(columns.get("initial"), options.initial),
         reader.flags(columns.get("enabled"), options.enabled),
         reader.instants(columns.get("expires"), microseconds_of(options.expires)),
@@ -133,6 +135,7 @@ def read_table(
         if option_columns.labels
         else reader.labels(columns.get("labels"), labels_text(options.labels)),
         reader.names(columns.get("name"), options.name, known.have_names),
+        reader.damping(columns, Damping.of(options), detects),
     )
     faults.raise_if_any(reader.count, "Correct the rows and pass the table again; no rule was added.")
     return TableBlock(fields, keys, ranges)
@@ -386,6 +389,61 @@ class _Reader:
         )
         return names
 
+    def damping(self, columns: Mapping[str, str], for_all: Damping | None, detects: UInt8s) -> Any:
+        """What `Damping.text` writes, per row; null where there is none."""
+        named = {name: self._column(columns[name]) for name in Damping._fields if name in columns}
+        given = {name: array for name, array in named.items() if array.null_count < len(array)}
+        if not given and for_all is None:
+            return pa.nulls(self.count, pa.large_string())
+        read = {name: self._option(name, columns[name], array) for name, array in given.items()}
+        # Rows of one combination of what they detect and have in each column are looked at once.
+        codes, rows = np.unique(detects, return_inverse=True)[1], np.zeros(0, np.int64)
+        for _, numbers in read.values():
+            codes = np.unique(codes * (int(numbers.max(initial=0)) + 2) + numbers + 1, return_inverse=True)[1]
+        _, rows = np.unique(codes, return_index=True)
+        texts: list[str | None] = []
+        wrong: dict[int, str] = {}
+        for code, row in enumerate(rows.tolist()):
+            own = {name: values[numbers[row]] for name, (values, numbers) in read.items() if numbers[row] >= 0}
+            made = (for_all or Damping())._replace(**own)
+            made_text = None if made == Damping() else made.text
+            try:
+                check_together(made, int(detects[row]))
+            except FencepostError as error:
+                wrong[code] = error.one_line
+            texts.append(made_text)
+        if wrong:
+            self.faults.add_rows(np.isin(codes, list(wrong)), lambda row: wrong[int(codes[row])])
+        return pa.array(texts, pa.large_string()).take(pa.array(codes))
+
+    def _option(self, name: str, column: str, array: Any) -> tuple[list[Any], Int64s]:
+        """The distinct values of an option, checked, and which a row has: -1 where there is none."""
+        if pa.types.is_map(array.type) or pa.types.is_struct(array.type):
+            packed = [each if each is None else dict(each) for each in array.to_pylist()]
+            present = [each and {key: one for key, one in each.items() if one is not None} for each in packed]
+            array = pa.array([json.dumps(each, default=float) if each else None for each in present], pa.string())
+        elif pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        elif pa.types.is_floating(array.type):  # pandas makes them of integers beside a null
+            array = array.cast(pa.int64(), safe=False) if _all_whole(array) else array
+        try:
+            encoded = array.dictionary_encode()
+        except (pa.ArrowException, NotImplementedError):
+            raise self._wrong_type(column, array, f"values of {spelled(name)}", "Write them as text.") from None
+        values: list[Any] = []
+        wrong: dict[int, str] = {}
+        for number, value in enumerate(encoded.dictionary.to_pylist()):
+            try:
+                checked = CHECKS[name](value)
+                values.append(tuple(checked.items()) if isinstance(checked, dict) else checked)
+            except FencepostError as error:
+                wrong[number] = error.one_line
+                values.append(None)
+        numbers = np.asarray(pc.fill_null(encoded.indices.cast(pa.int64()), -1))
+        if wrong:
+            self.faults.add_rows(np.isin(numbers, list(wrong)), lambda row: wrong[int(numbers[row])])
+        return values, numbers
+
     def _packed(self, row: int, value: Any) -> str | None:
         if value is None:
             return None
@@ -445,6 +503,11 @@ class _Reader:
 
     def _wrong_type(self, name: str, array: Any, expected: str, remedy: str) -> FencepostError:
         return FencepostError(f"column {name} is of type {array.type}", expected, remedy)
+
+
+def _all_whole(array: Any) -> bool:
+    doubles = np.asarray(pc.fill_null(array.cast(pa.float64()), 0.0))
+    return bool(((np.floor(doubles) == doubles) & (np.abs(doubles) < 2.0**53)).all())
 
 
 def _text(text: str) -> Any:

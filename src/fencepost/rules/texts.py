@@ -26,12 +26,13 @@ def condition_of(
     texts = []
     for keys, ranges in boxes:
         parts = [f"{_name(name)} = {constant_text(text)}" for name, text in keys.items()]
-        parts += [_range_text(_name(name), *ends, types[name]) for name, ends in ranges.items()]
+        parts += [range_text(_name(name), *ends, types[name]) for name, ends in ranges.items()]
         texts.append(" AND ".join(parts) or "TRUE")
     return " OR ".join(texts)
 
 
-def _range_text(name: str, first: int, last: int, type: AttributeType) -> str:
+def range_text(name: str, first: int, last: int, type: AttributeType) -> str:
+    """The condition that a column lies in a range of ordinals."""
     smallest, largest = type.limits
     if first == last:
         return f"{name} = {_constant(type, first)}"

@@ -13,11 +13,15 @@ if TYPE_CHECKING:  # whoever only stores rules needs no compiled code
     from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt8s
     from fencepost.ordinals import AttributeType
 
-DETECTS = {"inside": 1, "enter": 2, "exit": 4, "cross": 8}
+DETECTS = {"inside": 1, "enter": 2, "exit": 4, "cross": 8, "silent": 16}
 """What a rule can detect, as bits."""
 
 NEVER = 2**63 - 1
 """The expiry of a rule without one."""
+
+
+NO_UNIT, MICROSECONDS, UNITS, ROWS = range(4)
+"""What lengths of damping are counted in: none, microseconds, the unit of the time column, rows of the object."""
 
 
 class RuleColumns(NamedTuple):
@@ -73,6 +77,35 @@ class BandColumns(NamedTuple):
     upper_closed: Bools
 
 
+class DampingColumns(NamedTuple):
+    """Damped rules, a row each, ascending by `rules`."""
+
+    rules: Int64s
+    """The row of `RuleColumns`."""
+    holds: Int64s
+    """`for`: a number in the unit of the next column; likewise the others."""
+    hold_units: UInt8s
+    """`NO_UNIT`, `MICROSECONDS`, `UNITS` or `ROWS`."""
+    keeps: Int64s
+    keep_units: UInt8s
+    cooldowns: Int64s
+    cooldown_units: UInt8s
+    limits: Int64s
+    """0 for none."""
+    everys: Int64s
+    every_units: UInt8s
+    texts: Any
+    """Arrow large_string: the options as a JSON object."""
+
+    def text_of(self, row: int) -> str | None:
+        """The options of the rule in one row of `RuleColumns`; None where it is not damped."""
+        place = int(self.rules.searchsorted(row))
+        if place == len(self.rules) or self.rules[place] != row:
+            return None
+        text: str = self.texts[place].as_py()
+        return text
+
+
 def key_columns(bands: BandColumns | None) -> set[str]:
     """The columns of both sides that bands compare for equality."""
     if bands is None:
@@ -94,15 +127,28 @@ class CompiledColumns(NamedTuple):
     boxes: list[BoxSet]
     """One per combination of columns."""
     types: dict[str, AttributeType]
-    """The attributes that boxes and bands use, sorted by name."""
+    """The attributes that boxes and bands use, and those of `stay`, sorted by name."""
     bands: BandColumns | None
     dropped: dict[int, tuple[str, ...]]
     """By rule id, why branches of its condition were left out."""
+    damping: DampingColumns | None = None
+    stay: CompiledColumns | None = None
+    """The rules that who is inside leaves by other borders: with the same ids and versions, and their outer boxes."""
 
     @property
     def keys(self) -> list[str]:
-        """The key columns that boxes use, sorted."""
-        return sorted({name for each in self.boxes for name in each.keys})
+        """The key columns that boxes use, those of `stay` included, sorted."""
+        used = {name for each in self.boxes for name in each.keys}
+        return sorted(used if self.stay is None else used.union(self.stay.keys))
+
+    def with_versions(self, versions: Int64s) -> CompiledColumns:
+        """The same rules in other versions."""
+        stay = self.stay
+        if stay is not None:
+            order = self.rules.ids.argsort(kind="stable")
+            places = order[self.rules.ids[order].searchsorted(stay.rules.ids)]
+            stay = stay.with_versions(versions[places])
+        return self._replace(rules=self.rules._replace(versions=versions), stay=stay)
 
 
 def detect_flags(detect: str | Iterable[str]) -> int:

@@ -12,7 +12,8 @@ from fencepost._files.storage import Place
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import store
-from fencepost.snapshot.columns import BandColumns, BoxSet, CompiledColumns, RuleColumns
+from fencepost.snapshot.columns import BandColumns, BoxSet, CompiledColumns, DampingColumns, RuleColumns
+from fencepost.snapshot.damping import join_damping, take_damping
 from fencepost.snapshot.group import Group
 from fencepost.snapshot.keys import KeyColumn
 from fencepost.snapshot.labels import LabelMaps
@@ -39,7 +40,8 @@ class Layer:
     Key columns continue those of the layers below, so that one encoded row serves all layers.
 
     `columns` are the key columns of this layer and of those below it; `own_keys` those whose last table of strings this
-    layer brought.
+    layer brought. `stay` has the rules that are left by other borders than they are entered by, with their outer boxes:
+    a layer of its own, on the key columns of the `stay` layers below.
     """
 
     def __init__(
@@ -50,6 +52,8 @@ class Layer:
         own_keys: Sequence[str],
         bands: BandColumns | None,
         dropped: Mapping[int, tuple[str, ...]],
+        damping: DampingColumns | None = None,
+        stay: "Layer | None" = None,
     ) -> None:
         self.rules = rules
         self.groups = tuple(groups)
@@ -57,24 +61,28 @@ class Layer:
         self.own_keys = tuple(own_keys)
         self.bands = bands
         self.dropped = dict(dropped)
+        self.damping = damping
+        self.stay = stay
         self.home: Home | None = None
         """Where the layer is saved; None if it never was."""
         self._moves = 0
 
     @classmethod
-    def build(cls, given: CompiledColumns, below: Mapping[str, KeyColumn]) -> "Layer":
-        """Index bound rules on top of the key columns below."""
-        columns, own_keys = dict(below), []
+    def build(cls, given: CompiledColumns, below: Sequence["Layer"] = ()) -> "Layer":
+        """Index bound rules on top of the layers below."""
+        columns, own_keys = dict(_key_columns(below)), []
         for name in given.keys:
             used = [each.key_values[each.keys.index(name)] for each in given.boxes if name in each.keys]
-            strings = pa.concat_arrays([array.cast(pa.large_string()) for array in used])
+            nothing = pa.array([], pa.large_string())  # all that there is of a column of `stay` alone
+            strings = pa.concat_arrays([nothing, *(array.cast(pa.large_string()) for array in used)])
             before = columns.get(name, KeyColumn(name, ()))
             extended = before.extended(strings)
             if len(extended) > len(before) or name not in columns:
                 columns[name] = extended
                 own_keys.append(name)
         groups = [Group.build(boxes, columns, given.types) for boxes in given.boxes if len(boxes.rules)]
-        return cls(given.rules, groups, columns, own_keys, given.bands, given.dropped)
+        stay = None if given.stay is None else cls.build(given.stay, stays_of(below))
+        return cls(given.rules, groups, columns, own_keys, given.bands, given.dropped, given.damping, stay)
 
     def __len__(self) -> int:
         return len(self.rules.ids)
@@ -145,7 +153,13 @@ class Layer:
             bands = take_bands(self.bands, np.flatnonzero(numbers[self.bands.rules] >= 0))
             bands = None if bands is None else bands._replace(rules=numbers[bands.rules])
         here = set(self.dropped).intersection(rules.ids.tolist()) if self.dropped else ()
-        return CompiledColumns(rules, sets, dict(types), bands, {id: self.dropped[id] for id in here})
+        damping = None if self.damping is None else take_damping(self.damping, numbers)
+        stay = None
+        if self.stay is not None:
+            stay_rows = np.sort(self.stay.rows_of(rules.ids))
+            stay_rows = stay_rows[stay_rows >= 0]
+            stay = self.stay.take(stay_rows, types) if len(stay_rows) else None
+        return CompiledColumns(rules, sets, dict(types), bands, {id: self.dropped[id] for id in here}, damping, stay)
 
     # -- keeping it -------------------------------------------------------------------------------------
 
@@ -165,6 +179,12 @@ class Layer:
         if self.bands is not None:
             for field, values in self.bands._asdict().items():
                 (texts if isinstance(values, pa.Array) else arrays)[f"bands.{field}"] = values
+        if self.damping is not None:
+            for field, values in self.damping._asdict().items():
+                (texts if isinstance(values, pa.Array) else arrays)[f"damping.{field}"] = values
+        if self.stay is not None:
+            for part, whole in zip(self.stay.to_arrays(), (arrays, texts), strict=True):
+                whole.update({f"stay.{name}": values for name, values in part.items()})
         return arrays, texts
 
     def described(self) -> dict[str, Any]:
@@ -174,18 +194,26 @@ class Layer:
             "groups": [group.described() for group in self.groups],
             "dropped": {str(id): list(reasons) for id, reasons in self.dropped.items()},
             "bands": self.bands is not None,
+            **({} if self.damping is None else {"damping": True}),
+            **({} if self.stay is None else {"stay": self.stay.described()}),
         }
 
+    def note_home(self, home: Home) -> None:
+        """Remember where the layer is saved, and that part of it which `stay` is."""
+        self.home = home
+        if self.stay is not None:
+            self.stay.note_home(home)
+
     @classmethod
-    def stored(cls, holder: store.Stored, home: Home, below: Mapping[str, KeyColumn]) -> "Layer":
-        """The layer that is at home in what a directory holds, on top of the key columns below."""
+    def stored(cls, holder: store.Stored, home: Home, below: Sequence["Layer"]) -> "Layer":
+        """The layer that is at home in what a directory holds, on top of the layers below."""
         layer = cls.unpacked(holder, home.number, below)
-        layer.home = home
+        layer.note_home(home)
         return layer
 
     @classmethod
-    def unpacked(cls, holder: store.Stored, number: int, below: Mapping[str, KeyColumn]) -> "Layer":
-        """One of the layers in what a directory, or bytes, hold, on top of the key columns below."""
+    def unpacked(cls, holder: store.Stored, number: int, below: Sequence["Layer"]) -> "Layer":
+        """One of the layers in what a directory, or bytes, hold, on top of the layers below."""
         prefix = f"layer{number}."
         arrays, texts = (store.with_prefix(items, prefix) for items in (holder.arrays, holder.texts))
         return cls.from_arrays(holder.header["layers"][number], arrays, texts, below)
@@ -196,10 +224,10 @@ class Layer:
         described: Mapping[str, Any],
         arrays: Mapping[str, npt.NDArray[Any]],
         texts: Mapping[str, Any],
-        below: Mapping[str, KeyColumn],
+        below: Sequence["Layer"],
     ) -> "Layer":
         """The layer that `to_arrays` and `described` wrote."""
-        columns = dict(below)
+        columns = dict(_key_columns(below))
         for name in described["keys"]:
             tables = columns[name].tables if name in columns else ()
             columns[name] = KeyColumn(name, (*tables, store.string_table_from(arrays, f"key.{name}.")))
@@ -215,7 +243,22 @@ class Layer:
         if described["bands"]:
             bands = BandColumns(**store.with_prefix(arrays, "bands."), **store.with_prefix(texts, "bands."))
         dropped = {int(id): tuple(reasons) for id, reasons in described["dropped"].items()}
-        return cls(rules, groups, columns, described["keys"], bands, dropped)
+        damping, stay = None, None
+        if "damping" in described:
+            damping = DampingColumns(**store.with_prefix(arrays, "damping."), **store.with_prefix(texts, "damping."))
+        if "stay" in described:
+            own_arrays, own_texts = (store.with_prefix(items, "stay.") for items in (arrays, texts))
+            stay = cls.from_arrays(described["stay"], own_arrays, own_texts, stays_of(below))
+        return cls(rules, groups, columns, described["keys"], bands, dropped, damping, stay)
+
+
+def _key_columns(below: Sequence[Layer]) -> Mapping[str, KeyColumn]:
+    return below[-1].columns if below else {}
+
+
+def stays_of(layers: Sequence[Layer]) -> list[Layer]:
+    """The `stay` of those layers that have one."""
+    return [layer.stay for layer in layers if layer.stay is not None]
 
 
 def join_rules(parts: Sequence[RuleColumns]) -> RuleColumns:
@@ -239,7 +282,10 @@ def join_columns(parts: Sequence[CompiledColumns], types: Mapping[str, Attribute
     boxes = _join_boxes([(start, part.boxes) for start, part in zip(starts, parts, strict=False)])
     bands = join_bands([(start, part.bands) for start, part in zip(starts, parts, strict=False)])
     dropped = {id: reasons for part in parts for id, reasons in part.dropped.items()}
-    return CompiledColumns(rules, boxes, dict(types), bands, dropped)
+    damping = join_damping([(start, part.damping) for start, part in zip(starts, parts, strict=False)])
+    stays = [part.stay for part in parts if part.stay is not None]
+    stay = join_columns(stays, types) if stays else None
+    return CompiledColumns(rules, boxes, dict(types), bands, dropped, damping, stay)
 
 
 def _join_boxes(parts: Sequence[tuple[int, Sequence[BoxSet]]]) -> list[BoxSet]:

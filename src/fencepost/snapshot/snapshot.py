@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from typing import Any
@@ -19,7 +19,8 @@ from fencepost.indexes.kernels.answers import SHORT_ROW, drop_hidden, join_rows,
 from fencepost.indexes.matches import Matches, check_room, in_pieces, share_room
 from fencepost.ordinals import KEY, AttributeType
 from fencepost.snapshot import store
-from fencepost.snapshot.columns import BandColumns, CompiledColumns, RuleColumns, key_columns
+from fencepost.snapshot.columns import BandColumns, CompiledColumns, DampingColumns, RuleColumns, key_columns
+from fencepost.snapshot.damping import count_damped, join_damping
 from fencepost.snapshot.group import Batch
 from fencepost.snapshot.keys import KeyColumn
 from fencepost.snapshot.layer import Home, Layer, join_bands, join_columns, join_rules, take_bands
@@ -57,6 +58,10 @@ class Explanation:
     bands: int
     zone: str = "UTC"
     """The time zone that timestamps without one were read in."""
+    damped: int = 0
+    """How many rules have an option that keeps them from flapping."""
+    damped_by: dict[str, int] = field(default_factory=dict)
+    """By such an option, how many rules have it."""
 
     def __str__(self) -> str:
         lines = [f"snapshot {self.version}: {self.rules:,} rules, {sum(g.nbytes for g in self.groups):,} bytes indexed"]
@@ -69,11 +74,17 @@ class Explanation:
             )
         if self.bands:
             lines.append(f"  {self.bands:,} bands, kept for a band join")
+        if self.damped:
+            lines.append(f"  {self._damping()}")
         if self.zone != "UTC" or "timestamp" in self.types.values():
             lines.append(f"  timestamps without a zone are read in {self.zone}")
         for id, reasons in self.dropped.items():
             lines += [f"  rule {id}, a branch that never holds: {reason}" for reason in reasons]
         return "\n".join(lines)
+
+    def _damping(self) -> str:
+        by = ", ".join(f"{name} {number:,}" for name, number in self.damped_by.items())
+        return f"{count(self.damped, 'rule')} {'is' if self.damped == 1 else 'are'} damped: {by}"
 
     def _repr_html_(self) -> str:
         rows = [
@@ -89,6 +100,8 @@ class Explanation:
         ]
         if self.bands:
             rows.append(("bands", f"{self.bands:,}", "", "kept for a band join", "", None))
+        if self.damped:
+            rows.append(("damping", f"{self.damped:,}", "", self._damping(), "", None))
         for id, reasons in self.dropped.items():
             rows += [(f"rule {id}, a branch that never holds", "", "", reason, "", None) for reason in reasons]
         headers = ("columns", "rules", "boxes", "answered by", "bytes", "layer")
@@ -142,6 +155,26 @@ class Snapshot:
             used |= {*self.bands.left.to_pylist(), *self.bands.right.to_pylist()}
         self.types = {name: types[name] for name in sorted(used)}
         self.keys = tuple(sorted({name for _, group in self._live for name in group.keys}))
+        self.stay = self._find_stay(types)
+        """The rules in force that are left by other borders than they are entered by, under the same ids, with their
+        outer boxes; None where there are none. Their columns are among those of this snapshot."""
+        self._only_of_stay: frozenset[str] = frozenset()
+        if self.stay is not None:
+            self._only_of_stay = frozenset({*self.stay.keys, *self.stay.types}.difference(self.keys, self.types))
+            self.attributes = tuple(sorted({*self.attributes, *self.stay.attributes}))
+            self.types = dict(sorted({**self.types, **self.stay.types}.items()))
+            self.keys = tuple(sorted({*self.keys, *self.stay.keys}))
+
+    def _find_stay(self, types: Mapping[str, AttributeType]) -> "Snapshot | None":
+        layers: list[Layer] = []
+        hidden: list[Bools | None] = []
+        for layer, mask in zip(self.layers, self.hidden, strict=True):
+            if layer.stay is not None:
+                layers.append(layer.stay)
+                hidden.append(None if mask is None else mask[layer.rows_of(layer.stay.rules.ids)])
+        if all(mask is not None and mask.all() for mask in hidden):
+            return None
+        return Snapshot(layers, hidden, types, {}, self.version, self.zone)
 
     @classmethod
     def compile(
@@ -155,7 +188,7 @@ class Snapshot:
             version: of the snapshot.
             zone: that timestamps without one were read in.
         """
-        return cls([Layer.build(columns, {})], [None], columns.types, paused or {}, version, zone)
+        return cls([Layer.build(columns)], [None], columns.types, paused or {}, version, zone)
 
     def changed(
         self, gone: Int64s, columns: CompiledColumns, paused: Mapping[int, int] | None = None, version: int = 0
@@ -181,7 +214,7 @@ class Snapshot:
             size += kept.pop()
         if size or not layers:
             together = join_columns(parts[::-1], types)
-            layers.append(Layer.build(together, layers[-1].columns if layers else {}))
+            layers.append(Layer.build(together, layers))
             hidden.append(None)
         return Snapshot(layers, hidden, types, paused or {}, version, self.zone)
 
@@ -215,6 +248,8 @@ class Snapshot:
         for (_, group), rows in zip(self._live, self._box_rows, strict=True):
             if not columns >= {*group.keys, *group.attributes}:
                 found.append(rows)
+        if self.stay is not None:
+            found.append(self.rows_of(self.stay.rules.ids[self.stay.rows_beyond(columns)]))
         rows = np.unique(np.concatenate(found))
         return rows if self._any_hidden is None else rows[~self._any_hidden[rows]]
 
@@ -398,12 +433,14 @@ class Snapshot:
     def encode(self, table: Any) -> Batch:
         """The rows as ordinals and key codes; refuses what cannot be converted exactly, naming the column.
 
-        Columns that only bands use may be missing.
+        Columns that only bands or `stay` use may be missing.
         """
         given = table if isinstance(table, Table) else Table(table)
         given.fill((*self.types, *self.keys))
         for name in (*self.types, *self.keys):
-            if given.find(name) is None and (user := self.user_of(name)) is not None:
+            if given.find(name) is not None or name in self._only_of_stay:
+                continue
+            if (user := self.user_of(name)) is not None:
                 raise FencepostError(
                     f"a table without the column {name}",
                     f"that column, since rule {user} needs it",
@@ -416,7 +453,10 @@ class Snapshot:
                 ordinals[name], valid[name] = np.zeros(given.rows, np.int64), np.zeros(given.rows, np.bool_)
             else:
                 ordinals[name], valid[name] = kind.encode(given.column(name), name)
-        keys = {name: self.encode_key(name, given.arrow(name)) for name in self.keys}
+        keys = {}
+        for name in self.keys:
+            strings = pa.nulls(given.rows) if given.find(name) is None else given.arrow(name)
+            keys[name] = self.encode_key(name, strings)
         return Batch(given.rows, ordinals, valid, keys)
 
     def encode_key(self, column: str, values: Any) -> Int64s:
@@ -434,13 +474,13 @@ class Snapshot:
         return dict.fromkeys(sorted(compared), KEY) | {name: str(kind) for name, kind in self.types.items()}
 
     def user_of(self, column: str) -> int | None:
-        """A rule whose boxes need the column; None if only bands have it."""
+        """A rule whose boxes, or those of its `stay`, need the column; None if only bands have it."""
         for start, group in self._live:
             if column in group.keys or column in group.attributes:
                 rows = start + group.rules
                 shown = rows if self._any_hidden is None else rows[~self._any_hidden[rows]]
                 return int(self.rules.ids[shown[0]])
-        return None
+        return None if self.stay is None else self.stay.user_of(column)
 
     # -- looking into it --------------------------------------------------------------------------------
 
@@ -464,6 +504,12 @@ class Snapshot:
                 bands = take_bands(bands, np.flatnonzero(~mask[bands.rules]))
             parts.append((start, bands))
         return join_bands(parts)
+
+    @cached_property
+    def damping(self) -> DampingColumns | None:
+        """The damping of rules, by their rows, hidden ones included; None where no rule is damped."""
+        parts = zip(self._starts, (layer.damping for layer in self.layers), strict=False)
+        return join_damping(list(parts))
 
     @property
     def dropped(self) -> dict[int, tuple[str, ...]]:
@@ -541,7 +587,8 @@ class Snapshot:
         )
         types = {name: str(kind) for name, kind in self.types.items()}
         bands = 0 if self.bands is None else len(self.bands.rules)
-        return Explanation(self.version, len(self), types, groups, self.dropped, bands, self.zone)
+        damped, by = (0, {}) if self.damping is None else count_damped(self.damping, self._any_hidden)
+        return Explanation(self.version, len(self), types, groups, self.dropped, bands, self.zone, damped, by)
 
     def __len__(self) -> int:
         return self._starts[-1] - sum(map(_count, self.hidden))
@@ -568,7 +615,7 @@ class Snapshot:
         digest = store.write(path, header, arrays, texts)
         for number, (layer, each) in enumerate(zip(self.layers, header["layers"], strict=True)):
             if "in" not in each:
-                layer.home = Home(path.absolute(), number, digest)
+                layer.note_home(Home(path.absolute(), number, digest))
 
     def _to_arrays(self, beside: Place | None) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """A header, arrays and Arrow strings, without the layers that are in a directory `beside` the new one."""
@@ -609,7 +656,7 @@ class Snapshot:
         hidden: list[Bools | None] = []
         for number, described in enumerate(stored.header["layers"]):
             home, holder = _home(path, number, described, stored, verify)
-            layers.append(Layer.stored(holder, home, layers[-1].columns if layers else {}))
+            layers.append(Layer.stored(holder, home, layers))
             hidden.append(_hidden(stored, number, len(layers[-1])))
         return cls._from_layers(stored, layers, hidden)
 
@@ -645,7 +692,7 @@ class Snapshot:
         layers: list[Layer] = []
         hidden: list[Bools | None] = []
         for number in range(len(stored.header["layers"])):
-            layers.append(Layer.unpacked(stored, number, layers[-1].columns if layers else {}))
+            layers.append(Layer.unpacked(stored, number, layers))
             hidden.append(_hidden(stored, number, len(layers[-1])))
         return cls._from_layers(stored, layers, hidden)
 

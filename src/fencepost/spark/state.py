@@ -13,11 +13,14 @@ from fencepost.spark.plan.abilities import abilities_of
 from fencepost.spark.plan.columns import arrow_schema
 from fencepost.spark.plan.sent import spark_type
 from fencepost.spark.session import BLOBS, FRAMES, ROWS, state_form
-from fencepost.spark.work.store import state_rows
+from fencepost.spark.work.store import DAMPED, state_rows
 
 
 def read_state(spark: Any, checkpoint: str | os.PathLike[str]) -> Any:
     """The objects that a stream of `watch` knows, with their last time and values, as its checkpoint has them.
+
+    The column `damped` says what waits by options such as `for`: a JSON list of rules with their times as ordinals,
+    null where nothing does; `save_state` takes it along.
 
     Of a stream of `bands`: the rows of both sides; the column `side` says which.
     Who is inside which rule: ``match(read_state(spark, checkpoint), rules, explode=True)``.
@@ -81,7 +84,7 @@ def _columns(head: dict[str, Any]) -> dict[str, str]:
     kinds = {"object": head["object"] if sides is None else _object_type(sides)}
     kinds |= {"time": head["clock"]["type"], "snapshot_version": "bigint"}
     if sides is None:
-        return {**kinds, **head["attributes"], **dict.fromkeys(head["keys"], "string")}
+        return {**kinds, **head["attributes"], **dict.fromkeys([*head["keys"], DAMPED], "string")}
     used = {name for side in sides for name in side["attributes"]}
     keys = {name for side in sides for name in side["keys"]}
     kinds = {"side": "string"} | kinds | dict.fromkeys([*head["key"], *sorted(keys)], "string")

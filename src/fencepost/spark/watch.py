@@ -32,6 +32,7 @@ from fencepost.spark.session import warn_untuned
 from fencepost.spark.work.bucket import Kernel, move_sorted, save_buckets, step, watch_sorted
 from fencepost.spark.work.packing import STEPPED
 from fencepost.spark.work.shards import MOVED, detect_moves
+from fencepost.spark.work.store import DAMPED
 from fencepost.spark.work.task import OBJECT, TIME
 from fencepost.spark.work.watch_task import WatchTask
 
@@ -163,7 +164,8 @@ def prepare_watch(
     objects, times = (sent.field(events, role) for role in (OBJECT, TIME))
     types = {"object": objects.dataType, "other": objects.dataType, "time": times.dataType}
     keys = [name for name, kind in plan.needed.items() if kind == KEY]
-    fields = event_fields(types, attributes, keys, columns, [sent.field(events, name) for name in columns.carry])
+    carried, since = [sent.field(events, name) for name in columns.carry], plan.snapshot.damping is not None
+    fields = event_fields(types, attributes, keys, columns, carried, since=since)
     task = WatchTask(
         sides=(sent.side(events, plan.needed),),
         attributes=tuple(sorted(attributes.items())),
@@ -208,7 +210,8 @@ def save_state(
         buckets: the number that the stream will have.
         shards: likewise.
     """
-    prepared = prepare_watch(rows, rules, object, time, sequence, buckets, "silent", shards=shards)
+    waiting = EventColumns(carry=(DAMPED,)) if dict(rows.dtypes).get(DAMPED) == "string" else _PLAIN
+    prepared = prepare_watch(rows, rules, object, time, sequence, buckets, "silent", shards=shards, columns=waiting)
     folder = Path(path).absolute()
     try:
         folder.mkdir(parents=True)

@@ -7,11 +7,17 @@ import numpy as np
 import pyarrow as pa
 
 from fencepost.errors import FencepostError
-from fencepost.indexes.arrays import Int64s
+from fencepost.indexes.arrays import Int64s, UInt8s
 from fencepost.ordinals import BIGINT, AttributeType
 from fencepost.snapshot import NEVER
+from fencepost.snapshot.columns import MICROSECONDS, UNITS
 
 _DAY = 86_400_000_000
+
+
+def latest_marker(marker: int | None, now: int) -> int:
+    """The time that every clock is at after a marker."""
+    return now if marker is None else max(marker, now)
 
 
 def gone_after(times: Int64s, timeout: int) -> Int64s:
@@ -19,6 +25,15 @@ def gone_after(times: Int64s, timeout: int) -> Int64s:
     timeout = min(timeout, NEVER)
     gone: Int64s = np.minimum(times, NEVER - timeout) + timeout
     return gone
+
+
+def read_marker(marker: int, type: AttributeType) -> int:
+    """The ordinal of the time of a marker, which has microseconds or, on a clock of integers, the number itself."""
+    return marker // _DAY if type.kind == "date" else marker
+
+
+def _length_text(value: int, unit: int) -> str:
+    return str(timedelta(microseconds=value)) if unit == MICROSECONDS else f"{value:,}"
 
 
 class Clock:
@@ -83,6 +98,42 @@ class Clock:
             "Pass the timeout in the unit of the time column.",
         )
 
+    @property
+    def marker(self) -> int | None:
+        """Every object's clock is at least this."""
+        return self._marker
+
+    def lengths(self, values: Int64s, units: UInt8s, ids: Int64s) -> Int64s:
+        """Lengths of time of the rules with these ids, in ordinals; refuses those that times cannot do with.
+
+        Numbers of rows are left as they are.
+        """
+        type = self.type or BIGINT
+        wrong = units == (UNITS if type.dimension == "time" else MICROSECONDS)
+        if type.dimension != "time" and type.kind != "bigint":
+            wrong = (units == UNITS) | (units == MICROSECONDS)
+        for place in np.flatnonzero(wrong)[:1].tolist():
+            on = "rows that are counted" if self.column is None else f"{self.column} as {type}"
+            length = _length_text(int(values[place]), int(units[place]))
+            raise FencepostError(
+                f"rule {ids[place]}, which has a length of {length}, and {on}",
+                "lengths such as '5 minutes' for timestamps and dates, whole numbers for integers",
+                "Write the length in the unit of the time column"
+                + (", or pass time= to the Monitor." if self.column is None else "."),
+            )
+        if type.kind == "date":
+            return np.where(units == MICROSECONDS, -(-values // _DAY), values)
+        return values
+
+    def check_silence(self, ids: Int64s) -> None:
+        """Refuse rules that detect silence, given their ids, where no object ever goes silent."""
+        if self.given_timeout is None and len(ids):
+            raise FencepostError(
+                f"rule {ids[0]} detects silent, but there is no timeout",
+                "a timeout, which says how long an object may be silent",
+                "Pass timeout=, for example timedelta(minutes=10).",
+            )
+
     def check_expiry(self, expiring: Int64s, type: AttributeType | None = None) -> None:
         """Refuse rules that expire, given their ids, where times of the type, or of the clock's, are no instants."""
         type = type or self.type
@@ -133,13 +184,13 @@ class Clock:
         return now
 
     def read_marker(self, marker: int) -> int:
-        """The ordinal of the time of a marker, which has microseconds or, on a clock of integers, the number itself."""
+        """The ordinal of the time of a marker."""
         assert self.type is not None, "the clock was started"
-        return marker // _DAY if self.type.kind == "date" else marker
+        return read_marker(marker, self.type)
 
     def advance(self, now: int) -> None:
         """Let every object's clock be at least this."""
-        self._marker = now if self._marker is None else max(self._marker, now)
+        self._marker = latest_marker(self._marker, now)
 
     def saved(self) -> dict[str, Any]:
         """The type and the marker, for a state file."""

@@ -12,10 +12,11 @@ from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.matches import in_pieces, share_room
 from fencepost.ordinals import AttributeType
-from fencepost.snapshot import NEVER, Table
+from fencepost.snapshot import DETECTS, NEVER, Table
 from fencepost.snapshot.labels import ChangedTexts, RuleTexts
 from fencepost.watching.clock import Clock, gone_after
 from fencepost.watching.crossings import held_at, inside_boxes
+from fencepost.watching.damping import DampedRules, Round, damp_advance, damp_change, read_damped
 from fencepost.watching.everyone import Everyone
 from fencepost.watching.rows import (
     MovedRows,
@@ -29,13 +30,14 @@ from fencepost.watching.rows import (
     rows_at,
     split_late,
 )
-from fencepost.watching.rule_changes import RuleChange, change_rule, change_rules
+from fencepost.watching.rule_changes import RuleChange, change_rule, change_rules, inside_rules
 from fencepost.watching.rules_in_force import KeptColumns, LiveRule, LiveTexts, RulesInForce
 from fencepost.watching.state import Journal, State
 from fencepost.watching.tables import replay_tables, table_of, touched_table
-from fencepost.watching.transitions import SHARES, Context, end_by_time, find_transitions
+from fencepost.watching.transitions import SHARES, Context, end_by_time, find_transitions, report_silence
 
 _NAMES_KEPT = 1000
+_NO_PAIRS = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 class WatchColumns(NamedTuple):
@@ -101,11 +103,13 @@ class Watch:
         self._everyone: Everyone | None = None
         """All objects, where it was asked since the last row."""
         self._plain: bool | None = None
+        self._damped: tuple[Any, DampedRules | None] | None = None
+        """The damped rules, of the snapshot and the type of times for which it was asked."""
         self._carried_types: dict[str, Any] = {}
         """Of the columns that events carry, as the last rows had them."""
         self._names = OwnNames(rules.kept, columns.sequence)
         self._naming: tuple[Any, frozenset[str]] | None = None
-        clock.check_expiry(rules.ids[rules.expiring])
+        self._check_rules(rules)
         self._track()
 
     @property
@@ -144,21 +148,27 @@ class Watch:
     def detect(self, moved: MovedRows) -> Step:
         """Find what moves do to the rules. It needs no state but the numbers of their objects."""
         rows, steps = moved.rows, moved.steps
-        pieces = find_transitions(self._context(steps.clocks), moved, silent=self.silent)
+        context = self._context(steps.clocks)
+        if context.damped is not None:
+            context = context._replace(round=Round(context.damped, self.rules, self.state, self.clock.marker))
+        pieces = find_transitions(context, moved, silent=self.silent)
         about = self.subjects(steps.positions)
         about = about._replace(ranks=moved.ranks, sequences=rows.sequences, named=rows.objects)
         if self.columns.carry:
             types = {name: column.type for name, column in rows.carried.items()}
             about = about._replace(carried=rows.carried, carried_rows=rows.numbers, carried_types=types)
-        return Step(pieces, about, lambda: self.settle(moved))
+        return Step(pieces, about, lambda: self.settle(moved, context.round))
 
-    def settle(self, moved: MovedRows) -> None:
-        """Remember where the objects of a batch are now, and report the late rows."""
+    def settle(self, moved: MovedRows, round: Round | None = None) -> None:
+        """Remember where the objects of a batch are now, and what waits, and report the late rows."""
+        remember = None if round is None else round.prepare()
         if moved.late is not None and self._late is not None:
             self._late(moved.late)  # first of all: if it fails, the batch has not been taken
         rows, steps = moved.rows, moved.steps
         lasts = np.flatnonzero(steps.is_last)
         self.state.store(rows.slots[lasts], rows.times[lasts], steps.positions.take(steps.offset + lasts))
+        if remember is not None:
+            remember()
         self.state.tidy()
         self.forget_answers()
         self._carried_types = {name: column.type for name, column in rows.carried.items()}
@@ -199,12 +209,19 @@ class Watch:
         """Take times of this type from now on."""
         self.rules.snapshot()
         self.clock.start(time, self.rules.ids[self.rules.expiring])
+        try:
+            self.damped()
+        except FencepostError:
+            self.clock.type = None
+            raise
 
     # -- time ----------------------------------------------------------------------------------------------
 
     def advance(self, now: int) -> Step:
         """Find what ends by a time: expired rules, and objects that have gone silent. The caller advances the clock."""
         self._take_back()
+        if self.next_instant() > now:
+            return Step([], self.subjects(), lambda: None)
         everyone, timeout = self.everyone(), self.clock.timeout
         context = self._context(everyone.times)
         last = everyone.times
@@ -220,39 +237,101 @@ class Watch:
             expires = context.expires[held.rules]
             ends = np.minimum(expires, gone[held.moves])
             ended = ends <= now
-            return end_by_time(self.rules, held.only(ended), ends[ended], expires[ended], everyone.slots)
+            silent = gone[held.moves] <= np.minimum(now, expires - 1)
+            return join_detections(
+                [
+                    end_by_time(self.rules, held.only(ended), ends[ended], expires[ended], everyone.slots),
+                    report_silence(self.rules, held.only(silent), ends[silent], everyone.slots),
+                ]
+            )
 
         with share_room(SHARES):
             found = join_detections(list(in_pieces(len(asked), find)))
+        remember = None
+        if context.damped is not None:
+            about = (self.rules, self.state, everyone)
+            found, remember = damp_advance(context.damped, *about, found, gone, context.expires, now)
 
         def settle() -> None:
             self.state.forget(everyone.slots[gone <= now])
+            self.state.find_oldest()
+            if remember is not None:
+                remember()
             self.state.tidy()
             self.forget_answers()
 
         return Step([found], self.subjects(everyone.positions), settle)
+
+    def next_instant(self) -> int:
+        """No clock marker before this ends or reports anything."""
+        timeout, marker = self.clock.timeout, self.clock.marker
+        expires = self.clock.instants(self.rules.expires[self.rules.expiring])
+        if marker is not None:
+            expires = expires[expires > marker]  # a marker has ended the others
+        first = int(expires.min(initial=NEVER))
+        if timeout is not None and self.state.count:
+            first = min(first, int(gone_after(np.array([self.state.oldest]), timeout)[0]))
+        if self.state.damped.count and self.state.damped.next_due != NEVER:
+            first = min(first, self.state.damped.next_due + 1)  # a marker promises nothing about its own instant
+        return first
 
     # -- rules ---------------------------------------------------------------------------------------------
 
     def follow(self, rules: RulesInForce, elsewhere: Callable[[Int64s], Bools] | None = None) -> Step:
         """Let other rules be in force; `elsewhere` says which are in force though they are not among these."""
         self._take_back()
-        self.clock.check_expiry(rules.ids[rules.expiring])
+        self._check_rules(rules)
         self._prepare(rules.kept.types, rules.kept.keys)
         before, after = self.rules.snapshot(), rules.snapshot()
-        change = change_rules(before, after, self.everyone(), self.state.strings, self.clock, elsewhere)
+        everyone, strings = self.everyone(), self.state.strings
+        remembered = np.unique(self.state.damped.all().rules) if self.state.damped.count else None
+        change = change_rules(before, after, everyone, strings, self.clock, elsewhere, remembered)
+        damped = (self.damped(), None if self.clock.type is None else read_damped(rules, self.clock))
+        remember: Callable[[], None] | None = None
+        if damped != (None, None):
+            in_stay = Pairs(*_NO_PAIRS) if after.stay is None else self._in_stay(after.stay, change.ids)
+            found, remember = damp_change(change, damped, rules, self.state, everyone, in_stay)
+            change = change._replace(found=found)
 
         def take_over() -> None:
             self.rules = rules
+            if remember is not None:
+                remember()
 
         texts = ChangedTexts(before, after, change.rule_ids)
         columns = KeptColumns({**self.rules.types, **rules.types}, frozenset(self.rules.keys | rules.keys))
-        return self._make_step(change, columns, rules.version, take_over, texts)
+        return self._make_step(change, columns, rules.version, take_over, texts, since=rules.shows_since)
+
+    def _in_stay(self, stay: Any, ids: Int64s) -> Pairs:
+        """The objects of everyone that are inside wider conditions of these rules, which have the numbers of places."""
+        rows = stay.rows_of(ids)
+        held = inside_rules(stay, np.sort(rows[rows >= 0]), self.everyone(), self.state.strings, self.clock)
+        return Pairs(held.moves, np.searchsorted(ids, stay.rules.ids[held.rules]))
+
+    def damped(self) -> DampedRules | None:
+        """The damped rules in force; None where there is none, or no time yet."""
+        if self.clock.type is None:
+            return None
+        about = (self.rules.snapshot(), self.clock.type)
+        if self._damped is None or self._damped[0] != about:
+            self._damped = about, read_damped(self.rules, self.clock)
+        return self._damped[1]
+
+    def _check_rules(self, rules: RulesInForce) -> None:
+        """Refuse rules that the clock cannot do with."""
+        rules.snapshot()
+        self.clock.check_expiry(rules.ids[rules.expiring])
+        if rules.detected & DETECTS["silent"]:
+            silent = (rules.detects & DETECTS["silent"]) != 0
+            self.clock.check_silence(rules.ids[silent & np.isin(np.arange(len(rules.ids)), rules.compiled.in_force)])
+        if self.clock.type is not None:
+            read_damped(rules, self.clock)
 
     def put(self, id: int, rule: LiveRule | None, columns: Mapping[str, Any]) -> Step:
         """Put a prepared rule in force, or pause it, in place of any other with its id."""
         if rule is not None:
             self.clock.check_expiry(np.array([id] if rule.expires != NEVER else [], np.int64))
+            self.clock.check_silence(np.array([id] if rule.detects & DETECTS["silent"] else [], np.int64))
         attributes = {name: type_ for name, type_ in columns.items() if isinstance(type_, AttributeType)}
         types = {**self.rules.types, **attributes}
         keys = [name for name in columns if name not in attributes]
@@ -282,7 +361,14 @@ class Watch:
         return self._make_step(change, columns, self.rules.version, change_rules, LiveTexts(self.rules, (old, new)))
 
     def _make_step(
-        self, change: RuleChange, columns: KeptColumns, version: int, change_rules: Callable[[], None], texts: Texts
+        self,
+        change: RuleChange,
+        columns: KeptColumns,
+        version: int,
+        change_rules: Callable[[], None],
+        texts: Texts,
+        *,
+        since: bool = False,
     ) -> Step:
         about = self.subjects(self.everyone().positions)._replace(
             rule_ids=change.rule_ids,
@@ -292,6 +378,7 @@ class Watch:
             keys=columns.keys,
             version=version,
             texts=texts,
+            shows_since=self.rules.shows_since or since,
         )
 
         def settle() -> None:
@@ -357,6 +444,8 @@ class Watch:
             self._plain = (
                 not self.rules.detects_cross and not len(self.rules.expiring) and self.clock.given_timeout is None
             )
+            damped = self.damped()
+            self._plain &= damped is None or damped.everys is None
         return self._plain
 
     def naming(self) -> frozenset[str]:
@@ -393,6 +482,7 @@ class Watch:
             strings=lambda name: self.state.strings[name].array(),
             texts=RuleTexts(rules.compiled),
             carried_types=self._carried_types,
+            shows_since=rules.shows_since,
         )
 
     def _context(self, times: Int64s) -> Context:
@@ -400,7 +490,8 @@ class Watch:
         rules, clock = self.rules, self.clock
         rules.snapshot()
         clocks = clock.at_least(times) if len(rules.expiring) else None
-        return Context(rules, self.state.strings, clock.instants(rules.expires), clocks, clock.timeout)
+        expires = clock.instants(rules.expires)
+        return Context(rules, self.state.strings, expires, clocks, clock.timeout, self.damped())
 
     # -- keeping it ----------------------------------------------------------------------------------------
 

@@ -27,12 +27,30 @@ class RuleFacts(NamedTuple):
     initial: Bools
 
 
+class ChangedRules(NamedTuple):
+    """Rules that change, by number, and the objects of everyone that were and are inside them."""
+
+    was: Pairs
+    is_now: Pairs
+    old: RuleFacts
+    new: RuleFacts
+    old_rows: Int64s
+    """Of the snapshot before, -1 where a rule is not there; likewise `new_rows`."""
+    new_rows: Int64s
+
+
 class RuleChange(NamedTuple):
     """Detections that a change of rules causes, with the ids and versions that their rows of rules stand for."""
 
     found: Detections
     rule_ids: Int64s
     rule_versions: Int64s
+    ids: Int64s
+    """Of the rules that change, ascending: what their numbers stand for."""
+    reasons: UInt8s
+    """Why each rule ends for those that no longer are inside."""
+    facts: "ChangedRules | None" = None
+    """Where many rules change."""
 
 
 def detect_change(
@@ -43,7 +61,8 @@ def detect_change(
     Rules are numbered by their place in `ids`; pairs have the place of an object and the number of a rule.
     """
     if not len(was.rules) and not len(is_now.rules):
-        return RuleChange(join_detections([]), ids, old.versions)
+        twice = np.concatenate([ids, ids]), np.concatenate([old.versions, new.versions])
+        return RuleChange(join_detections([]), *twice, ids, reasons)
     begun, ended = find_differences(was, is_now, len(now.slots), max(1, len(ids)))
     ended = ended.only((old.detects[ended.rules] & DETECTS["exit"]) != 0)
     begun = begun.only(new.initial[begun.rules] & ((new.detects[begun.rules] & DETECTS["enter"]) != 0))
@@ -58,7 +77,7 @@ def detect_change(
             )
         ]
     )
-    return RuleChange(found, np.concatenate([ids, ids]), np.concatenate([old.versions, new.versions]))
+    return RuleChange(found, np.concatenate([ids, ids]), np.concatenate([old.versions, new.versions]), ids, reasons)
 
 
 def change_rules(
@@ -68,14 +87,18 @@ def change_rules(
     strings: Mapping[str, KeyStrings],
     clock: Clock,
     elsewhere: Callable[[Int64s], Bools] | None = None,
+    remembered: Int64s | None = None,
 ) -> RuleChange:
     """Find what a step from one snapshot to another does; only rules that differ cost time.
 
-    Where both are shards of a whole, `elsewhere` says which rules are in force in it though they are not here.
+    Where both are shards of a whole, `elsewhere` says which rules are in force in it though they are not here. Rules
+    with the ids `remembered` are among those that change, if they do, whether an object is inside or not.
     """
-    was = _inside(before, before.unlike(after), now, strings, clock)
-    is_now = _inside(after, after.unlike(before), now, strings, clock)
-    ids = np.unique(np.concatenate([before.rules.ids[was.rules], after.rules.ids[is_now.rules]]))
+    changed = before.unlike(after)
+    was = inside_rules(before, changed, now, strings, clock)
+    is_now = inside_rules(after, after.unlike(before), now, strings, clock)
+    also = np.zeros(0, np.int64) if remembered is None else np.intersect1d(remembered, before.rules.ids[changed])
+    ids = np.unique(np.concatenate([before.rules.ids[was.rules], after.rules.ids[is_now.rules], also]))
     old_rows, new_rows = before.rows_of(ids), after.rows_of(ids)
     paused = np.isin(ids, np.array(list(after.paused), np.int64))
     there = new_rows >= 0
@@ -87,7 +110,8 @@ def change_rules(
         for pairs, snapshot in ((was, before), (is_now, after))
     ]
     facts = [_facts_at(snapshot, rows) for snapshot, rows in ((before, old_rows), (after, new_rows))]
-    return detect_change(ids, numbered[0], numbered[1], facts[0], facts[1], reasons.astype(np.uint8), now)
+    change = detect_change(ids, numbered[0], numbered[1], facts[0], facts[1], reasons.astype(np.uint8), now)
+    return change._replace(facts=ChangedRules(*numbered, *facts, old_rows, new_rows))
 
 
 def change_rule(
@@ -112,7 +136,9 @@ def _facts_of(rule: LiveRule | None) -> RuleFacts:
     return RuleFacts(np.array([version], np.int64), np.array([detects], np.uint8), np.array([initial], np.bool_))
 
 
-def _inside(snapshot: Snapshot, rows: Int64s, now: Everyone, strings: Mapping[str, KeyStrings], clock: Clock) -> Pairs:
+def inside_rules(
+    snapshot: Snapshot, rows: Int64s, now: Everyone, strings: Mapping[str, KeyStrings], clock: Clock
+) -> Pairs:
     """Which objects are inside which of the chosen rules."""
     if not len(rows) or not len(now.slots):
         return Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64))

@@ -16,13 +16,16 @@ from fencepost.ordinals import AttributeType, ColumnType
 from fencepost.ordinals.schema import read_schema
 from fencepost.rules import Rules
 from fencepost.rules.checked import name_taken
+from fencepost.rules.damping import Damping, damping_of
 from fencepost.rules.options import Options, read_options
 from fencepost.rules.rule import checked_id, labels_text, microseconds_of
+from fencepost.rules.stays import Dampings
 from fencepost.snapshot import DETECTS, NEVER, BoxSet, CompiledColumns, RuleColumns, Snapshot, detect_flags
 from fencepost.snapshot.columns import key_columns
 from fencepost.snapshot.labels import ListedTexts
 from fencepost.watching.positions import KeyStrings, Positions, batch_of
 
+_ENTER_AND_EXIT = DETECTS["enter"] | DETECTS["exit"]
 _TRANSITIONS = DETECTS["enter"] | DETECTS["exit"] | DETECTS["cross"]
 
 Box = tuple[dict[str, str], dict[str, tuple[int, int]]]
@@ -45,6 +48,9 @@ class LiveRule(NamedTuple):
     labels: str | None = None
     """A JSON object."""
     name: str | None = None
+    damping: Damping | None = None
+    stay_boxes: list[Box] | None = None
+    """The outer boxes of a rule with `stay` or `margin`; None for a rule without, and for one that is compiled."""
 
 
 class KeptColumns(NamedTuple):
@@ -87,6 +93,8 @@ class RulesInForce:
         self._waiting_names: dict[str, int] = {}
         self._gone: set[int] = set()
         """Compiled rules that went or were replaced since."""
+        self.shows_since = False
+        """Whether a rule is, or ever was, damped: then events say since when."""
         self._take(base)
 
     def _take(self, snapshot: Snapshot) -> None:
@@ -101,17 +109,37 @@ class RulesInForce:
         self._asked: tuple[int | None, int | None] = (None, None)
         rules = snapshot.rules
         self.ids, self.versions, self.detects, self.expires = rules.ids, rules.versions, rules.detects, rules.expires
-        self.detected = int(np.bitwise_or.reduce(self.detects, initial=0))
+        self.damping = snapshot.damping
+        """The rules that are damped, by row; None where none is."""
+        self.shows_since |= self.damping is not None
+        self.finds = self.detects
+        """What an engine looks for: of damped rules all transitions, since damping decides what is reported."""
+        if self.damping is not None:
+            self.finds = self.detects.copy()
+            self.finds[self.damping.rules] |= _ENTER_AND_EXIT
+        self._stay: RulesInForce | None = None
+        self.detected = int(np.bitwise_or.reduce(self.finds, initial=0))
         """Every kind that some rule detects."""
         self.is_ascending = bool((self.ids[1:] > self.ids[:-1]).all())
         """Whether rows are in the order of ids."""
-        detects_moves = (self.detects & _TRANSITIONS) != 0
+        detects_moves = (self.finds & _TRANSITIONS) != 0
         self.detects_moves: Bools | None = None if detects_moves.all() else detects_moves
         """Which rules detect more than `inside`; None if all do."""
         expiring = np.flatnonzero(self.expires != NEVER)
         hidden = expiring[snapshot.rows_of(self.ids[expiring]) != expiring]
         self.expiring = np.setdiff1d(expiring, hidden)
         """The rows of rules in force that expire."""
+
+    @property
+    def stay(self) -> "RulesInForce | None":
+        """The wider conditions that objects stay in, of the rules that have one."""
+        wider = self.snapshot().stay
+        if wider is None:
+            return None
+        if self._stay is None:
+            self._stay = RulesInForce(wider, None)
+            self._stay.detected, self._stay.detects_moves = _ENTER_AND_EXIT, None
+        return self._stay
 
     @property
     def kept(self) -> KeptColumns:
@@ -145,6 +173,7 @@ class RulesInForce:
                 )
         before = self.snapshot()
         follower = RulesInForce(snapshot, self._schema, self.types, self.keys)
+        follower.shows_since |= self.shows_since
         gone = before.unlike(snapshot)
         gone = gone[snapshot.rows_of(self.ids[gone]) < 0]
         removed = {**self.removed, **dict(zip(self.ids[gone].tolist(), self.versions[gone].tolist(), strict=True))}
@@ -169,7 +198,11 @@ class RulesInForce:
                 pa.array([rule.labels for rule in live], pa.large_string()),
                 pa.array([rule.name for rule in live], pa.large_string()),
             )
-            columns = CompiledColumns(rules, _box_sets(live), self.types, None, {})
+            boxes = _box_sets([rule.boxes or [] for rule in live])
+            damping = Dampings.of([rule.damping for rule in live]).columns()
+            columns = CompiledColumns(
+                rules, boxes, self.types, None, {}, damping, _stay_columns(live, rules, self.types)
+            )
             self._take(self.compiled.changed(gone, columns, self.paused, self.compiled.version))
         return self.compiled
 
@@ -196,7 +229,7 @@ class RulesInForce:
         if versioned:
             versions = np.maximum(versions, compiled.versions)
         gone = np.concatenate([remove, np.array(list(pausing), np.int64)])
-        columns = columns._replace(rules=compiled._replace(versions=versions))
+        columns = columns.with_versions(versions)
         return before.changed(gone, columns, paused, before.version)
 
     @property
@@ -236,7 +269,9 @@ class RulesInForce:
             return None
         version, detects, expires = int(self.versions[row]), int(self.detects[row]), int(self.expires[row])
         initial = bool(self.compiled.rules.initial[row])
-        return LiveRule(id, version, detects, initial, expires, None, row)
+        text = None if self.compiled.damping is None else self.compiled.damping.text_of(row)
+        damping = None if text is None else damping_of(text)
+        return LiveRule(id, version, detects, initial, expires, None, row, damping=damping)
 
     def boxes(self, rule: LiveRule) -> list[Box]:
         """The boxes of a rule in force."""
@@ -244,6 +279,13 @@ class RulesInForce:
             return rule.boxes
         assert rule.row is not None, "a rule without boxes is compiled"
         return self.compiled.boxes_of(rule.row)
+
+    def stay_boxes(self, rule: LiveRule) -> list[Box]:
+        """The outer boxes of a rule in force; none where it is left by the borders that it is entered by."""
+        if rule.row is None or self.compiled.stay is None:
+            return rule.stay_boxes or []
+        row = int(self.compiled.stay.rows_of(np.array([rule.id]))[0])
+        return [] if row < 0 else self.compiled.stay.boxes_of(row)
 
     def prepare(self, id: int, condition: str, options: Mapping[str, Any]) -> tuple[LiveRule | None, dict[str, Any]]:
         """The rule as it would be in force (None if it is not enabled), and the columns it brings; changes nothing."""
@@ -257,9 +299,13 @@ class RulesInForce:
         new = {**dict.fromkeys(columns.keys, KEY), **columns.types}
         if not len(columns.rules.ids):
             return None, new
-        return self._live(id, read_options(options), condition, Snapshot.compile(columns).boxes_of(0)), new
+        made = Snapshot.compile(columns)
+        stay_boxes = None if made.stay is None else made.stay.boxes_of(0)
+        return self._live(id, read_options(options), condition, made.boxes_of(0), stay_boxes), new
 
-    def _live(self, id: int, options: Options, condition: str, boxes: list[Box]) -> LiveRule:
+    def _live(
+        self, id: int, options: Options, condition: str, boxes: list[Box], stay_boxes: list[Box] | None = None
+    ) -> LiveRule:
         """A rule as it is in force with its next version; refuses a name of another one."""
         if options.name is not None:
             owner = self.id_of(options.name)
@@ -277,6 +323,8 @@ class RulesInForce:
             condition,
             labels_text(options.labels),
             options.name,
+            Damping.of(options),
+            stay_boxes,
         )
 
     def _refuse_names(self, rules: RuleColumns, leaving: Collection[int]) -> None:
@@ -292,6 +340,8 @@ class RulesInForce:
     def _bound(self, id: int, condition: str, given: Mapping[str, Any]) -> LiveRule | None:
         """A rule whose columns are all known: its text bound to their types, without compiling anything."""
         options = read_options(given)
+        if options.stay is not None or options.margin is not None:
+            raise FencepostError("outer boxes", "a rule without", "Compile it.")
         if self._binder is None:
             self._binder = Binder(self._columns() if self._schema is None else read_schema(self._schema).types)
         parsed = parse(condition, self.compiled.zone)
@@ -429,11 +479,11 @@ class LiveTexts:
         return self._texts.conditions(rows)
 
 
-def _box_sets(rules: list[LiveRule]) -> list[BoxSet]:
-    """The boxes of the rules, a set per combination of columns."""
+def _box_sets(boxes_of: Iterable[Iterable[Box]]) -> list[BoxSet]:
+    """The boxes of rules, which have the rows 0, 1, ..., a set per combination of columns."""
     together: dict[tuple[tuple[str, ...], tuple[str, ...]], list[tuple[int, Box]]] = {}
-    for row, rule in enumerate(rules):
-        for box in rule.boxes or ():
+    for row, boxes in enumerate(boxes_of):
+        for box in boxes:
             together.setdefault((tuple(sorted(box[0])), tuple(sorted(box[1]))), []).append((row, box))
     sets = []
     for (keys, attributes), members in together.items():
@@ -443,6 +493,20 @@ def _box_sets(rules: list[LiveRule]) -> list[BoxSet]:
         rows = np.array([row for row, _ in members], np.int64)
         sets.append(BoxSet(keys, attributes, rows, texts, ends[..., 0], ends[..., 1]))
     return sets
+
+
+def _stay_columns(live: list[LiveRule], rules: RuleColumns, types: dict[str, AttributeType]) -> CompiledColumns | None:
+    """The rules that have outer boxes, with these."""
+    stays = [(row, rule.stay_boxes) for row, rule in enumerate(live) if rule.stay_boxes]
+    if not stays:
+        return None
+    rows = np.array([row for row, _ in stays], np.int64)
+    chosen = pa.array(rows)
+    own = RuleColumns(*(each[rows] if isinstance(each, np.ndarray) else each.take(chosen) for each in rules))
+    texts = [None if (damping := live[row].damping) is None else damping.stay for row, _ in stays]
+    nothing = pa.nulls(len(rows), pa.large_string())
+    own = own._replace(conditions=pa.array(texts, pa.large_string()), labels=nothing, names=nothing)
+    return CompiledColumns(own, _box_sets(boxes for _, boxes in stays), types, None, {})
 
 
 def match_positions(snapshot: Snapshot, positions: Positions, strings: Mapping[str, KeyStrings]) -> Pairs:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.snapshot import NEVER
+from fencepost.watching.entries import Entries
 from fencepost.watching.objects import Objects
 from fencepost.watching.positions import NO_KEY, KeyStrings, Positions
 
@@ -27,6 +29,10 @@ class State:
         self._columns: dict[tuple[str, str], Any] = {}
         self.present: Bools = np.zeros(0, np.bool_)
         self.times: Int64s = np.zeros(0, np.int64)
+        self.damped = Entries()
+        """What is remembered of damped pairs."""
+        self.oldest = NEVER
+        """No object that is present has an earlier last time; it may be later for all."""
 
     def track(self, attributes: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
         """Keep these columns from now on, and say whether any is new; nothing is known of new ones yet."""
@@ -80,6 +86,7 @@ class State:
     def store(self, slots: Int64s, times: Int64s, positions: Positions) -> None:
         """Remember where these objects are, each of them named once."""
         self.count += len(slots) - int(np.count_nonzero(self.present[slots]))
+        self.oldest = min(self.oldest, int(times.min(initial=NEVER)))
         self.present[slots] = True
         self.times[slots] = times
         for kind, columns in (("ordinal", positions.ordinals), ("known", positions.known), ("key", positions.keys)):
@@ -104,10 +111,17 @@ class State:
         self.count -= int(np.count_nonzero(self.present[slots]))
         self.present[slots] = False
 
+    def find_oldest(self) -> None:
+        """Find the earliest last time of all objects that are present."""
+        self.oldest = int(self.times[self.here()].min(initial=NEVER))
+
+    def touch(self, slots: Int64s) -> None:
+        """Note that something about these objects has changed."""
+
     def tidy(self) -> None:
         """Give back the room of objects that went, and of strings that no object has, once they are the most."""
         with suppress(MemoryError):  # it is only for room: what happened to objects has been reported
-            if len(self.objects) > 2 * self.count + _FEW:
+            if len(self.objects) > 2 * (self.count + self.damped.count) + _FEW:
                 self._renumber()
             for name, strings in self.strings.items():
                 if len(strings) > 2 * self.count + _FEW:
@@ -117,13 +131,18 @@ class State:
 
     def _renumber(self) -> None:
         """Number the objects that are present anew, and no others: all of them or, if it fails, none."""
-        here = self.here()
+        here = np.union1d(self.here(), self.damped.slots())  # cooldown may outlive an object
         fewer = State(self.objects.emptied())
         fewer.strings = self.strings
         fewer._columns = {place: column[:0] for place, column in self._columns.items()}
         slots = fewer.objects.slots(self.objects.values(here), add=True) if len(here) else here
         fewer.make_room()
         fewer.store(slots, self.times[here], self.positions(here))
+        fewer.forget(slots[~self.present[here]])
+        if self.damped.count:
+            new_slots = np.zeros(len(self.present), np.int64)
+            new_slots[here] = slots
+            self.damped = self.damped.renumbered(new_slots)
         self.objects, self.count = fewer.objects, fewer.count
         self.present, self.times, self._columns = fewer.present, fewer.times, fewer._columns
 
@@ -146,6 +165,11 @@ class Journal(State):
         """Let objects go, and remember that they went."""
         super().forget(slots)
         if self._touched is not None:
+            self._touched.append(slots)
+
+    def touch(self, slots: Int64s) -> None:
+        """Remember that something about these objects has changed."""
+        if self._touched is not None and len(slots):
             self._touched.append(slots)
 
     def tidy(self) -> None:

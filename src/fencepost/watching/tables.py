@@ -7,18 +7,28 @@ import numpy as np
 import pyarrow as pa
 
 from fencepost.indexes.arrays import Int64s
+from fencepost.indexes.kernels.damping import LONG_AGO
+from fencepost.watching.entries import NONE_PENDING, entry_lists, entry_texts, read_entries
 from fencepost.watching.positions import NO_KEY, Positions
 from fencepost.watching.rules_in_force import KeptColumns
 from fencepost.watching.state import Journal, State
 
-_GONE = "gone"
+_GONE, _DAMPED = "gone", "damped"
 
 
 def table_of(state: State, slots: Int64s | None = None) -> Any:
     """Objects, by default all that are present, a row each: times and values as ordinals, keys as strings."""
-    slots = state.here() if slots is None else slots
+    if slots is None:
+        slots = state.here()
+        if state.damped.count:
+            slots = np.union1d(slots, state.damped.slots())
     columns = {"object": state.objects.values(slots), "time": pa.array(state.times[slots])}
-    return pa.table(columns | position_columns(state.positions(slots), state))
+    columns |= position_columns(state.positions(slots), state)
+    if state.damped.count:
+        columns[_DAMPED] = entry_lists(state.damped, slots)
+        if not state.present[slots].all():
+            columns[_GONE] = pa.array(~state.present[slots])
+    return pa.table(columns)
 
 
 def position_columns(positions: Positions, state: State) -> dict[str, Any]:
@@ -48,12 +58,20 @@ def _column(table: Any, name: str, type_: Any) -> Any:
     return table[name].combine_chunks() if name in table.column_names else pa.nulls(len(table), type_)
 
 
+def waiting_texts(table: Any) -> Any:
+    """What waits for objects of a table of `table_of`, as texts."""
+    if _DAMPED not in table.column_names:
+        return pa.nulls(len(table), pa.string())
+    return entry_texts(table[_DAMPED].combine_chunks())
+
+
 def touched_table(state: Journal) -> Any:
     """The objects that were touched since the last call, with those that are gone; None where all were."""
     touched = state.take_touched()
     if touched is None:
         return None
-    return table_of(state, touched).append_column(_GONE, pa.array(~state.present[touched]))
+    table = table_of(state, touched)
+    return table if _GONE in table.column_names else table.append_column(_GONE, pa.array(~state.present[touched]))
 
 
 def replay_tables(state: State, tables: Iterable[Any], columns: KeptColumns) -> None:
@@ -67,5 +85,9 @@ def replay_tables(state: State, tables: Iterable[Any], columns: KeptColumns) -> 
         state.store(slots, np.asarray(table["time"]), positions_of(table, state, columns))
         if _GONE in table.column_names:
             state.forget(slots[np.asarray(table[_GONE])])
+        if _DAMPED in table.column_names or state.damped.count:
+            pending = read_entries(table[_DAMPED], slots) if _DAMPED in table.column_names else NONE_PENDING
+            state.damped.prepare(slots, pending)()
+            state.damped.next_due = LONG_AGO  # the first tick looks at all of them
     if isinstance(state, Journal):
         state.take_touched()

@@ -11,6 +11,7 @@ from fencepost.emitting.detections import (
     ENDED,
     ENTERED,
     EXITED,
+    REASON_CODES,
     STAYED,
     Detections,
     Pairs,
@@ -23,6 +24,7 @@ from fencepost.indexes.matches import check_room, in_pieces, share_room
 from fencepost.snapshot import DETECTS
 from fencepost.watching.clock import gone_after
 from fencepost.watching.crossings import Moves, find_crossings, held_at
+from fencepost.watching.damping import DampedRules, Round, begins_window
 from fencepost.watching.positions import KeyStrings, batch_of
 from fencepost.watching.rows import MovedRows, Steps
 from fencepost.watching.rules_in_force import RulesInForce
@@ -44,6 +46,9 @@ class Context(NamedTuple):
     clocks: Int64s | None
     """At each position, where rules expire."""
     timeout: int | None
+    damped: DampedRules | None = None
+    round: Round | None = None
+    """What the batch does to damped pairs, where there are any."""
 
 
 def find_transitions(context: Context, moved: MovedRows, *, silent: bool) -> Iterator[Detections]:
@@ -97,19 +102,49 @@ def _find(context: Context, moved: Steps, slots: Int64s, times: Int64s, *, silen
         gone = gone_after(moved.clocks[moved.previous[left.moves]], context.timeout)
         ends = expires[left.rules]
         parts.append(end_by_time(rules, left, np.minimum(ends, gone), ends, slots, moved.previous))
-    enters = crossed.enter.only(~moved.is_new[crossed.enter.moves]) if silent else crossed.enter
+        parts.append(report_silence(rules, left.only(gone < ends), gone[gone < ends], slots, moved.previous))
+    enters, insides = crossed.enter, crossed.inside
+    if silent:
+        wanted = ~moved.is_new[enters.moves]
+        if context.damped is not None:  # which find out by themselves
+            wanted |= context.damped.is_damped[enters.rules]
+        enters = enters.only(wanted)
+    if context.damped is not None and context.damped.everys is not None:
+        insides = _insides_at_times(context.damped.everys, insides, crossed.enter, moved, times)
     for kind, phase, pairs in (
         ("exit", EXITED, exits),
         ("cross", CROSSED, _crosses(context, moved, before, after)),
         ("enter", ENTERED, enters),
-        ("inside", STAYED, crossed.inside),
+        ("inside", STAYED, insides),
     ):
         if not rules.detected & DETECTS[kind]:
             continue
-        pairs = pairs.only((rules.detects[pairs.rules] & DETECTS[kind]) != 0)
+        pairs = pairs.only((rules.finds[pairs.rules] & DETECTS[kind]) != 0)
         at = pairs.moves
         parts.append(detections_of(pairs, kind, phase, before[at], after[at], times[at], slots[at]))
-    return join_detections(parts)
+    found = join_detections(parts)
+    if context.round is None:
+        return found
+    left_stay = _leave_stay(context, moved, moves)
+    return context.round.damp(found, left_stay, moved, (slots, times), expires, context.timeout, silent=silent)
+
+
+def _leave_stay(context: Context, moved: Steps, moves: Moves) -> Pairs:
+    """The moves that end the wider conditions of damped rules."""
+    damped = context.damped
+    if damped is None or damped.stay is None:
+        return Pairs(_NOTHING, _NOTHING)
+    return find_crossings(damped.stay, moved.positions, context.strings, moves, damped.stay_expires).exit
+
+
+def _insides_at_times(everys: Int64s, insides: Pairs, enters: Pairs, moved: Steps, times: Int64s) -> Pairs:
+    """The rows inside that are reported where rules say how often: the first one, and the first of each window."""
+    limited = everys[insides.rules] != 0
+    if not limited.any():
+        return insides
+    count = len(everys)
+    begun = np.isin(insides.moves * count + insides.rules, enters.moves * count + enters.rules)
+    return insides.only(~limited | begun | begins_window(insides.moves, moved, times, everys[insides.rules]))
 
 
 def end_by_time(
@@ -120,10 +155,21 @@ def end_by_time(
     Pairs are of rows (or objects) that have these slots, and a rule that ends at a time; `expires` says when the rule
     does. `places` has the position before each row; objects are at their own place.
     """
-    wanted = (rules.detects[pairs.rules] & DETECTS["exit"]) != 0
+    wanted = (rules.finds[pairs.rules] & DETECTS["exit"]) != 0
     pairs, times, expires = pairs.only(wanted), times[wanted], expires[wanted]
     at = pairs.moves if places is None else places[pairs.moves]
     return detections_of(pairs, "exit", ENDED, at, at, times, slots[pairs.moves], time_reasons(expires, times))
+
+
+def report_silence(
+    rules: RulesInForce, pairs: Pairs, times: Int64s, slots: Int64s, places: Int64s | None = None
+) -> Detections:
+    """Objects that went silent while they were inside rules that detect it; pairs as for `end_by_time`."""
+    wanted = (rules.detects[pairs.rules] & DETECTS["silent"]) != 0
+    pairs, times = pairs.only(wanted), times[wanted]
+    at = pairs.moves if places is None else places[pairs.moves]
+    reason = REASON_CODES["timeout"]
+    return detections_of(pairs, "silent", ENDED, at, at, times, slots[pairs.moves], reason)
 
 
 def _left_behind(context: Context, moved: Steps) -> Pairs:

@@ -239,7 +239,7 @@ def sync(
     not made from this source are never touched.
     """
     from fencepost.cli.sources import origin_of, read_source
-    from fencepost.pipeline.file.durations import parse_duration
+    from fencepost.rules.durations import parse_duration
 
     pause = None if follow is None else parse_duration(follow)
     _refuse_without_columns(table, "rules sync")

@@ -2,5 +2,5 @@
 
 document.py: the sections as they were written. keys.py: every key there is. checks.py: what can be wrong before Spark
 starts. columns.py: what a source gives. secrets.py: references, and what no message shows.
-durations.py: lengths of time. faults.py: faults with their places.
+faults.py: faults with their places.
 """

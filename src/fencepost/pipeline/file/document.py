@@ -10,11 +10,11 @@ from typing import Any
 
 from fencepost._files.storage import is_url
 from fencepost.errors import FencepostError
-from fencepost.pipeline.file.durations import parse_duration
 from fencepost.pipeline.file.faults import Fault, fault_of, meant
 from fencepost.pipeline.file.formats import find_misspelled
 from fencepost.pipeline.file.keys import ANY, SECTIONS, Key, variants_of
 from fencepost.pipeline.file.secrets import Resolved, Secrets, resolve
+from fencepost.rules.durations import parse_duration
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]")
 _ASSIGNMENT = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")

@@ -8,11 +8,11 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 from fencepost import spark as operators
 from fencepost.pipeline.file.columns import KAFKA_SEQUENCE
 from fencepost.pipeline.file.document import PipelineFile, listed
-from fencepost.pipeline.file.durations import parse_duration
 from fencepost.pipeline.file.keys import SINKS
 from fencepost.pipeline.runtime.identity import own_place
 from fencepost.pipeline.runtime.sources import instant_micros
 from fencepost.published import VersionDirectory
+from fencepost.rules.durations import parse_duration
 from fencepost.spark import match, watch
 
 OBSERVED = "fencepost"

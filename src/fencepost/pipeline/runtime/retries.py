@@ -5,8 +5,8 @@ import threading
 
 from fencepost.errors import FencepostError, UnreachableError
 from fencepost.pipeline.file.document import PipelineFile
-from fencepost.pipeline.file.durations import parse_duration
 from fencepost.pipeline.runtime.log import Log
+from fencepost.rules.durations import parse_duration
 
 _LONGEST_PAUSE = 60.0
 _PASSING = re.compile(

@@ -8,7 +8,6 @@ from typing import Any
 from fencepost._files.storage import place_of
 from fencepost.errors import FencepostError
 from fencepost.pipeline.file.document import PipelineFile
-from fencepost.pipeline.file.durations import parse_duration
 from fencepost.pipeline.file.ticks import DEFAULT_TICK, Ticks, check_ticking, is_instant
 from fencepost.pipeline.runtime.identity import own_place
 from fencepost.pipeline.runtime.log import Log
@@ -16,6 +15,7 @@ from fencepost.pipeline.runtime.progress import Progress
 from fencepost.pipeline.runtime.sources import FAULTS
 from fencepost.published import VersionDirectory
 from fencepost.published.markers import Markers
+from fencepost.rules.durations import parse_duration
 from fencepost.snapshot import NEVER
 from fencepost.spark.plan.columns import quoted
 from fencepost.spark.work.caches import Published, snapshot_at

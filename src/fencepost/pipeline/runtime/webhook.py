@@ -18,8 +18,8 @@ from fencepost.deliveries.hook import Hook
 from fencepost.deliveries.sender import Sender
 from fencepost.deliveries.spool import Event, Spool, stream_batch
 from fencepost.pipeline.file.document import PipelineFile
-from fencepost.pipeline.file.durations import parse_duration
 from fencepost.pipeline.runtime.identity import own_place
+from fencepost.rules.durations import parse_duration
 from fencepost.spark.plan.columns import quoted
 
 _PARTS = "part int, events bigint"

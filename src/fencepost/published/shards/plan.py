@@ -69,6 +69,22 @@ class ShardPlan(NamedTuple):
         return cls(kept["parts"], kept["key"], kept["attribute"], lanes)
 
 
+def refuse_damped(snapshot: Snapshot) -> None:
+    """Refuse rules that shards cannot hold yet: two shards would have to agree on what an object did before."""
+    damping = snapshot.damping
+    if damping is None:
+        return
+    shown = np.flatnonzero(np.isin(damping.rules, snapshot.in_force))
+    if len(shown):
+        id = int(snapshot.rules.ids[damping.rules[shown[0]]])
+        options = damping.texts[int(shown[0])].as_py()
+        raise FencepostError(
+            f"rule {id} with {options} in shards",
+            "no rules with for, keep_firing_for, stay, margin, cooldown, limit or every, which cannot be in shards yet",
+            "Publish without shards.",
+        )
+
+
 def check_shards(shards: object) -> int:
     """Refuse a number of shards that cannot be."""
     if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS:

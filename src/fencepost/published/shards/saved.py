@@ -19,7 +19,6 @@ from fencepost.indexes.arrays import Int64s
 from fencepost.published.shards.plan import ShardPlan, rule_masks
 from fencepost.snapshot import store
 from fencepost.snapshot.columns import NEVER
-from fencepost.snapshot.keys import KeyColumn
 from fencepost.snapshot.layer import Home, Layer
 from fencepost.snapshot.snapshot import Snapshot
 
@@ -72,16 +71,15 @@ def cut_into_shards(snapshot: Snapshot, plan: ShardPlan, saved: Place | None = N
         layers: list[Layer] = []
         hidden = []
         for layer, of_rules, gone in zip(snapshot.layers, masks, snapshot.hidden, strict=True):
-            below = layers[-1].columns if layers else {}
             rows = np.flatnonzero(of_rules & (np.uint64(1) << np.uint64(shard)))
-            own = None if saved is None else _saved_layer(layer, saved / f"{shard:02}", below)
-            layers.append(Layer.build(layer.take(rows, snapshot.types), below) if own is None else own)
+            own = None if saved is None else _saved_layer(layer, saved / f"{shard:02}", layers)
+            layers.append(Layer.build(layer.take(rows, snapshot.types), layers) if own is None else own)
             assert len(layers[-1]) == len(rows), "a layer and its shards are saved together"
             hidden.append(None if gone is None else gone[rows])
         yield Snapshot(layers, hidden, snapshot.types, snapshot.paused, snapshot.version, snapshot.zone)
 
 
-def _saved_layer(layer: Layer, versions: Place, below: dict[str, KeyColumn]) -> Layer | None:
+def _saved_layer(layer: Layer, versions: Place, below: Sequence[Layer]) -> Layer | None:
     """What one shard has of a layer, if the version that brought the layer is there."""
     home = layer.home
     if home is None or home.path.parent != versions.parent.parent:

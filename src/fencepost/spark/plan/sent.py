@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql.types import MapType, StringType, StructField, StructType
 
-from fencepost.emitting.further import EventColumns, check_carried, check_told, shown_keys
+from fencepost.emitting.further import SINCE, EventColumns, check_carried, check_told, shown_keys
 from fencepost.events import event_schema
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import Snapshot, Table
@@ -104,8 +104,10 @@ def event_fields(
     columns: EventColumns,
     carried: Sequence[Any],
     band_key: Sequence[Any] = (),
+    *,
+    since: bool = False,
 ) -> list[Any]:
-    """The columns of events, in Spark's types.
+    """The columns of events, in Spark's types; `since` says whether rules are damped.
 
     `carried` are the frame's fields of columns that events carry, `band_key` those of the key of bands.
     """
@@ -120,6 +122,8 @@ def event_fields(
     before, key_names = [field.name for field in fields], [field.name for field in band_key]
     check_told(columns, [*before, *key_names])
     told = [name for name, _ in columns.of_rules]
+    if since and SINCE not in {name.lower() for name in (*before, *key_names, *keys, *columns.carry)}:
+        fields.append(StructField(SINCE, given["time"]))
     check_carried(columns, [*before, *key_names, *told, *keys])
     for name in shown_keys(keys, before, key_names, columns):
         fields += [StructField(name, StringType()), StructField(f"{name}_before", StringType())]

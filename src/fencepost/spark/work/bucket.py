@@ -1,7 +1,7 @@
 """A step of one bucket, and whole batch frames: an engine, an emitter and a store, the same for every operator."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from pyspark.sql.streaming import StatefulProcessor
 
 from fencepost._files.whole import write_whole
 from fencepost.emitting.emitter import Emitter
-from fencepost.emitting.engine import Step
+from fencepost.emitting.engine import Counts, Step
 from fencepost.indexes.arrays import Int64s
 from fencepost.snapshot import DETECTS, Table
 from fencepost.spark.work.band_task import BandTask, cut_by_time
@@ -30,10 +30,20 @@ from fencepost.spark.work.packing import (
     stepped_rows,
 )
 from fencepost.spark.work.shards import MoveSender, moved_batch
-from fencepost.spark.work.store import BlobStore, BucketStore, LoggedStore, keep, open_bucket, seed_bytes
+from fencepost.spark.work.store import (
+    DAMPED,
+    BlobStore,
+    BucketStore,
+    LoggedStore,
+    keep,
+    open_bucket,
+    pass_time,
+    seed_bytes,
+)
 from fencepost.spark.work.task import OBJECT, Task
 from fencepost.spark.work.version import version_in_force
 from fencepost.spark.work.watch_task import WatchTask
+from fencepost.watching.entries import read_entry_texts
 
 Packed = Iterable[tuple[int, int, bytes]]
 """Kind, number and payload of the packed rows of one bucket."""
@@ -91,8 +101,14 @@ def step(bucket: int, packed: Packed, store: BucketStore, task: Task) -> list[di
     """Markers first, then the rows; the events of both, packed, with their meter."""
     begin = time.perf_counter_ns()
     rows, markers = _unpack(packed, task)
+    newest = max(markers[VERSION], default=None)
+    # Shards know of themselves which of their rules expire.
+    if markers[CLOCK] and newest is None and task.shards is None and all(each is None for each in rows):
+        held = pass_time(store, task, bucket, max(markers[CLOCK]))
+        if held is not None:
+            return _nothing_happened(task, bucket, held, begin)
     before = open_bucket(store, task, bucket)
-    held, newest = None if before is None else before.version, max(markers[VERSION], default=None)
+    held = None if before is None else before.version
     claim = version_in_force(task, held, newest)
     engine: Any = task.make_engine(claim.version, bucket) if before is None else before.engine
     counted = engine.counts
@@ -104,15 +120,29 @@ def step(bucket: int, packed: Packed, store: BucketStore, task: Task) -> list[di
     if any(each is not None for each in rows):
         sender.update(engine, rows)
     keep(engine, before, store, task, bucket)
-    meter = [now - then for now, then in zip(engine.counts, counted, strict=True)]
-    meter += [sender.counts[kind] for kind in DETECTS]
-    if task.shards is None:
-        rules, skipped = len(task.rules_at(claim.version)), task.count_skipped(claim.version)
-    else:  # shards know what they leave out
-        rules, skipped = head_at(task.source, claim.version).rules, 0
-    meter += [time.perf_counter_ns() - begin, claim.version, rules, claim.rejected, skipped]
-    sent: list[dict[str, Any]] = sender.rows(dict(zip(METERS, meter, strict=True)))
+    counts = [now - then for now, then in zip(engine.counts, counted, strict=True)]
+    sent: list[dict[str, Any]] = sender.rows(_meter(task, counts, sender.counts, claim.version, claim.rejected, begin))
     return sent
+
+
+def _nothing_happened(task: Task, bucket: int, version: int, begin: int) -> list[dict[str, Any]]:
+    """What a step reports in which a time came and ended nothing."""
+    sender: Any = EventSender(task) if task.shards is None else MoveSender(task, bucket)
+    sent: list[dict[str, Any]] = sender.rows(_meter(task, [0] * len(Counts._fields), sender.counts, version, 0, begin))
+    return sent
+
+
+def _meter(
+    task: Task, counts: Sequence[int], events: Mapping[str, int], version: int, rejected: int, begin: int
+) -> dict[str, int]:
+    """The figures of one step: rows, events by kind, time, and the version in force."""
+    if task.shards is None:
+        rules, skipped = len(task.rules_at(version)), task.count_skipped(version)
+    else:  # shards know what they leave out
+        rules, skipped = head_at(task.source, version).rules, 0
+    meter = [*counts, *(events[kind] for kind in DETECTS)]
+    meter += [time.perf_counter_ns() - begin, version, rules, rejected, skipped]
+    return dict(zip(METERS, meter, strict=True))
 
 
 def _unpack(packed: Packed, task: Task) -> tuple[list[Table | None], dict[int, list[int]]]:
@@ -190,7 +220,13 @@ def save_buckets(batches: Iterable[Any], task: WatchTask, folder: str) -> Iterat
     for bucket in np.unique(buckets).tolist():
         engine = task.make_engine(task.planned, bucket)
         rows = table.drop_columns(table.column_names[-1:]).take(pa.array(np.flatnonzero(buckets == bucket)))
-        engine.settle(engine.take(Table(task.name_columns(0, rows))))
+        moved = engine.take(Table(task.name_columns(0, rows)))
+        engine.settle(moved)
+        if DAMPED in moved.rows.carried:
+            lasts = np.flatnonzero(moved.steps.is_last)
+            texts = moved.rows.carried[DAMPED].take(pa.array(moved.rows.numbers[lasts]))
+            slots = moved.rows.slots[lasts]
+            engine.state.damped.prepare(slots, read_entry_texts(texts, slots))()
         write_whole(Path(folder, f"{bucket:05}.arrow"), seed_bytes(engine, task))
         yield pa.RecordBatch.from_pydict({"bucket": pa.array([bucket], pa.int32())})
 

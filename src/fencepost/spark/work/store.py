@@ -21,18 +21,22 @@ import pyarrow as pa
 from fencepost._files.recent import RecentlyUsed
 from fencepost.errors import FencepostError
 from fencepost.indexes.kernels.checksum import checksum
+from fencepost.indexes.kernels.damping import LONG_AGO
 from fencepost.ordinals import AttributeType
 from fencepost.pairing.rules import SIDES
 from fencepost.spark.work.caches import Published
 from fencepost.spark.work.packing import packed_bytes, packed_table
 from fencepost.spark.work.task import Task
+from fencepost.watching.clock import latest_marker, read_marker
 from fencepost.watching.keyed_objects import KeyedObjects
 from fencepost.watching.objects import Objects
 from fencepost.watching.rules_in_force import KeptColumns
 from fencepost.watching.sealed import check_seal, make_seal
 from fencepost.watching.state import State
-from fencepost.watching.tables import replay_tables, table_of
+from fencepost.watching.tables import replay_tables, table_of, waiting_texts
 
+DAMPED = "damped"
+"""The column of `read_state` that says what waits for an object."""
 BLOB = "head string, base binary"
 """The state where a value is written whole."""
 
@@ -69,6 +73,9 @@ class BucketStore(Protocol):
     def append(self, head: str, number: int, entry: bytes) -> None:
         """Replace the head and lengthen the log."""
 
+    def replace_head(self, head: str) -> None:
+        """Replace the head alone."""
+
 
 class BlobStore:
     """A state of applyInPandasWithState, which is one value and so has no log."""
@@ -97,6 +104,10 @@ class BlobStore:
     def append(self, head: str, number: int, entry: bytes) -> None:
         """Is never asked for."""
         raise NotImplementedError
+
+    def replace_head(self, head: str) -> None:
+        """Replace the head; the value is written whole."""
+        self._state.update((head, self.base()))
 
 
 class LoggedStore:
@@ -133,6 +144,10 @@ class LoggedStore:
         self._head.update((head,))
         self._log.appendValue((number, entry))
 
+    def replace_head(self, head: str) -> None:
+        """Replace the head alone."""
+        self._head.update((head,))
+
 
 class Opened(NamedTuple):
     """A bucket as the last trigger left it."""
@@ -168,6 +183,29 @@ def open_bucket(store: BucketStore, task: Task, bucket: int) -> Opened | None:
     if len(entries) != head["entries"]:
         raise _damaged(f"has {len(entries):,} entries in its log in place of {head['entries']:,}")
     return _restored(head, _unsealed(head, [store.base(), *entries]), task, bucket)
+
+
+def pass_time(store: BucketStore, task: Task, bucket: int, marker: int) -> int | None:
+    """Let a time come that ends nothing, by the head alone; the version in force, or None where it may end something.
+
+    What an engine would remember of it is the marker.
+    """
+    text = store.head()
+    if text is None:
+        return None
+    head = _read_head(text, task.format)
+    now = read_marker(marker, AttributeType.parse(task.time_type))
+    if now >= head.get("next", LONG_AGO):
+        return None
+    check_head(head, task)
+    token = secrets.token_hex(16)
+    warm = warm_engines.take((task, bucket))
+    if warm is not None and warm[0] == head["token"]:
+        warm[1].clock.advance(now)
+        warm_engines.put((task, bucket), (token, warm[1]))
+    clock = {**head["clock"], "marker": latest_marker(head["clock"]["marker"], now)}
+    store.replace_head(_write_head({**head, "clock": clock, "token": token}))
+    return int(head["version"])
 
 
 def keep(engine: Any, before: Opened | None, store: BucketStore, task: Task, bucket: int) -> None:
@@ -310,6 +348,7 @@ def _head(engine: Any, task: Task) -> dict[str, Any]:
         "rules": _fixed_rules(task),
         "version": engine.version,
         "clock": engine.clock.saved(),
+        "next": engine.next_instant(),
         "token": secrets.token_hex(16),
         **task.kept_settings(),
         **task.describe_state(),
@@ -389,6 +428,8 @@ def _side_rows(
     columns |= {"snapshot_version": pa.array(np.full(len(table), head["version"]))}
     columns |= {name: _decoded(table[f"attribute {name}"], kind) for name, kind in kinds.items()}
     columns |= {name: table[f"key {name}"] for name in own["keys"] if name not in columns}
+    if DAMPED not in columns:
+        columns[DAMPED] = waiting_texts(table)
     if "sides" in head:
         columns["side"] = pa.array([SIDES[side]] * len(table), pa.string())
     filled = [columns[field.name] if field.name in columns else pa.nulls(len(table), field.type) for field in schema]

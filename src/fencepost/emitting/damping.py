@@ -1,0 +1,211 @@
+"""Damping: which detections of rules with durations, hysteresis, cooldown or a limit are reported, and when.
+
+It knows nothing of objects or bands: an engine gives the rows that matter in groups (an object, or a pair of rows),
+what each row does to the rules, and what is remembered; it gets events, and what to remember. `docs/damping.md` has the
+semantics, `fencepost.indexes.kernels.damping` the pass itself.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fencepost.indexes.arrays import Bools, Int64s, UInt8s
+from fencepost.indexes.kernels.damping import (
+    ENDS_IT,
+    ENTERS,
+    FIELDS,
+    INNER,
+    LAST,
+    LEAVES_IT,
+    LONG_AGO,
+    NEVER,
+    QUIET,
+    RAW,
+    REPORTED,
+    SCRATCH,
+    Moments,
+    Policies,
+    Ranges,
+    Reports,
+    Spans,
+    damp_pairs,
+    find_dues,
+    tick_pairs,
+)
+
+
+class Options(NamedTuple):
+    """The options of damped rules, on the clock of one engine; a row per damped rule, ascending by `rules`."""
+
+    rules: Int64s
+    """Rows of rules."""
+    holds: Int64s
+    hold_rows: Int64s
+    keeps: Int64s
+    keep_rows: Int64s
+    cooldowns: Int64s
+    limits: Int64s
+    stays: Bools
+
+    def of(self, rules: Int64s, expires: Int64s, detects: UInt8s) -> Policies:
+        """The policies of pairs with rules in these rows; those of rules that are not damped do nothing."""
+        if not len(self.rules):
+            zeros, ones = np.zeros(len(rules), np.int64), np.ones(len(rules), np.int64)
+            none = np.zeros(len(rules), np.bool_)
+            never = np.full(len(rules), NEVER)
+            return Policies(zeros, ones, zeros, ones, zeros, never, expires[rules], none, (detects[rules] & 1) != 0)
+        at = np.minimum(np.searchsorted(self.rules, rules), len(self.rules) - 1)
+        is_damped = self.rules[at] == rules
+        plain = (0, 1, 0, 1, 0, NEVER, False)
+        columns = [np.where(is_damped, column[at], default) for column, default in zip(self[1:], plain, strict=True)]
+        return Policies(*columns[:6], expires[rules], columns[6], (detects[rules] & 1) != 0)
+
+
+class Items(NamedTuple):
+    """What rows do to the rules."""
+
+    groups: Int64s
+    rules: Int64s
+    rows: Int64s
+    kinds: UInt8s
+
+
+class Remembered(NamedTuple):
+    """Pairs with what is remembered of them, in no order."""
+
+    groups: Int64s
+    rules: Int64s
+    states: Int64s
+
+
+class Damped(NamedTuple):
+    """What a pass found. Pairs are ascending by group, then rule; reports and ranges have their numbers."""
+
+    groups: Int64s
+    rules: Int64s
+    states: Int64s
+    reports: Reports
+    ranges: Ranges
+    dropped: int
+    """Pending enters that were dropped."""
+
+    def has(self, groups: Int64s, rules: Int64s, rule_count: int) -> Bools:
+        """Which of other pairs are among these."""
+        return np.isin(groups * rule_count + rules, self.groups * rule_count + self.rules)
+
+
+class Batch(NamedTuple):
+    """The rows of a batch, by group."""
+
+    first_row: Int64s
+    """Of each group."""
+    last_row: Int64s
+    moments: Moments
+    silent: bool
+    """Whether a new object enters without an event."""
+    marker: int
+    """No clock is behind this."""
+
+
+def damp_batch(
+    items: Items, remembered: Remembered, batch: Batch, options: Options, expires: Int64s, detects: UInt8s
+) -> Damped:
+    """Take pairs through a batch: those that rows do something to, and those that are remembered."""
+    count = max(1, len(expires))
+    keys = items.groups * count + items.rules
+    order = np.lexsort([items.kinds, items.rows, keys])
+    keys, rows, kinds = keys[order], items.rows[order], items.kinds[order]
+    own_keys = remembered.groups * count + remembered.rules
+    pairs = np.unique(np.concatenate([keys, own_keys]))
+    groups, rules = np.divmod(pairs, count)
+    first_item = np.searchsorted(keys, pairs)
+    last_item = np.searchsorted(keys, pairs, side="right")
+
+    # A pair of which nothing is remembered is reported as it is; its first item says how that was.
+    states = new_states(len(pairs))
+    has_items = first_item < last_item
+    begins = np.zeros(len(pairs), np.uint8)
+    begins[has_items] = kinds[first_item[has_items]]
+    was_inside = (begins == LEAVES_IT) | (begins == ENDS_IT)
+    for field in (RAW, REPORTED, INNER):
+        states[:, field] = was_inside
+    states[np.searchsorted(pairs, own_keys)] = remembered.states
+
+    policies = options.of(rules, expires, detects)
+    spans = Spans(batch.first_row[groups], batch.last_row[groups], first_item, last_item)
+    returns = np.concatenate([[0], np.cumsum(batch.moments.gone != NEVER)])
+    room = 2 * (len(rows) + int((returns[spans.last_row] - returns[spans.first_row]).sum())) + 3 * len(pairs)
+    reports, ranges = _room_for_reports(room), _room_for_ranges(room + len(pairs))
+    counts = np.zeros(3, np.int64)
+    damp_pairs(
+        np.zeros(SCRATCH, np.int64),
+        states,
+        policies,
+        spans,
+        rows,
+        kinds,
+        batch.moments,
+        batch.silent,
+        batch.marker,
+        reports,
+        ranges,
+        counts,
+    )
+    written = Reports(*(column[: counts[0]] for column in reports))
+    inside = Ranges(*(column[: counts[1]] for column in ranges))
+    return Damped(groups, rules, states, written, inside, int(counts[2]))
+
+
+def damp_tick(
+    rules: Int64s, states: Int64s, gone: Int64s, now: int, options: Options, expires: Int64s, detects: UInt8s
+) -> tuple[Int64s, Reports, int]:
+    """Let a time come for pairs; their new states, the reports (rows and places are numbers of pairs), and drops."""
+    states, counts = states.copy(), np.zeros(3, np.int64)
+    reports = _room_for_reports(2 * len(states))
+    policies = options.of(rules, expires, detects)
+    tick_pairs(np.zeros(SCRATCH, np.int64), states, policies, gone, now, reports, counts)
+    return states, Reports(*(column[: counts[0]] for column in reports)), int(counts[2])
+
+
+def dues_of(rules: Int64s, states: Int64s, options: Options, expires: Int64s, detects: UInt8s) -> Int64s:
+    """When the events that pairs wait for are due; `NEVER` where only rows decide."""
+    return find_policy_dues(states, options.of(rules, expires, detects))
+
+
+def find_policy_dues(states: Int64s, policies: Policies) -> Int64s:
+    """The same, given the policies."""
+    dues = np.empty(len(states), np.int64)
+    find_dues(np.zeros(SCRATCH, np.int64), states, policies, dues)
+    return dues
+
+
+def later_by(times: Int64s, lengths: Int64s) -> Int64s:
+    """Times so much later; `NEVER` where there is none."""
+    found: Int64s = np.where(times > NEVER - lengths, NEVER, times + lengths)
+    return found
+
+
+def is_needed(states: Int64s, clocks: Int64s, limits: Int64s, present: Bools | None = None) -> Bools:
+    """Which states must be remembered, given the time of the last row of each pair, or of now where it is absent."""
+    raw, reported = states[:, RAW], states[:, REPORTED]
+    limited = (limits != NEVER) & (states[:, ENTERS] > 0)
+    needed: Bools = (raw != reported) | (raw != states[:, INNER]) | limited
+    if present is not None:
+        needed &= present
+    return needed | (states[:, QUIET] > clocks)
+
+
+def new_states(count: int) -> Int64s:
+    """States of pairs that are plainly outside."""
+    states = np.zeros((count, FIELDS), np.int64)
+    states[:, QUIET] = states[:, LAST] = LONG_AGO
+    return states
+
+
+def _room_for_reports(count: int) -> Reports:
+    kinds: tuple[Any, ...] = (np.int64, np.int64, np.int64, np.uint8, np.uint8, np.int64, np.int64, np.int64)
+    return Reports(*(np.empty(count, kind) for kind in kinds))
+
+
+def _room_for_ranges(count: int) -> Ranges:
+    return Ranges(*(np.empty(count, np.int64) for _ in range(3)), np.empty(count, np.bool_))

@@ -1,0 +1,467 @@
+"""Damping of rules over objects: what a batch, a clock marker and a change of rules do to pairs of object and rule."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from fencepost.emitting.damping import (
+    Batch,
+    Damped,
+    Items,
+    Options,
+    Remembered,
+    damp_batch,
+    damp_tick,
+    dues_of,
+    find_policy_dues,
+    is_needed,
+    later_by,
+    new_states,
+)
+from fencepost.emitting.detections import (
+    CROSSED,
+    ENDED,
+    ENTERED,
+    EXITED,
+    REASON_CODES,
+    STAYED,
+    Detections,
+    Pairs,
+    detections_of,
+    join_detections,
+)
+from fencepost.indexes.arrays import Bools, Int64s, UInt8s
+from fencepost.indexes.kernels.damping import (
+    BY_ROW,
+    COOLED,
+    CROSSES_IT,
+    ENDS_IT,
+    ENTERS,
+    ENTERS_IT,
+    HELD,
+    INNER,
+    KEPT,
+    LAST,
+    LEAVES_IT,
+    LEAVES_STAY,
+    QUIET,
+    RAW,
+    REPORTED,
+    ROWS,
+    SINCE,
+    Moments,
+    Reports,
+    rows_until_new,
+)
+from fencepost.snapshot import DETECTS, NEVER
+from fencepost.snapshot.columns import ROWS as COUNTED_ROWS
+from fencepost.snapshot.columns import DampingColumns
+from fencepost.watching.clock import Clock, gone_after
+from fencepost.watching.entries import NONE_PENDING, Pending
+from fencepost.watching.everyone import Everyone
+from fencepost.watching.rows import Steps
+from fencepost.watching.rule_changes import RuleChange
+from fencepost.watching.rules_in_force import RulesInForce
+from fencepost.watching.state import State
+
+_NOTHING = np.zeros(0, np.int64)
+_PHASES = np.zeros(256, np.uint8)
+for _kind, _phase in (("exit", EXITED), ("cross", CROSSED), ("enter", ENTERED), ("inside", STAYED)):
+    _PHASES[DETECTS[_kind]] = _phase
+_ITEMS = np.zeros(256, np.uint8)
+for _kind, _item in (("exit", LEAVES_IT), ("cross", CROSSES_IT), ("enter", ENTERS_IT)):
+    _ITEMS[DETECTS[_kind]] = _item
+
+
+class DampedRules(NamedTuple):
+    """The damped rules in force, on one clock."""
+
+    options: Options
+    is_damped: Bools
+    """By row of rule."""
+    stay: RulesInForce | None
+    """The wider conditions that objects stay in."""
+    stay_expires: Int64s
+    stay_rows: Int64s
+    """The rows of those rules among all."""
+    everys: Int64s | None
+    """By row of rule, how often `inside` is reported, 0 for every row; None where no rule says."""
+
+
+def read_damped(rules: RulesInForce, clock: Clock) -> DampedRules | None:
+    """The damped rules in force, with their lengths as ordinals of the clock; None where there is none."""
+    columns, snapshot = rules.damping, rules.snapshot()
+    if columns is None:
+        return None
+    stay_rows = _NOTHING if rules.stay is None else snapshot.rows_of(rules.stay.ids)
+    options = read_options(columns, clock, rules.ids, stay_rows)
+    is_damped = np.zeros(len(rules.ids), np.bool_)
+    is_damped[options.rules] = True
+    stay_expires = _NOTHING if rules.stay is None else clock.instants(rules.stay.expires)
+    everys = None
+    if columns.everys.any():
+        everys = np.zeros(len(rules.ids), np.int64)
+        everys[columns.rules] = clock.lengths(columns.everys, columns.every_units, rules.ids[columns.rules])
+    return DampedRules(options, is_damped, rules.stay, stay_expires, stay_rows, everys)
+
+
+def read_options(columns: DampingColumns, clock: Clock, ids: Int64s, stay_rows: Int64s) -> Options:
+    """The options of damped rules; those that only say how often `inside` is reported are not among them."""
+    by_rows = columns.hold_units == COUNTED_ROWS, columns.keep_units == COUNTED_ROWS
+    holds, keeps = (
+        np.where(is_rows, 0, clock.lengths(values, units, ids[columns.rules]))
+        for is_rows, values, units in (
+            (by_rows[0], columns.holds, columns.hold_units),
+            (by_rows[1], columns.keeps, columns.keep_units),
+        )
+    )
+    stays = np.isin(columns.rules, stay_rows)
+    options = Options(
+        columns.rules,
+        holds,
+        np.where(by_rows[0], columns.holds, 1),
+        keeps,
+        np.where(by_rows[1], columns.keeps, 1),
+        clock.lengths(columns.cooldowns, columns.cooldown_units, ids[columns.rules]),
+        np.where(columns.limits == 0, NEVER, columns.limits),
+        stays,
+    )
+    plain = (holds == 0) & (options.hold_rows == 1) & (keeps == 0) & (options.keep_rows == 1)
+    plain &= (options.cooldowns == 0) & (options.limits == NEVER) & ~stays
+    return Options(*(column[~plain] for column in options)) if plain.any() else options
+
+
+class Round:
+    """What a batch does to the damped pairs of a watch: found piece by piece, remembered all at once."""
+
+    def __init__(self, damped: DampedRules, rules: RulesInForce, state: State, marker: int | None) -> None:
+        self._damped, self._rules, self._state, self._marker = damped, rules, state, marker
+        self._slots = _NOTHING
+        """Objects whose entries differ from those of the state, ascending."""
+        self._pending = NONE_PENDING
+        self._dropped = 0
+
+    def damp(
+        self,
+        found: Detections,
+        left_stay: Pairs,
+        steps: Steps,
+        rows: tuple[Int64s, Int64s],
+        expires: Int64s,
+        timeout: int | None,
+        *,
+        silent: bool,
+    ) -> Detections:
+        """The detections that are reported of those that some moves cause; rows are slots and times.
+
+        `left_stay` has the moves that end the wider conditions.
+        """
+        slots, times = rows
+        if not len(slots):
+            return found
+        is_damped = self._damped.is_damped[found.rules] & (found.detects != DETECTS["silent"])
+        starts = np.flatnonzero(np.append(True, slots[1:] != slots[:-1]))
+        objects = slots[starts]
+        pending, places = self._of(objects)
+        if not is_damped.any() and not len(pending.rules) and not len(left_stay.rules):
+            return found
+        mine, plain = found.take(np.flatnonzero(is_damped)), found.take(np.flatnonzero(~is_damped))
+        groups = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(slots))))
+        is_item = mine.detects != DETECTS["inside"]
+        kinds = np.where(mine.phases == ENDED, ENDS_IT, _ITEMS[mine.detects])[is_item]
+        items = Items(
+            np.concatenate([groups[mine.rows[is_item]], groups[left_stay.moves]]),
+            np.concatenate([mine.rules[is_item], self._damped.stay_rows[left_stay.rules]]),
+            np.concatenate([mine.rows[is_item], left_stay.moves]),
+            np.concatenate([kinds, np.full(len(left_stay.moves), LEAVES_STAY)]).astype(np.uint8),
+        )
+        rule_rows = self._rules.snapshot().rows_of(pending.rules)
+        gone = np.full(len(slots), NEVER)
+        if timeout is not None:
+            again = np.flatnonzero(steps.is_new & (steps.previous >= 0))
+            gone[again] = gone_after(steps.clocks[steps.previous[again]], timeout)
+        moments = Moments(
+            times,
+            steps.previous,
+            steps.offset + np.arange(len(slots)),
+            steps.is_new,
+            gone,
+            rows_until_new(steps.is_new),
+        )
+        marker = -(2**63) if self._marker is None else self._marker
+        batch = Batch(starts, np.append(starts[1:], len(slots)), moments, silent, marker)
+        remembered = Remembered(places, rule_rows, pending.states)
+        detects = self._rules.detects
+        done = damp_batch(items, remembered, batch, self._damped.options, expires, detects)
+        self._remember(done, objects, pending, times[batch.last_row - 1])
+        self._dropped += done.dropped
+
+        insides = mine.take(np.flatnonzero(~is_item))
+        if len(insides.rules):
+            count = max(1, len(expires))
+            insides = insides.take(np.flatnonzero(~done.has(groups[insides.rows], insides.rules, count)))
+        parts = [
+            plain,
+            insides,
+            _detections_of(done.reports, done.rules, objects[done.groups], detects),
+            self._insides(done, steps, slots, times),
+        ]
+        return join_detections(parts)
+
+    def _insides(self, done: Damped, steps: Steps, slots: Int64s, times: Int64s) -> Detections:
+        """The rows on which damped pairs are inside, and reported so."""
+        ranges, detects = done.ranges, self._rules.detects
+        wanted = (detects[done.rules[ranges.pairs]] & DETECTS["inside"]) != 0
+        lengths = np.where(wanted, ranges.ends - ranges.begins, 0)
+        pairs = np.repeat(ranges.pairs, lengths)
+        ends = np.cumsum(lengths)
+        rows = np.arange(len(pairs)) - np.repeat(ends - lengths - ranges.begins, lengths)
+        rules = done.rules[pairs]
+        everys = self._damped.everys
+        if everys is not None:
+            first = np.repeat(ranges.begins, lengths) == rows
+            chosen = (first & np.repeat(ranges.began, lengths)) | begins_window(rows, steps, times, everys[rules])
+            rows, rules = rows[chosen], rules[chosen]
+        before = np.where(steps.is_new[rows], -1, steps.previous[rows])
+        return detections_of(
+            Pairs(rows, rules), "inside", STAYED, before, steps.offset + rows, times[rows], slots[rows]
+        )
+
+    def _of(self, objects: Int64s) -> tuple[Pending, Int64s]:
+        """The entries of objects, ascending, as earlier pieces left them, and the places of their objects."""
+        pending, places = self._state.damped.of(objects)
+        if not len(self._slots):
+            return pending, places
+        stays = ~np.isin(pending.slots, self._slots)
+        mine = self._pending.take(np.isin(self._pending.slots, objects))
+        both = pending.take(stays).followed_by(mine)
+        return both, np.searchsorted(objects, both.slots)
+
+    def _remember(self, done: Damped, objects: Int64s, before: Pending, clocks: Int64s) -> None:
+        """Keep the entries that objects have after a piece, whose last rows have these times."""
+        limits = self._damped.options.of(done.rules, np.zeros(len(self._rules.ids), np.int64), self._rules.detects)
+        needed = is_needed(done.states, clocks[done.groups], limits.limits)
+        slots = objects[done.groups][needed]
+        ids = self._rules.ids[done.rules[needed]]
+        now = Pending(slots, np.zeros(len(slots), np.int64), ids, done.states[needed])
+        touched = np.union1d(before.slots, slots)
+        self._pending = self._pending.take(~np.isin(self._pending.slots, touched)).followed_by(now)
+        self._slots = np.union1d(self._slots, touched)
+
+    def prepare(self) -> Callable[[], None]:
+        """Put what is to be remembered into the state, once the result is called."""
+        if not len(self._slots) and not self._dropped:
+            return lambda: None
+        return prepare_entries(self._state, self._damped, self._rules, self._slots, self._pending, self._dropped)
+
+
+def prepare_entries(
+    state: State, damped: DampedRules | None, rules: RulesInForce, slots: Int64s, pending: Pending, dropped: int
+) -> Callable[[], None]:
+    """Let objects have these entries and no others, once the result is called; their next due time is kept."""
+    put = state.damped.prepare(slots, pending)
+    due = NEVER
+    if damped is not None and len(pending.rules):
+        rows, no_expiry = rules.snapshot().rows_of(pending.rules), np.zeros(len(rules.ids), np.int64)
+        due = int(dues_of(rows, pending.states, damped.options, no_expiry, rules.detects).min())
+
+    def settle() -> None:
+        put()
+        state.damped.next_due = min(state.damped.next_due, due)
+        state.damped.dropped += dropped
+        state.touch(slots)
+
+    return settle
+
+
+def begins_window(rows: Int64s, steps: Steps, times: Int64s, everys: Int64s) -> Bools:
+    """Whether rows are the first of their object in a window of the clock of so much; always where it is 0."""
+    lengths = np.maximum(everys, 1)
+    before = steps.clocks[steps.previous[rows]]  # of no meaning where the row is new
+    begins: Bools = (everys == 0) | steps.is_new[rows] | (before // lengths != times[rows] // lengths)
+    return begins
+
+
+def _detections_of(reports: Reports, rules: Int64s, objects: Int64s, detects: UInt8s) -> Detections:
+    """Reports of pairs, which have these rules and objects, as detections: those that the rules ask for."""
+    rows = rules[reports.pairs]
+    wanted = np.flatnonzero((detects[rows] & reports.kinds) != 0)
+    kinds, reasons = reports.kinds[wanted], reports.reasons[wanted]
+    return Detections(
+        rows[wanted],
+        reports.rows[wanted],
+        reports.before[wanted],
+        reports.after[wanted],
+        reports.times[wanted],
+        kinds,
+        reasons,
+        np.where(reasons == BY_ROW, _PHASES[kinds], ENDED).astype(np.uint8),
+        objects[reports.pairs[wanted]],
+        since=reports.since[wanted],
+    )
+
+
+# -- time --------------------------------------------------------------------------------------------------
+
+
+def damp_advance(
+    damped: DampedRules,
+    rules: RulesInForce,
+    state: State,
+    everyone: Everyone,
+    found: Detections,
+    gone: Int64s,
+    expires: Int64s,
+    now: int,
+) -> tuple[Detections, Callable[[], None]]:
+    """The detections of a clock marker that are reported, and what lets their effect be remembered.
+
+    `found` has the rules that end for objects that are inside, `gone` when silence ends each object of everyone.
+    """
+    is_damped = damped.is_damped[found.rules] & (found.detects == DETECTS["exit"])
+    mine, plain = found.take(np.flatnonzero(is_damped)), found.take(np.flatnonzero(~is_damped))
+    pending = state.damped.all()
+    rule_rows = rules.snapshot().rows_of(pending.rules)
+    known = rule_rows * (len(state.present) + 1) + pending.slots
+    new = ~np.isin(mine.rules * (len(state.present) + 1) + mine.objects, known)
+    slots = np.concatenate([pending.slots, mine.objects[new]])
+    rows = np.concatenate([rule_rows, mine.rules[new]])
+    states = np.concatenate([pending.states, new_states(int(new.sum()))])
+    for field in (RAW, REPORTED, INNER):
+        states[len(pending.rules) :, field] = 1
+
+    present = state.present[slots]
+    places = np.searchsorted(everyone.slots, slots)
+    ends = np.full(len(slots), NEVER)
+    ends[present] = gone[places[present]]
+    states, reports, dropped = damp_tick(rows, states, ends, now, damped.options, expires, rules.detects)
+    stays = present & (ends > now)
+    policies = damped.options.of(rows, expires, rules.detects)
+    needed = is_needed(states, np.where(stays, state.times[slots], now), policies.limits, stays)
+    after = Pending(slots, np.zeros(len(slots), np.int64), rules.ids[rows], states).take(needed)
+    settle = prepare_entries(state, damped, rules, np.union1d(pending.slots, after.slots), after, dropped)
+
+    def settle_all() -> None:
+        state.damped.next_due = NEVER  # all entries were looked at
+        settle()
+
+    reported = _detections_of(reports, rows, slots, rules.detects)
+    at = places[reports.pairs[np.flatnonzero((rules.detects[rows[reports.pairs]] & reports.kinds) != 0)]]
+    return join_detections([plain, reported._replace(before=at, after=at)]), settle_all
+
+
+# -- changes of rules --------------------------------------------------------------------------------------
+
+
+def damp_change(
+    change: RuleChange,
+    damped: tuple[DampedRules | None, DampedRules | None],
+    rules: RulesInForce,
+    state: State,
+    now: Everyone,
+    in_stay: Pairs,
+) -> tuple[Detections, Callable[[], None]]:
+    """The detections of a change of rules that are reported, and what lets their effect be remembered.
+
+    Damped are the rules before and after, `rules` those after. `in_stay` has the objects of everyone that are inside
+    the wider conditions of changed rules, which have the numbers of the change.
+    """
+    facts, count = change.facts, max(1, len(change.ids))
+    old, new = damped
+    held = state.damped.all()
+    numbers = np.minimum(np.searchsorted(change.ids, held.rules), max(0, len(change.ids) - 1))
+    concerned = (change.ids[numbers] == held.rules) if len(change.ids) else np.zeros(len(held.rules), np.bool_)
+    mine = _is_damped(old, facts.old_rows) | _is_damped(new, facts.new_rows)
+    if not mine.any() and not concerned.any():
+        return change.found, lambda: None
+    mine[numbers[concerned]] = True
+    plain = change.found.take(np.flatnonzero(~mine[change.found.rules % count]))
+
+    # Every pair of a concerned rule that is or was inside, or is remembered.
+    present = state.present[held.slots] & concerned
+    entry_keys = np.searchsorted(now.slots, held.slots[present]) * count + numbers[present]
+    was_keys, now_keys = (
+        pairs.moves[mine[pairs.rules]] * count + pairs.rules[mine[pairs.rules]] for pairs in (facts.was, facts.is_now)
+    )
+    keys = np.unique(np.concatenate([was_keys, now_keys, entry_keys]))
+    places, number = np.divmod(keys, count)
+    states = new_states(len(keys))
+    was = np.isin(keys, was_keys)
+    for field in (RAW, REPORTED, INNER):
+        states[:, field] = was
+    states[np.searchsorted(keys, entry_keys)] = held.states[present]
+
+    # What each pair is by the new rule.
+    rows, times = facts.new_rows[number], now.times[places]
+    there, stays_damped = rows >= 0, _is_damped(new, rows)
+    is_inner = np.isin(keys, now_keys)
+    raw, reported = states[:, RAW] == 1, states[:, REPORTED] == 1
+    is_raw = there & (is_inner | (raw & np.isin(keys, in_stay.moves * count + in_stay.rules)))
+    ends = reported & (~there | (raw & ~is_raw))
+    begins = is_raw & ~raw & ~reported
+    asks = begins & facts.new.initial[number]
+    dropped = int((raw & ~reported & ~is_raw).sum())
+    states[:, INNER] = is_inner
+    states[:, REPORTED] |= begins & ~asks
+    states[asks, SINCE], states[asks, ROWS] = times[asks], 1
+    states[:, RAW] = is_raw
+    no_expiry = np.full(len(rules.ids), NEVER)
+    options = NO_OPTIONS if new is None else new.options
+    policies = options.of(np.maximum(rows, 0), no_expiry if len(no_expiry) else np.full(1, NEVER), _some(rules.detects))
+    dues = find_policy_dues(states, policies)
+    overdue = there & ~ends & np.where(stays_damped, (dues < times) | (asks & (dues <= times)), dues != NEVER)
+    rises = overdue & (states[:, REPORTED] == 0)
+
+    # Exits end the old version; what is overdue belongs to the new one.
+    waited = np.where(states[:, QUIET] > later_by(states[:, SINCE], policies.holds), COOLED, HELD)
+    reasons = np.where(
+        ends, change.reasons[number], np.where(rises, np.where(asks, REASON_CODES["initial"], waited), KEPT)
+    )
+    at = np.maximum(times, states[:, LAST])
+    since = np.where(ends | asks, at, states[:, SINCE])
+    happens = ends | overdue
+    states[happens, LAST] = at[happens]
+    states[happens, QUIET] = later_by(at, policies.cooldowns)[happens]
+    states[:, REPORTED] = np.where(ends | overdue, rises, states[:, REPORTED])
+    states[:, ENTERS] = np.where(policies.limits == NEVER, 0, states[:, ENTERS] + rises)
+    kinds = np.where(rises, DETECTS["enter"], DETECTS["exit"]).astype(np.uint8)
+    asked = np.where(ends, facts.old.detects[number], facts.new.detects[number])
+    told = np.flatnonzero(happens & ((asked & kinds) != 0))
+    found = Detections(
+        np.where(ends, number, number + len(change.ids))[told],
+        np.zeros(len(told), np.int64),
+        places[told],
+        places[told],
+        at[told],
+        kinds[told],
+        reasons[told].astype(np.uint8),
+        np.full(len(told), ENDED, np.uint8),
+        now.slots[places[told]],
+        since=since[told],
+    )
+
+    needed = there & stays_damped & is_needed(states, times, policies.limits)
+    slots = now.slots[places[needed]]
+    kept = Pending(slots, np.zeros(len(slots), np.int64), change.ids[number[needed]], states[needed])
+    # Objects that are not here keep what they have of rules that stay.
+    away = held.take(concerned & ~state.present[held.slots] & _is_damped(new, facts.new_rows[numbers]))
+    others = held.take(~concerned)
+    touched = np.union1d(held.slots[concerned], slots)
+    after = others.take(np.isin(others.slots, touched)).followed_by(away).followed_by(kept)
+    return join_detections([plain, found]), prepare_entries(state, new, rules, touched, after, dropped)
+
+
+NO_OPTIONS = Options(*(_NOTHING for _ in range(7)), np.zeros(0, np.bool_))
+
+
+def _is_damped(damped: DampedRules | None, rows: Int64s) -> Bools:
+    """Which of the rules in these rows are damped; -1 is none."""
+    if damped is None or not len(damped.is_damped):
+        return np.zeros(len(rows), np.bool_)
+    found: Bools = (rows >= 0) & damped.is_damped[rows]
+    return found
+
+
+def _some(detects: UInt8s) -> UInt8s:
+    return detects if len(detects) else np.zeros(1, np.uint8)
