@@ -33,6 +33,8 @@ class PipelineFile:
     """Where sections and keys stand."""
     secrets: Secrets = field(default_factory=Secrets)
     """What messages must not show."""
+    remembered: dict[str, Any] = field(default_factory=dict)
+    """What others have said meanwhile, such as a registry of schemas, so that they are asked once."""
 
     @property
     def sources(self) -> dict[str, dict[str, Any]]:
@@ -298,6 +300,7 @@ _KINDS = {
     "whole number": "a whole number, 0 or more",
     "text or list": "text or texts",
     "duration or false": 'a duration such as "1 minute", or false',
+    "table or text": "a table, or the name of a file",
 }
 
 
@@ -317,6 +320,8 @@ def _has_kind(value: Any, key: Key) -> bool:
             return isinstance(value, str) or (key.name == "timeout" and isinstance(value, int) and value > 0)
         case "duration or false":
             return isinstance(value, str) or value is False
+        case "table or text" if isinstance(value, str):
+            return bool(value)
         case _:
             simple = isinstance(value, dict) and all(isinstance(each, (str, int, float)) for each in value.values())
             return simple and (key.name not in {"schema", "columns"} or all(map(_is_text, value.values())))

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-Kind = Literal["text", "whole number", "true or false", "table", "text or list", "duration", "duration or false"]
+Kind = Literal[
+    "text", "whole number", "true or false", "table", "table or text", "text or list", "duration", "duration or false"
+]
 
 
 class Key(NamedTuple):
@@ -37,7 +39,10 @@ FORMATS: Mapping[str, tuple[Key, ...]] = {
     "kafka": (
         _SERVERS,
         Key("topic", "text or list", "topics to read", required=True),
-        _SCHEMA,
+        Key("decode", "text", "what messages are", choices=("json", "avro", "protobuf"), default="json"),
+        Key("schema", "table or text", "columns and their Spark types; for Avro and Protobuf, a file"),
+        Key("registry", "text", "URL of a schema registry that knows the schemas of messages in Avro"),
+        Key("message", "text", "name of the Protobuf message"),
         Key("starting", "text", "where a new pipeline begins", choices=("earliest", "latest"), default="earliest"),
         _DEAD_TOPIC,
         *_REST,

@@ -21,6 +21,7 @@ from fencepost.pipeline.file.faults import PipelineFaultsError
 from fencepost.pipeline.runtime import identity
 from fencepost.pipeline.runtime.book import FollowedBook, open_book, rule_columns
 from fencepost.pipeline.runtime.changes import ChangeFollower
+from fencepost.pipeline.runtime.decoding import NewSchemaError, WriterSchemas, new_schema_in
 from fencepost.pipeline.runtime.formats import SPARK_ERRORS, first_line
 from fencepost.pipeline.runtime.log import Log
 from fencepost.pipeline.runtime.operators import operate, required_columns
@@ -122,6 +123,10 @@ class _Supervisor:
             try:
                 with ExitStack() as parts:
                     return _Run(self._file, self._spark, self._log, self, parts).until(self._stop)
+            except NewSchemaError as new:
+                failed = self._learn(new)
+                if failed is not None and not self._retries.wait("the pipeline stopped", failed, self._stop):
+                    raise failed from None
             except FencepostError as error:
                 if self.progress.counts.get("batches", 0) > batches:
                     self._retries.succeeded()
@@ -130,6 +135,19 @@ class _Supervisor:
                     raise
                 self.progress.count_restart()
         return self.progress.summary(self._seconds())
+
+    def _learn(self, new: NewSchemaError) -> UnreachableError | None:
+        """Fetch the schema that messages came with; returns why not, if that may pass."""
+        try:
+            has_it = WriterSchemas(self._file, new.section).learn(new.id)
+        except UnreachableError as error:
+            return error
+        words = f"messages of schema {new.id} have come"
+        if has_it:
+            self._log.info(f"{words}; it was fetched, going on from the checkpoint")
+        else:
+            self._log.warning(f"{words}, which the registry does not have: they are dead letters")
+        return None
 
     def _seconds(self) -> float:
         return time.monotonic() - self._begun
@@ -305,6 +323,8 @@ def _in_plain_words(name: str) -> Iterator[None]:
 def _refusal(name: str, error: Exception, log: Path | None = None) -> FencepostError:
     """A failed query in one sentence, or in the words of the operator that refused something."""
     text = str(error)
+    if (new := new_schema_in(text)) is not None:
+        return new
     ours = re.search(r"FencepostError: (.+?); (?:expected )?(.+?)\. ([^\n]+)", text)
     if ours:
         return FencepostError(ours[1], ours[2], ours[3])
