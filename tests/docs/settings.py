@@ -128,6 +128,7 @@ def pipeline(reader: Reader) -> Iterator[None]:
     (reader.home / "lake" / "ticks").mkdir(parents=True)
     price_rules().publish(reader.home / "published")
     (reader.home / "signing.key").write_text("a key\n")
+    fp.RuleBook(f"sqlite:///{reader.home}/followed.db").close()
     reader.given["spark"] = reader.spark()
     # A pipeline ends by itself, and does not take the session with it that other pages use.
     reader.instead |= {'every = "1 second"': "once = true", 'run("pipeline.toml") ': 'run("pipeline.toml", spark) '}

@@ -1,4 +1,4 @@
-"""Messages in Avro on a real broker, with a schema file and with a registry on loopback."""
+"""Messages in Avro and of Debezium on a real broker, with schema files and with a registry on loopback."""
 
 import base64
 import json
@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 from tools.kafka import Broker
 
 import fencepost as fp
+from fencepost.book import RuleBook
 from fencepost.pipeline import check, run
 from tests.kafka.test_kafka import messages
 from tests.registry import Registry
@@ -159,3 +160,53 @@ def test_a_registry_whose_schemas_change_while_the_pipeline_runs(spark: Any, bro
     file.write_text(text)
     (fault,) = check(file)
     assert fault.may_pass
+
+
+def test_a_book_that_debezium_changes(spark: Any, broker: Broker, tmp_path: Path) -> None:
+    def row(alert: int, low: Any, high: float) -> dict[str, Any]:
+        return {"alert": alert, "low": low, "high": high}
+
+    def envelope(op: str, before: Any, after: Any) -> bytes:
+        return json.dumps({"before": before, "after": after, "source": {"connector": "postgresql"}, "op": op}).encode()
+
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.json").write_text('{"vehicle": "v1", "at": 1, "x": 5.0}')
+    first, second = row(1, 4.0, 8.0), row(2, 0.0, 1.0)
+    values = [envelope("r", None, first), envelope("c", None, second), envelope("u", first, row(1, 4.5, 8.0))]
+    send(spark, broker, "alerts", [*values, envelope("d", second, None), None, envelope("c", None, row(3, "x", 1.0))])
+    book = RuleBook(f"sqlite:///{tmp_path}/rules.db")
+    (tmp_path / "pipeline.toml").write_text(f"""
+[source]
+format = "json"
+path = "in"
+schema = {{ vehicle = "string", at = "bigint", x = "double" }}
+[rules]
+book = "sqlite:///rules.db"
+[rules.changes]
+format = "debezium"
+servers = "{broker.servers}"
+topic = "alerts"
+id = "alert"
+range = "x=low,high"
+detect = "enter"
+dead_letters = "bad"
+[operator]
+kind = "watch"
+object = "vehicle"
+time = "at"
+buckets = 2
+[sink]
+format = "parquet"
+path = "out"
+checkpoint = "checkpoint"
+[trigger]
+once = true
+""")
+    assert check(tmp_path / "pipeline.toml") == []
+    summary = run(tmp_path / "pipeline.toml", spark, out=StringIO())
+    assert (summary.rule_changes, summary.bad_changes) == (1, 1)
+    assert [(rule.id, str(rule.condition), rule.detect) for rule in book] == [(1, "x >= 4.5 AND x < 8.0", "enter")]
+    book.close()
+    (letter,) = [json.loads(line) for path in (tmp_path / "bad").iterdir() for line in path.read_text().splitlines()]
+    assert letter["origin"].startswith("alerts/")
+    assert "low" in letter["fault"]

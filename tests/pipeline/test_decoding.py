@@ -113,7 +113,7 @@ def test_the_package_must_be_there(tmp_path: Path, servers: str, monkeypatch: py
     monkeypatch.setenv("FENCEPOST_JARS", str(tmp_path / "jars"))
     (tmp_path / "tick.avsc").write_text(json.dumps(TICK))
     (fault,) = check(pipeline(tmp_path, servers, 'decode = "avro"\nschema = "tick.avsc"', "a:b:1"))
-    assert (fault.place, fault.got) == ("source.decode", "decode = \"avro\" without Spark's package for it")
+    assert (fault.place, fault.got) == ("source.decode", 'decode = "avro" without Spark\'s package for it')
     assert fault.remedy.startswith("Run fencepost connector avro, or name it in session.settings")
 
 

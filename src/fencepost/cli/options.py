@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fencepost.errors import FencepostError
-
 if TYPE_CHECKING:
     from fencepost.book import RuleBook
 
@@ -53,14 +51,3 @@ def open_book(url: str, author: str | None = None, *, create: bool = False, zone
     from fencepost.book import RuleBook
 
     return RuleBook(url, author=author, create=create, zone=zone)
-
-
-def read_pairs(given: list[str] | None, option: str, example: str) -> dict[str, str]:
-    """The values of a repeatable option such as `--label team=desk`, as a mapping."""
-    values = {}
-    for each in given or []:
-        name, equals, value = each.partition("=")
-        if not equals or not name:
-            raise FencepostError(f"{option} {each}", "a name, an equals sign and a value", f"Write {option} {example}.")
-        values[name] = value
-    return values

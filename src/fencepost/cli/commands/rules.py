@@ -11,7 +11,7 @@ import typer
 
 from fencepost._text import count
 from fencepost.cli.commands import tables
-from fencepost.cli.options import DEFAULT_BOOK, Author, Book, Expect, Json, Zone, open_book, read_pairs
+from fencepost.cli.options import DEFAULT_BOOK, Author, Book, Expect, Json, Zone, open_book
 from fencepost.cli.output import (
     note,
     print_done,
@@ -23,6 +23,7 @@ from fencepost.cli.output import (
     warnings_as_notes,
 )
 from fencepost.rules.options import fields_of
+from fencepost.rules.table_arguments import read_pairs
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -33,6 +33,7 @@ from fencepost.pipeline.file.session import package_faults, session_settings
 from fencepost.pipeline.file.ticks import check_ticking
 from fencepost.pipeline.runtime import identity
 from fencepost.pipeline.runtime.book import check_book
+from fencepost.pipeline.runtime.feeds import check_feed
 from fencepost.pipeline.runtime.requirements import missing_for_spark
 from fencepost.published import VersionDirectory, check_shards
 from fencepost.snapshot import Table
@@ -281,6 +282,10 @@ def _rules_faults(file: PipelineFile, columns: Mapping[str, Columns | None], eac
             yield from _unreachable(file, "rules.changes.servers", changes["servers"])
         if changes.get("dead_letters"):
             yield from _unwritable(file, "rules.changes.dead_letters", changes["dead_letters"])
+        try:
+            check_feed(file)
+        except FencepostError as error:
+            yield file.refusal("rules.changes", error)
     if not rules.get("directory"):
         return
     try:
@@ -495,7 +500,7 @@ def needed_parts(file: PipelineFile) -> dict[Part, str]:
     for name in (*file.sources, *file.sinks):
         if file.section(name).get("format") == "kafka":
             uses.setdefault("kafka", name)
-    if file.section("rules.changes"):
+    if file.section("rules.changes") and file.section("rules.changes")["format"] != "delta":
         uses.setdefault("kafka", "rules.changes")
     for name, source in file.sources.items():
         if (kind := source.get("decode")) in ("avro", "protobuf"):

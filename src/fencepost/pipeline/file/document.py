@@ -221,11 +221,11 @@ def _section_faults(made: PipelineFile, name: str, given: Mapping[str, Any]) -> 
         if ANY in variants and isinstance(variant, str) and variant and variant not in variants:
             variant = ANY
         if not isinstance(variant, str) or variant not in variants:
-            place, choices = f"{name}.{chooser}", ", ".join(variants)
+            place, choices = f"{name}.{chooser}", ", ".join(filter(None, variants))
             if chooser not in given:
                 yield made.fault(place, f"no {chooser}", f"one of {choices}", f"Add {chooser} to {header_of(name)}.")
             else:
-                yield made.fault(place, repr(variant), f"one of {choices}", meant(str(variant), variants))
+                yield made.fault(place, repr(variant), f"one of {choices}", meant(str(variant), filter(None, variants)))
             return
     known = {key.name: key for key in variants[variant]}
     section = {key.name: key.default for key in known.values() if not key.required}
@@ -265,7 +265,7 @@ def header_of(name: str) -> str:
 
 def _unknown_key(made: PipelineFile, name: str, chooser: str | None, variant: str, written: str, key: str) -> Fault:
     _, variants = variants_of(name)
-    users = [other for other, keys in variants.items() if key in {each.name for each in keys}]
+    users = [other for other, keys in variants.items() if other and key in {each.name for each in keys}]
     names = [each.name for each in variants[variant]] + ([chooser] if chooser else [])
     expected = f"a key of {header_of(name)}" + (f" with {chooser} = {written!r}" if variant else "")
     remedy = f"Remove it; it is for {', '.join(users)}." if users else meant(key, names)
@@ -322,6 +322,8 @@ def _has_kind(value: Any, key: Key) -> bool:
             return isinstance(value, str) or value is False
         case "table or text" if isinstance(value, str):
             return bool(value)
+        case _ if key.name == "changes":  # a section, whose keys are checked one by one
+            return isinstance(value, dict)
         case _:
             simple = isinstance(value, dict) and all(isinstance(each, (str, int, float)) for each in value.values())
             return simple and (key.name not in {"schema", "columns"} or all(map(_is_text, value.values())))
@@ -356,7 +358,7 @@ def _combination_faults(made: PipelineFile) -> Iterator[Fault]:
             "Remove tick; to announce a time before such a run: fencepost tick DIR TIME",
         )
         yield made.fault("operator.tick", got, "a pipeline that goes on, since time goes on only there", remedy)
-    for name in (*made.sources, *made.sinks):
+    for name in (*made.sources, *made.sinks, "rules.changes"):
         if made.section(name).get("path") and made.section(name).get("table"):
             yield made.fault(f"{name}.table", "both path and table", "one of them", "Remove one.")
     for name, source in made.sources.items():

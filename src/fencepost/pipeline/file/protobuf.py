@@ -1,4 +1,4 @@
-"""Descriptors of Protobuf, as ``protoc --descriptor_set_out`` writes them: the columns that Spark makes of a message."""
+"""Descriptors of Protobuf, as ``protoc --descriptor_set_out`` writes them: the columns of a message."""
 
 from typing import Any
 

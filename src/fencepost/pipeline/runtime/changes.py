@@ -4,6 +4,9 @@ A message is a JSON object: ``{"op": "insert", "id": 7, "condition": "price > 40
 and ``update`` both say what the rule is from now on, with the fields of `Rules.add`; ``delete`` needs only the id. The
 changes of one rule should have one key, so that they are in one partition, which is the only order that Kafka keeps.
 
+Feeds of a table of rules say the same in their own way (`feeds`): envelopes of Debezium on a topic, or the rows of
+Delta's change data feed.
+
 Of the changes of one rule in a micro-batch the last one counts, and what is so already is left alone. So a
 micro-batch that is repeated after a restart changes nothing.
 """
@@ -11,17 +14,19 @@ micro-batch that is repeated after a restart changes nothing.
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 
 from fencepost._files.whole import write_whole
 from fencepost.errors import FencepostError
 from fencepost.pipeline.runtime.dead_letters import write_letters
+from fencepost.pipeline.runtime.feeds import FeedRules, read_debezium, read_delta
 from fencepost.rules import Rule, Rules
 from fencepost.rules.checked import NameTakenError
-from fencepost.rules.options import options_of
+from fencepost.rules.options import fields_of, options_of
 
+ChangeFormat = Literal["json", "debezium", "delta"]
 _OPERATIONS = ("insert", "update", "delete")
 
 
@@ -29,8 +34,10 @@ class Message(NamedTuple):
     """One message of the topic."""
 
     origin: str
-    """Topic, partition and offset."""
+    """Topic, partition and offset; or the table and its version."""
     value: str | None
+    row: Mapping[str, Any] | None = None
+    """Of Delta's feed."""
 
 
 class Applied(NamedTuple):
@@ -47,6 +54,9 @@ class ChangeFollower:
 
     `state` remembers which micro-batches were applied. A rule that needs a column beyond `schema` is a dead letter;
     those are counted, also without a directory for them. `report` is called with the outcome of each micro-batch.
+
+    `format` says what messages are: changes as above, or those of a feed, whose columns `table` maps to rules, with
+    the arguments of `RuleBook.sync`. Names in place of ids need a book as the target.
     """
 
     def __init__(
@@ -57,9 +67,20 @@ class ChangeFollower:
         schema: Mapping[str, Any] | None = None,
         dead_letters: Path | None = None,
         report: Callable[[Applied], None] = lambda _: None,
+        format: ChangeFormat = "json",
+        table: Mapping[str, Any] | None = None,
     ) -> None:
         self._target, self._publish, self._schema = target, publish, schema
         self._state, self._dead_letters, self._report = state, dead_letters, report
+        self._format, self._feed = format, None if format == "json" else FeedRules(table or {})
+
+    def take_rows(self, frame: Any, batch: int) -> None:
+        """Apply a micro-batch of Delta's change data feed; a function for foreachBatch."""
+        is_after = F.col("_change_type").isin("insert", "update_postimage")
+        rows = [row.asDict(recursive=True) for row in frame.orderBy("_commit_version", is_after).collect()]
+        self.apply(
+            [Message(f"version {row['_commit_version']}", json.dumps(row, default=str), row) for row in rows], batch
+        )
 
     def take(self, frame: Any, batch: int) -> None:
         """Apply a micro-batch of raw messages; a function for foreachBatch."""
@@ -73,16 +94,9 @@ class ChangeFollower:
         noted = self._state / "applied.json"
         if noted.exists() and json.loads(noted.read_text())["batch"] >= batch:
             return
-        last: dict[int, tuple[dict[str, Any] | None, Message]] = {}
-        dead = []
         received = list(messages)
-        for message in received:
-            try:
-                id, wanted = self._read(message.value)
-            except FencepostError as error:
-                dead.append(_letter(message, error))
-            else:
-                last[id] = wanted, message
+        dead: list[dict[str, Any]] = []
+        last = self._read_all(received, dead) if self._feed is None else self._read_feed(self._feed, received, dead)
         changed, refused = self._put_all({id: wanted for id, (wanted, _) in last.items()})
         dead += [_letter(last[id][1], error) for id, error in refused.items()]
         if dead and self._dead_letters is not None:
@@ -93,6 +107,55 @@ class ChangeFollower:
         self._state.mkdir(parents=True, exist_ok=True)
         write_whole(noted, json.dumps({"batch": batch}))
         self._report(Applied(changed, len(received) - changed - len(dead), len(dead)))
+
+    def _read_all(self, received: Iterable[Message], dead: list[dict[str, Any]]) -> "_Last":
+        """The last change of each rule."""
+        last: _Last = {}
+        for message in received:
+            try:
+                id, wanted = self._read(message.value)
+            except FencepostError as error:
+                dead.append(_letter(message, error))
+            else:
+                last[id] = wanted, message
+        return last
+
+    def _read_feed(self, feed: FeedRules, received: Iterable[Message], dead: list[dict[str, Any]]) -> "_Last":
+        """The same of a table's rows, which become rules all at once."""
+        rows: dict[int | str, tuple[Mapping[str, Any] | None, Message]] = {}
+        for message in received:
+            try:
+                change = read_debezium(message.value) if message.row is None else read_delta(message.row)
+                if change is not None:
+                    rows[feed.key_of(change.row)] = None if change.is_gone else change.row, message
+            except FencepostError as error:
+                dead.append(_letter(message, error))
+        there = {key: row for key, (row, _) in rows.items() if row is not None}
+        rules = dict(zip(there, feed.read([*there.values()]), strict=True))
+        last: _Last = {}
+        for key, (row, message) in rows.items():
+            try:
+                last[key] = None if row is None else self._wanted_of(key, rules[key], feed), message
+            except FencepostError as error:
+                dead.append(_letter(message, error))
+        return last
+
+    def _wanted_of(self, key: int | str, rule: Rule | FencepostError, feed: FeedRules) -> dict[str, Any]:
+        """What the rule of a row is to be; whether it is paused stays as it was, unless the table says that."""
+        if isinstance(rule, FencepostError):
+            raise rule
+        wanted = self._checked({**fields_of(rule), "condition": str(rule.condition)})
+        if not feed.says_enabled and key in self._target:
+            wanted["enabled"] = self._target[key].enabled
+        return wanted
+
+    def _checked(self, found: dict[str, Any]) -> dict[str, Any]:
+        """What a rule is to be; refuses one that needs columns that rules may not use."""
+        found.pop("version", None)  # the book counts
+        made = Rules.from_dicts([found])
+        if self._schema is not None:
+            made.columns(self._schema)
+        return _fields(made[found["id"]])
 
     def _read(self, value: str | None) -> tuple[int, dict[str, Any] | None]:
         """The id of a rule and what it is to be, None for nothing; refuses what is no change."""
@@ -109,20 +172,18 @@ class ChangeFollower:
             raise FencepostError(f"the id {id!r}", "an integer of 64 bits", "Name the rule.")
         if operation == "delete":
             return id, None
-        found.pop("version", None)  # the book counts
-        made = Rules.from_dicts([found])
-        if self._schema is not None:
-            made.columns(self._schema)
-        return id, _fields(made[id])
+        return id, self._checked(found)
 
-    def _put_all(self, wanted: Mapping[int, dict[str, Any] | None]) -> tuple[int, dict[int, FencepostError]]:
+    def _put_all(
+        self, wanted: Mapping[int | str, dict[str, Any] | None]
+    ) -> tuple[int, dict[int | str, FencepostError]]:
         """Make rules as wanted: how many changed, and those that were refused since another rule has their name.
 
         Rules go first. A name may become free only by a later change, so what was refused is tried again.
         """
         changed, waiting = 0, dict(sorted(wanted.items(), key=lambda each: each[1] is not None))
         while True:
-            refused: dict[int, FencepostError] = {}
+            refused: dict[int | str, FencepostError] = {}
             for id, each in waiting.items():
                 try:
                     changed += self._put(id, each)
@@ -132,7 +193,7 @@ class ChangeFollower:
                 return changed, refused
             waiting = {id: waiting[id] for id in refused}
 
-    def _put(self, id: int, wanted: dict[str, Any] | None) -> bool:
+    def _put(self, id: int | str, wanted: dict[str, Any] | None) -> bool:
         """Make a rule as wanted, None for no rule; returns whether that changed anything."""
         there = id in self._target
         if wanted is None:
@@ -146,6 +207,10 @@ class ChangeFollower:
         else:
             return False
         return True
+
+
+_Last = dict[int | str, tuple[dict[str, Any] | None, Message]]
+"""What each rule is to be, None for nothing, and the message that says so."""
 
 
 def _letter(message: Message, error: FencepostError) -> dict[str, Any]:

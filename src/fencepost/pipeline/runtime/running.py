@@ -22,7 +22,8 @@ from fencepost.pipeline.runtime import identity
 from fencepost.pipeline.runtime.book import FollowedBook, open_book, rule_columns
 from fencepost.pipeline.runtime.changes import ChangeFollower
 from fencepost.pipeline.runtime.decoding import NewSchemaError, WriterSchemas, new_schema_in
-from fencepost.pipeline.runtime.formats import SPARK_ERRORS, first_line
+from fencepost.pipeline.runtime.feeds import feed_arguments
+from fencepost.pipeline.runtime.formats import SPARK_ERRORS, first_line, open_stream
 from fencepost.pipeline.runtime.log import Log
 from fencepost.pipeline.runtime.operators import operate, required_columns
 from fencepost.pipeline.runtime.progress import Progress, Summary
@@ -272,14 +273,26 @@ class _Run:
 
     def _change_writer(self, followed: FollowedBook) -> Any:
         changes = self._file.section("rules.changes")
-        options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": _CHANGES_AT_ONCE, **changes["options"]}
-        messages = kafka_reader(self._spark, changes["servers"], changes["topic"], options)
+        format_ = changes["format"] or "json"
         state = identity.own_place(self._file, "changes")
         dead = self._file.resolved(changes["dead_letters"]) if changes["dead_letters"] else None
         follower = ChangeFollower(
-            followed.book, self._follow_book, state, followed.schema, dead, self.progress.count_applied
+            followed.book,
+            self._follow_book,
+            state,
+            followed.schema,
+            dead,
+            self.progress.count_applied,
+            format_,
+            None if format_ == "json" else feed_arguments(self._file),
         )
-        writer = messages.writeStream.foreachBatch(follower.take)
+        if format_ == "delta":
+            feed = open_stream(self._spark, self._file, changes, "", readChangeFeed="true")
+            writer = feed.writeStream.foreachBatch(follower.take_rows)
+        else:
+            options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": _CHANGES_AT_ONCE, **changes["options"]}
+            messages = kafka_reader(self._spark, changes["servers"], changes["topic"], options)
+            writer = messages.writeStream.foreachBatch(follower.take)
         return writer.option("checkpointLocation", str(state / "checkpoint"))
 
     def _start(self, writer: Any) -> Any:
