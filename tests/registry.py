@@ -53,8 +53,8 @@ class Registry:
                 return 200, list(range(1, len(self.subjects[subject]) + 1))
             case ["subjects", subject, "versions", version] if subject in self.subjects:
                 ids = self.subjects[subject]
-                id = ids[-1 if version == "latest" else int(version) - 1]
-                return 200, {"subject": subject, "id": id, **self.schemas[id]}
+                found = ids[-1 if version == "latest" else int(version) - 1]
+                return 200, {"subject": subject, "id": found, **self.schemas[found]}
         return 404, {"error_code": 40401}
 
     def __enter__(self) -> Self:

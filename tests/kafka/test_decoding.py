@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,7 @@ def dead(home: Path) -> list[tuple[str, str, bytes | None]]:
     )
 
 
-def offsets(spark: Any, broker: Broker, topic: str, values: list[bytes | None]) -> list[str]:
+def offsets(spark: Any, broker: Broker, topic: str, values: Sequence[bytes | None]) -> list[str]:
     """Where messages are."""
     found = {message["value"] and bytes(message["value"]): message for message in messages(spark, broker, topic)}
     return [f"{topic}/{found[value]['partition']}/{found[value]['offset']}" for value in values]

@@ -132,7 +132,7 @@ def test_what_is_no_envelope_is_a_dead_letter(followed: Followed) -> None:
 
 
 def test_a_schema_says_what_numbers_and_texts_mean() -> None:
-    fields = [
+    fields: list[dict[str, Any]] = [
         {"type": "int64", "field": "alert"},
         {
             "type": "bytes",

@@ -27,7 +27,7 @@ class Decoded(NamedTuple):
 
 def is_decoded(source: dict[str, Any]) -> bool:
     """Whether the messages of a source are no JSON."""
-    return source.get("decode", "json") != "json"
+    return bool(source.get("decode", "json") != "json")
 
 
 def subjects_of(source: dict[str, Any]) -> list[str]:

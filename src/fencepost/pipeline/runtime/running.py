@@ -20,7 +20,7 @@ from fencepost.pipeline.file.document import PipelineFile, sink_name
 from fencepost.pipeline.file.faults import PipelineFaultsError
 from fencepost.pipeline.runtime import identity
 from fencepost.pipeline.runtime.book import FollowedBook, open_book, rule_columns
-from fencepost.pipeline.runtime.changes import ChangeFollower
+from fencepost.pipeline.runtime.changes import ChangeFollower, ChangeFormat
 from fencepost.pipeline.runtime.decoding import NewSchemaError, WriterSchemas, new_schema_in
 from fencepost.pipeline.runtime.feeds import feed_arguments
 from fencepost.pipeline.runtime.formats import SPARK_ERRORS, first_line, open_stream
@@ -273,7 +273,7 @@ class _Run:
 
     def _change_writer(self, followed: FollowedBook) -> Any:
         changes = self._file.section("rules.changes")
-        format_ = changes["format"] or "json"
+        format_: ChangeFormat = changes["format"] or "json"
         state = identity.own_place(self._file, "changes")
         dead = self._file.resolved(changes["dead_letters"]) if changes["dead_letters"] else None
         follower = ChangeFollower(
