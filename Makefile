@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-spark-oldest
+QUIET := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 PYTEST := $(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder --durations 10
 
 .DEFAULT_GOAL := help
@@ -52,11 +53,13 @@ test-all: $(VENV)/dev ## every test: also real shells, kills, examples, the demo
 	@$(MAKE) --no-print-directory test-spark-oldest test-system
 
 test-spark-oldest: $(OLDEST)/ready ## the operators on the oldest Spark that fencepost supports
-	$(OLDEST)/bin/pytest -m "oldest and not system" --durations 10 -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning tests/spark
+	$(OLDEST)/bin/pytest -m "oldest and not system" --durations 10 $(QUIET) tests/spark
 
-test-system: $(VENV)/dev ## tests that need servers, such as PostgreSQL (tools/system-packages installs them)
+test-system: $(VENV)/dev $(OLDEST)/ready ## tests that need servers, such as PostgreSQL (tools/system-packages installs them)
 	-@$(BIN)/fencepost connector > /dev/null
+	-@$(BIN)/fencepost connector avro > /dev/null
 	$(BIN)/pytest -m system tests
+	$(OLDEST)/bin/pytest -m "oldest and system" $(QUIET) tests/pipeline/test_lakes.py
 
 soak: $(VENV)/dev ## a long run with kills, changing rules and a slow sink (SOAK="--triggers 200" for a shorter one)
 	$(BIN)/python -m tests.spark.soak $(SOAK)

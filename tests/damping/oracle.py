@@ -159,7 +159,8 @@ class Pair:
 
     def take(self, item: tuple[Any, ...]) -> "Pair":
         kind, *rest = item
-        {"row": self.row, "tick": self.settle, "edit": self.edit, "remove": self.remove}[kind](*rest)
+        takes: dict[str, Any] = {"row": self.row, "tick": self.settle, "edit": self.edit, "remove": self.remove}
+        takes[kind](*rest)
         return self
 
 

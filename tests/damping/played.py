@@ -1,5 +1,6 @@
 """Items of the oracle, played to a Monitor: ordinals of time are milliseconds, so that rules can expire."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -60,7 +61,7 @@ def monitor_of(policies: dict[int, Policy], detect: str = DETECT) -> fp.Monitor:
     return fp.Monitor(rules, object="o", time="t", timeout=timeout, first=first, schema={"x": "double"})
 
 
-def table_of(rows: list[tuple[Any, float, float | None]]) -> pa.Table:
+def table_of(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     """Rows of objects as a table."""
     return pa.table(
         {

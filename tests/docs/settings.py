@@ -1,6 +1,7 @@
 """What each page takes for granted before its first line, and what must be so after its last."""
 
 import io
+import socket
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,6 +20,8 @@ from fencepost.pipeline import run
 from fencepost.published import VersionDirectory
 from tests.docs.blocks import blocks_of
 from tests.docs.running import Reader
+from tests.pipeline.test_decoding import TICK
+from tests.registry import Registry
 
 __all__ = ["SETTINGS"]
 
@@ -125,12 +128,23 @@ def pipeline(reader: Reader) -> Iterator[None]:
     (reader.home / "lake" / "ticks").mkdir(parents=True)
     price_rules().publish(reader.home / "published")
     (reader.home / "signing.key").write_text("a key\n")
+    fp.RuleBook(f"sqlite:///{reader.home}/followed.db").close()
     reader.given["spark"] = reader.spark()
     # A pipeline ends by itself, and does not take the session with it that other pages use.
     reader.instead |= {'every = "1 second"': "once = true", '= run("pipeline.toml")': '= run("pipeline.toml", spark)'}
-    with pytest.MonkeyPatch.context() as patch:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        socket.create_server(("127.0.0.1", 0)) as broker,
+        Registry("ann:a password") as registry,
+    ):
+        registry.add(1, TICK, "ticks-value")
+        reader.instead |= {
+            "127.0.0.1:9092": f"127.0.0.1:{broker.getsockname()[1]}",
+            "127.0.0.1:8081": registry.address,
+        }
         patch.setenv("EVENTS", "events")
         patch.setenv("TOKEN", "a token")
+        patch.setenv("PASSWORD", "a password")
         yield
     assert reader.given["summary"].rows == len(TICKS)
     same_events(reader.home / "alerts", price_rules())

@@ -16,7 +16,7 @@ __all__ = ["any_session"]
 
 def _name_jars() -> None:
     """The connector must be on the class path when the JVM starts, which may be for a test elsewhere."""
-    jars = ",".join(map(str, connector_jars()))
+    jars = ",".join(map(str, [*connector_jars(), *connector_jars("avro")]))
     if jars and "PYSPARK_SUBMIT_ARGS" not in os.environ:
         os.environ["PYSPARK_SUBMIT_ARGS"] = f"--jars {jars} pyspark-shell"
 
@@ -28,6 +28,7 @@ _name_jars()
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     try:
         fetch_connector()
+        fetch_connector("avro")
         started = Broker(tmp_path_factory.mktemp("kafka"))
     except FencepostError as error:
         pytest.skip(f"no Kafka here: {error}")

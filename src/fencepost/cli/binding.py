@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from fencepost.book.publishing import rules_from
 from fencepost.cli.data import DataFile
-from fencepost.cli.options import open_book, read_pairs
+from fencepost.cli.options import open_book
 from fencepost.errors import FencepostError
 from fencepost.ordinals import AttributeType
 from fencepost.ordinals.spellings import TYPES
 from fencepost.ordinals.zones import instants_of
 from fencepost.published import VersionDirectory
 from fencepost.rules import Rules
+from fencepost.rules.table_arguments import read_pairs
 from fencepost.snapshot import CompiledColumns, Snapshot
 
 if TYPE_CHECKING:

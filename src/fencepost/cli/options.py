@@ -108,14 +108,3 @@ def read_key(text: str) -> Any:
         return int(text)
     except ValueError:
         return text
-
-
-def read_pairs(given: list[str] | None, option: str, example: str) -> dict[str, str]:
-    """The values of a repeatable option such as `--label team=desk`, as a mapping."""
-    values = {}
-    for each in given or []:
-        name, equals, value = each.partition("=")
-        if not equals or not name:
-            raise FencepostError(f"{option} {each}", "a name, an equals sign and a value", f"Write {option} {example}.")
-        values[name] = value
-    return values

@@ -57,8 +57,12 @@ class Options(NamedTuple):
         at = np.minimum(np.searchsorted(self.rules, rules), len(self.rules) - 1)
         is_damped = self.rules[at] == rules
         plain = (0, 1, 0, 1, 0, NEVER, False)
-        columns = [np.where(is_damped, column[at], default) for column, default in zip(self[1:], plain, strict=True)]
-        return Policies(*columns[:6], expires[rules], columns[6], (detects[rules] & 1) != 0)
+        options = zip(self[1:], plain, strict=True)
+        holds, hold_rows, keeps, keep_rows, cooldowns, limits, stays = (
+            np.where(is_damped, column[at], default) for column, default in options
+        )
+        insides = (detects[rules] & 1) != 0
+        return Policies(holds, hold_rows, keeps, keep_rows, cooldowns, limits, expires[rules], stays, insides)
 
 
 class Items(NamedTuple):
@@ -208,4 +212,5 @@ def _room_for_reports(count: int) -> Reports:
 
 
 def _room_for_ranges(count: int) -> Ranges:
-    return Ranges(*(np.empty(count, np.int64) for _ in range(3)), np.empty(count, np.bool_))
+    pairs, begins, ends = (np.empty(count, np.int64) for _ in range(3))
+    return Ranges(pairs, begins, ends, np.empty(count, np.bool_))

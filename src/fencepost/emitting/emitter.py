@@ -121,8 +121,8 @@ class Emitter:
         """A table without rows, made once per schema: most changes of rules cause no event."""
         other = None if about.others is None else about.others.id_type
         carried = tuple(about.carried_types.get(name) for name in self.columns.carry)
-        shape = (about.objects.type, other, about.time, tuple(about.types), about.key, frozenset(about.keys), carried)
-        shape = (*shape, about.shows_since)
+        names = (tuple(about.types), about.key, frozenset(about.keys), carried, about.shows_since)
+        shape = (about.objects.type, other, about.time, names)
         if shape not in self._empty:
             self._empty[shape] = self.schema(about).empty_table()
         return self._empty[shape]

@@ -1,4 +1,4 @@
-"""Spark's Kafka connector: where it is, and how to get it with Maven."""
+"""Parts of Spark that pyspark does not have, such as its Kafka connector: where they are, and how to get them."""
 
 import importlib.util
 import os
@@ -8,14 +8,34 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from fencepost.errors import FencepostError
 
-_CONNECTOR = "spark-sql-kafka-0-10_2.13"
-_TOKENS = "spark-token-provider-kafka-0-10_2.13"
-_EARLIER = ("4.2.0", "4.1.0", "4.0.0")
-"""Releases whose connector also runs in a later Spark 4, newest first: repositories may lag behind pyspark."""
-_BESIDE = ("org.apache.kafka:kafka-clients:3.9.2", "org.apache.commons:commons-pool2:2.13.1")
+Part = Literal["kafka", "avro", "protobuf"]
+
+
+class _Jars(NamedTuple):
+    """What a part is made of."""
+
+    artifacts: tuple[str, ...]
+    """Of Spark; the first gives the part its name."""
+    earlier: tuple[str, ...] = ("4.2.0", "4.1.1", "4.1.0", "4.0.0")
+    """Releases that also run in a later Spark 4, newest first: repositories may lag behind pyspark."""
+    beside: tuple[str, ...] = ()
+
+
+_PARTS: Mapping[Part, _Jars] = {
+    "kafka": _Jars(
+        ("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13"),
+        ("4.2.0", "4.1.0", "4.0.0"),
+        ("org.apache.kafka:kafka-clients:3.9.2", "org.apache.commons:commons-pool2:2.13.1"),
+    ),
+    "avro": _Jars(("spark-avro_2.13",)),
+    "protobuf": _Jars(("spark-protobuf_2.13",)),
+}
+PARTS: tuple[Part, ...] = tuple(_PARTS)
+"""All of them: the connector to Kafka, and the decoders of its messages."""
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 
 
@@ -25,37 +45,43 @@ def jar_cache() -> Path:
     return Path(os.environ.get("FENCEPOST_JARS") or Path(cache) / "fencepost" / "jars")
 
 
-def connector_jars() -> list[Path]:
+def artifact_of(part: Part) -> str:
+    """The artifact of Spark that a part is named after."""
+    return _PARTS[part].artifacts[0]
+
+
+def connector_jars(part: Part = "kafka") -> list[Path]:
     """The jars that `fetch_connector` has put into the cache for this pyspark; none where it never ran."""
-    found = sorted(_place().glob("*.jar"))
-    return found if (_place() / "complete").exists() else []
+    found = sorted(_place(part).glob("*.jar"))
+    return found if (_place(part) / "complete").exists() else []
 
 
-def session_has_connector(settings: Mapping[str, object]) -> bool:
+def session_has_connector(settings: Mapping[str, object], part: Part = "kafka") -> bool:
     """Whether a session with these settings would find the connector without the cache."""
     named = " ".join(str(settings.get(key, "")) for key in ("spark.jars", "spark.jars.packages"))
-    if "spark-sql-kafka" in named:
+    stem = artifact_of(part).removesuffix("-0-10_2.13").removesuffix("_2.13")
+    if stem in named:
         return True
     home = os.environ.get("SPARK_HOME")
     spec = importlib.util.find_spec("pyspark")
     homes = [Path(home)] if home else [Path(place) for place in (spec.submodule_search_locations or [])] if spec else []
-    return any(next(place.glob("jars/spark-sql-kafka-*.jar"), None) for place in homes)
+    return any(next(place.glob(f"jars/{stem}*.jar"), None) for place in homes)
 
 
-def fetch_connector() -> list[Path]:
-    """Get the connector of this pyspark with Maven, unless the cache has it; what Spark provides itself is left out.
+def fetch_connector(part: Part = "kafka") -> list[Path]:
+    """Get a part of this pyspark with Maven, unless the cache has it; what Spark provides itself is left out.
 
-    Where the repository does not have the connector in that version yet, the newest earlier one is taken.
+    Where the repository does not have the part in that version yet, the newest earlier one is taken.
     """
-    if found := connector_jars():
+    if found := connector_jars(part):
         return found
-    own = _pyspark_version()
-    for artifact in (_CONNECTOR, _TOKENS):
-        names = [f"org.apache.spark:{artifact}:{release}" for release in dict.fromkeys((own, *_EARLIER))]
-        copy_first(names, _place())
-    copy_jars(_BESIDE, _place())
-    (_place() / "complete").touch()
-    return connector_jars()
+    own, wanted = _pyspark_version(), _PARTS[part]
+    for artifact in wanted.artifacts:
+        names = [f"org.apache.spark:{artifact}:{release}" for release in dict.fromkeys((own, *wanted.earlier))]
+        copy_first(names, _place(part))
+    copy_jars(wanted.beside, _place(part))
+    (_place(part) / "complete").touch()
+    return connector_jars(part)
 
 
 def copy_first(artifacts: Sequence[str], target: Path) -> None:
@@ -95,8 +121,8 @@ def run_maven(arguments: Sequence[str], wanted: str) -> None:
         )
 
 
-def _place() -> Path:
-    return jar_cache() / f"{_CONNECTOR}-{_pyspark_version()}"
+def _place(part: Part) -> Path:
+    return jar_cache() / f"{artifact_of(part)}-{_pyspark_version()}"
 
 
 def _pyspark_version() -> str:

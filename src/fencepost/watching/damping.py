@@ -368,6 +368,7 @@ def damp_change(
     the wider conditions of changed rules, which have the numbers of the change.
     """
     facts, count = change.facts, max(1, len(change.ids))
+    assert facts is not None, "damped rules change as many do"
     old, new = damped
     held = state.damped.all()
     numbers = np.minimum(np.searchsorted(change.ids, held.rules), max(0, len(change.ids) - 1))
@@ -452,7 +453,7 @@ def damp_change(
     return join_detections([plain, found]), prepare_entries(state, new, rules, touched, after, dropped)
 
 
-NO_OPTIONS = Options(*(_NOTHING for _ in range(7)), np.zeros(0, np.bool_))
+NO_OPTIONS = Options(_NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, stays=np.zeros(0, np.bool_))
 
 
 def _is_damped(damped: DampedRules | None, rows: Int64s) -> Bools:

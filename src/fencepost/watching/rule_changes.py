@@ -111,7 +111,7 @@ def change_rules(
     ]
     facts = [_facts_at(snapshot, rows) for snapshot, rows in ((before, old_rows), (after, new_rows))]
     change = detect_change(ids, numbered[0], numbered[1], facts[0], facts[1], reasons.astype(np.uint8), now)
-    return change._replace(facts=ChangedRules(*numbered, *facts, old_rows, new_rows))
+    return change._replace(facts=ChangedRules(numbered[0], numbered[1], facts[0], facts[1], old_rows, new_rows))
 
 
 def change_rule(

@@ -73,15 +73,28 @@ def run(file: _File, as_json: Json = False, log_format: _LogFormat = LogFormat.t
         raise typer.Exit(3)
 
 
-def connector() -> None:
-    """Fetch Spark's Kafka connector with Maven.
+class Part(StrEnum):
+    """A part of Spark that pyspark does not have."""
 
-    Pipelines need it to read from topics or write to them.
+    kafka = "kafka"
+    avro = "avro"
+    protobuf = "protobuf"
+
+
+def connector(
+    parts: Annotated[
+        list[Part] | None, typer.Argument(metavar="[kafka] [avro] [protobuf]", help="What to fetch; by default kafka.")
+    ] = None,
+) -> None:
+    """Fetch Spark's Kafka connector with Maven, or the decoders of messages in Avro and Protobuf.
+
+    Pipelines need the connector to read from topics or write to them.
     """
     from fencepost.pipeline.connector import fetch_connector
 
-    for jar in fetch_connector():
-        print_text(jar)
+    for part in parts or [Part.kafka]:
+        for jar in fetch_connector(part.value):
+            print_text(jar)
 
 
 def _print_faults(

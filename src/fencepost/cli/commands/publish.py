@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from fencepost.cli.options import DEFAULT_BOOK, Book, Json, Types, open_book, read_pairs
+from fencepost.cli.options import DEFAULT_BOOK, Book, Json, Types, open_book
 from fencepost.cli.output import note, print_done, print_json, print_text, progress
+from fencepost.rules.table_arguments import read_pairs
 
 
 def publish(

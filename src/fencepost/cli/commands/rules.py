@@ -11,18 +11,7 @@ import typer
 
 from fencepost._text import count
 from fencepost.cli.commands import tables
-from fencepost.cli.options import (
-    DEFAULT_BOOK,
-    Author,
-    Book,
-    Expect,
-    Json,
-    Zone,
-    make_book,
-    open_book,
-    read_key,
-    read_pairs,
-)
+from fencepost.cli.options import DEFAULT_BOOK, Author, Book, Expect, Json, Zone, make_book, open_book, read_key
 from fencepost.cli.output import (
     note,
     print_done,
@@ -35,6 +24,7 @@ from fencepost.cli.output import (
 )
 from fencepost.rules.damping import FIELDS
 from fencepost.rules.options import fields_of
+from fencepost.rules.table_arguments import read_pairs
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fencepost._text import count
-from fencepost.cli.options import DEFAULT_BOOK, Author, Book, Json, Types, Zone, make_book, open_book, read_pairs
+from fencepost.cli.options import DEFAULT_BOOK, Author, Book, Json, Types, Zone, make_book, open_book
 from fencepost.cli.output import note, print_done, print_json, print_table, progress
 from fencepost.errors import FencepostError
+from fencepost.rules.table_arguments import (
+    named_columns,
+    read_pairs,
+    read_table_arguments,
+    refuse_without_columns,
+)
 
 if TYPE_CHECKING:
     from fencepost.book import RuleBook, Synced
@@ -72,51 +78,18 @@ def _table_arguments(
     type: Types = None,
 ) -> tuple[dict[str, Any], list[str]]:
     """The arguments of RuleBook.add_table, from those of a command, and the values of --type."""
-    arguments: dict[str, Any] = {}
-    if id is not None:
-        arguments["id"] = id
-    if equal:
-        arguments["equal"] = dict(_read_equal(each) for each in _split(equal))
-    if range:
-        arguments["ranges"] = {
-            name: _read_pair(name, text) for name, text in read_pairs(range, "--range", "price=low,high").items()
-        }
-    if bounds:
-        if len(bounds) == 1 and "=" not in bounds[0]:
-            arguments["bounds"] = bounds[0]
-        else:
-            arguments["bounds"] = read_pairs(bounds, "--bounds", "price=[]")
-    if condition is not None:
-        arguments["condition"] = condition
-    if label:
-        arguments["labels"] = _split(label)
-    for name, column in read_pairs(option, "--option", "detect=kind").items():
-        arguments[f"{name}_column"] = column
-    if detect is not None:
-        arguments["detect"] = detect
-    if initial:
-        arguments["initial"] = True
+    arguments = read_table_arguments(
+        id=id,
+        equal=equal or (),
+        range=range or (),
+        bounds=bounds or (),
+        condition=condition,
+        label=label or (),
+        option=option or (),
+        detect=detect,
+        initial=initial,
+    )
     return arguments, type or []
-
-
-def _split(given: list[str]) -> list[str]:
-    return [name.strip() for each in given for name in each.split(",") if name.strip()]
-
-
-def _read_equal(text: str) -> tuple[str, str]:
-    name, equals, column = text.partition("=")
-    return name, column if equals else name
-
-
-def _read_pair(name: str, text: str) -> tuple[str | None, str | None]:
-    low, comma, high = (part.strip() for part in text.partition(","))
-    if not comma or not (low or high) or "," in high:
-        raise FencepostError(
-            f"--range {name}={text}",
-            "two columns with a comma between them, one of which may be left out",
-            f"Write --range {name}=low,high or --range {name}=low,",
-        )
-    return low or None, high or None
 
 
 def _takes_table(command: Callable[..., None]) -> Callable[..., None]:
@@ -140,22 +113,11 @@ def _wanted(table: dict[str, Any], types: list[str]) -> "Wanted":
     from fencepost.cli.binding import arrow_type
     from fencepost.cli.sources import Wanted
 
-    id = table.setdefault("id", "rule_id")
-    equal, labels = list(table.get("equal", {}).values()), list(table.get("labels", ()))
-    bounds = [name for pair in table.get("ranges", {}).values() for name in pair if name is not None]
-    options = [column for name, column in table.items() if name.endswith("_column")]
-    condition = [table["condition"]] if "condition" in table else []
+    table.setdefault("id", "rule_id")
+    texts = [*table.get("equal", {}).values(), *table.get("labels", ())]
+    texts += [table["condition"]] if "condition" in table else []
     given = {name: arrow_type(text) for name, text in read_pairs(types, "--type", "low=decimal(9,2)").items()}
-    return Wanted([id, *equal, *bounds, *labels, *options, *condition], [*equal, *labels, *condition], given)
-
-
-def _refuse_without_columns(table: dict[str, Any], command: str) -> None:
-    if not (table.keys() & {"equal", "ranges", "condition"}):
-        raise FencepostError(
-            f"{command} without --equal, --range and --condition",
-            "columns that make a condition",
-            "Name the columns of keys and bounds, e.g. --equal symbol --range price=low,high.",
-        )
+    return Wanted(named_columns(table), texts, given)
 
 
 @_takes_table
@@ -181,7 +143,7 @@ def import_rules(
     if table or types:
         from fencepost.cli.sources import read_source
 
-        _refuse_without_columns(table, "the options of a table")
+        refuse_without_columns(table, "the options of a table")
         rows = read_source(str(file), None, _wanted(table, types))
         with make_book(book, author, zone) as rules, progress() as report:
             imported = rules.add_table(rows, existing=existing, progress=report, **table)
@@ -242,7 +204,7 @@ def sync(
     from fencepost.rules.durations import parse_duration
 
     pause = None if follow is None else parse_duration(follow)
-    _refuse_without_columns(table, "rules sync")
+    refuse_without_columns(table, "rules sync")
     name = origin_of(source, query) if origin is None else origin
     wanted = _wanted(table, types)
 

@@ -22,8 +22,9 @@ from fencepost.emitting.further import check_carried, event_columns
 from fencepost.errors import FencepostError
 from fencepost.events import event_schema
 from fencepost.ordinals import AttributeType
-from fencepost.pipeline.connector import connector_jars, session_has_connector
+from fencepost.pipeline.connector import Part, artifact_of, connector_jars, session_has_connector
 from fencepost.pipeline.file.columns import Columns, files_of, is_pattern, source_columns
+from fencepost.pipeline.file.decoding import check_registry
 from fencepost.pipeline.file.document import PipelineFile, listed, sink_name
 from fencepost.pipeline.file.faults import Fault, meant
 from fencepost.pipeline.file.formats import AT_PATHS, OF_SPARK, package_of
@@ -33,6 +34,7 @@ from fencepost.pipeline.file.session import package_faults, session_settings
 from fencepost.pipeline.file.ticks import check_ticking
 from fencepost.pipeline.runtime import identity
 from fencepost.pipeline.runtime.book import check_book, check_rules
+from fencepost.pipeline.runtime.feeds import check_feed
 from fencepost.pipeline.runtime.requirements import missing_for_spark
 from fencepost.published import VersionDirectory, check_shards
 from fencepost.snapshot import Table
@@ -111,6 +113,10 @@ def _path_faults(file: PipelineFile, name: str, source: dict[str, Any]) -> Itera
         yield from _unreachable(file, f"{name}.port", f"{source['host']}:{source['port']}")
     if source["format"] == "kafka" and "servers" in source:
         yield from _unreachable(file, f"{name}.servers", source["servers"])
+    try:
+        check_registry(file, name)
+    except FencepostError as error:
+        yield file.refusal(f"{name}.registry", error)
     if source.get("dead_letters"):
         yield from _unwritable(file, f"{name}.dead_letters", source["dead_letters"])
     if source["format"] == "rate" and source["rows_per_second"] == 0:
@@ -304,6 +310,10 @@ def _rules_faults(file: PipelineFile, columns: Mapping[str, Columns | None]) -> 
             yield from _unreachable(file, "rules.changes.servers", changes["servers"])
         if changes.get("dead_letters"):
             yield from _unwritable(file, "rules.changes.dead_letters", changes["dead_letters"])
+        try:
+            check_feed(file)
+        except FencepostError as error:
+            yield file.refusal("rules.changes", error)
     if not rules.get("directory"):
         return
     try:
@@ -496,13 +506,31 @@ def _machine_faults(file: PipelineFile) -> Iterator[Fault]:
     """What the machine lacks."""
     for missing in missing_for_spark():
         yield file.fault("session", missing.got, missing.expected, missing.remedy)
-    uses = [name for name in (*file.sources, *file.sinks) if file.section(name).get("format") == "kafka"]
-    uses += ["rules.changes"] if file.section("rules.changes") else []
     yield from package_faults(file)
-    if uses and not session_has_connector(session_settings(file)) and not connector_jars():
+    for part, section in needed_parts(file).items():
+        if session_has_connector(session_settings(file), part) or connector_jars(part):
+            continue
+        if part == "kafka":
+            got, command = "Kafka without Spark's connector for it", "fencepost connector"
+        else:
+            got, command = f'decode = "{part}" without Spark\'s package for it', f"fencepost connector {part}"
         yield file.fault(
-            uses[0],
-            "Kafka without Spark's connector for it",
-            "spark-sql-kafka-0-10_2.13 and what it depends on",
-            "Run fencepost connector, or name it in session.settings as spark.jars.packages.",
+            section,
+            got,
+            f"{artifact_of(part)} and what it depends on",
+            f"Run {command}, or name it in session.settings as spark.jars.packages.",
         )
+
+
+def needed_parts(file: PipelineFile) -> dict[Part, str]:
+    """The parts of Spark that a pipeline needs beside pyspark, and the section that needs each first."""
+    uses: dict[Part, str] = {}
+    for name in (*file.sources, *file.sinks):
+        if file.section(name).get("format") == "kafka":
+            uses.setdefault("kafka", name)
+    if file.section("rules.changes") and file.section("rules.changes")["format"] != "delta":
+        uses.setdefault("kafka", "rules.changes")
+    for name, source in file.sources.items():
+        if (kind := source.get("decode")) in ("avro", "protobuf"):
+            uses.setdefault(kind, f"{name}.decode")
+    return uses

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from fencepost.errors import FencepostError
 from fencepost.ordinals.spellings import TYPES, decimal_digits, spark_name
+from fencepost.pipeline.file.decoding import decoding_faults, is_decoded, place_of_schema, read_decoded
 from fencepost.pipeline.file.document import PipelineFile
 from fencepost.pipeline.file.faults import Fault, meant
 
@@ -60,13 +61,24 @@ def source_columns(file: PipelineFile, name: str, faults: list[Fault]) -> Column
     """The columns of a source; None where they cannot be known: only Spark can tell, or there are other faults."""
     source = file.sections[name]
     format_ = source["format"]
+    if wrong := list(decoding_faults(file, name)):
+        faults += wrong
+        return None
     written = source.get("schema")
     if format_ == "parquet" and not written:
         written = _parquet_schema(file, name, faults)
-    if written is None and format_ != "rate":
+    if written is None and format_ != "rate" and not is_decoded(source):
         return None
     read: dict[str, str] = {}
     types: dict[str, str | None] = {}
+    if is_decoded(source):
+        try:
+            types = dict(read_decoded(file, name).columns)
+        except FencepostError as error:
+            faults.append(file.refusal(place_of_schema(file, name), error))
+            return None
+        read = {column: type_ or "" for column, type_ in types.items()}
+        written = {}
     for column, text in (written or {}).items():
         try:
             types[column] = read[column] = spark_type(text)

@@ -33,6 +33,8 @@ class PipelineFile:
     """Where sections and keys stand."""
     secrets: Secrets = field(default_factory=Secrets)
     """What messages must not show."""
+    remembered: dict[str, Any] = field(default_factory=dict)
+    """What others have said meanwhile, such as a registry of schemas, so that they are asked once."""
 
     @property
     def sources(self) -> dict[str, dict[str, Any]]:
@@ -219,11 +221,11 @@ def _section_faults(made: PipelineFile, name: str, given: Mapping[str, Any]) -> 
         if ANY in variants and isinstance(variant, str) and variant and variant not in variants:
             variant = ANY
         if not isinstance(variant, str) or variant not in variants:
-            place, choices = f"{name}.{chooser}", ", ".join(variants)
+            place, choices = f"{name}.{chooser}", ", ".join(filter(None, variants))
             if chooser not in given:
                 yield made.fault(place, f"no {chooser}", f"one of {choices}", f"Add {chooser} to {header_of(name)}.")
             else:
-                yield made.fault(place, repr(variant), f"one of {choices}", meant(str(variant), variants))
+                yield made.fault(place, repr(variant), f"one of {choices}", meant(str(variant), filter(None, variants)))
             return
     known = {key.name: key for key in variants[variant]}
     section = {key.name: key.default for key in known.values() if not key.required}
@@ -263,7 +265,7 @@ def header_of(name: str) -> str:
 
 def _unknown_key(made: PipelineFile, name: str, chooser: str | None, variant: str, written: str, key: str) -> Fault:
     _, variants = variants_of(name)
-    users = [other for other, keys in variants.items() if key in {each.name for each in keys}]
+    users = [other for other, keys in variants.items() if other and key in {each.name for each in keys}]
     names = [each.name for each in variants[variant]] + ([chooser] if chooser else [])
     expected = f"a key of {header_of(name)}" + (f" with {chooser} = {written!r}" if variant else "")
     remedy = f"Remove it; it is for {', '.join(users)}." if users else meant(key, names)
@@ -298,6 +300,7 @@ _KINDS = {
     "whole number": "a whole number, 0 or more",
     "text or list": "text or texts",
     "duration or false": 'a duration such as "1 minute", or false',
+    "table or text": "a table, or the name of a file",
 }
 
 
@@ -317,6 +320,10 @@ def _has_kind(value: Any, key: Key) -> bool:
             return isinstance(value, str) or (key.name == "timeout" and isinstance(value, int) and value > 0)
         case "duration or false":
             return isinstance(value, str) or value is False
+        case "table or text" if isinstance(value, str):
+            return bool(value)
+        case _ if key.name == "changes":  # a section, whose keys are checked one by one
+            return isinstance(value, dict)
         case _:
             simple = isinstance(value, dict) and all(isinstance(each, (str, int, float)) for each in value.values())
             return simple and (key.name not in {"schema", "columns"} or all(map(_is_text, value.values())))
@@ -351,7 +358,7 @@ def _combination_faults(made: PipelineFile) -> Iterator[Fault]:
             "Remove tick; to announce a time before such a run: fencepost tick DIR TIME",
         )
         yield made.fault("operator.tick", got, "a pipeline that goes on, since time goes on only there", remedy)
-    for name in (*made.sources, *made.sinks):
+    for name in (*made.sources, *made.sinks, "rules.changes"):
         if made.section(name).get("path") and made.section(name).get("table"):
             yield made.fault(f"{name}.table", "both path and table", "one of them", "Remove one.")
     for name, source in made.sources.items():

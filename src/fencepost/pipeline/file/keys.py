@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-Kind = Literal["text", "whole number", "true or false", "table", "text or list", "duration", "duration or false"]
+Kind = Literal[
+    "text", "whole number", "true or false", "table", "table or text", "text or list", "duration", "duration or false"
+]
 
 
 class Key(NamedTuple):
@@ -37,7 +39,10 @@ FORMATS: Mapping[str, tuple[Key, ...]] = {
     "kafka": (
         _SERVERS,
         Key("topic", "text or list", "topics to read", required=True),
-        _SCHEMA,
+        Key("decode", "text", "what messages are", choices=("json", "avro", "protobuf"), default="json"),
+        Key("schema", "table or text", "columns and their Spark types; for Avro and Protobuf, a file"),
+        Key("registry", "text", "URL of a schema registry that knows the schemas of messages in Avro"),
+        Key("message", "text", "name of the Protobuf message"),
         Key("starting", "text", "where a new pipeline begins", choices=("earliest", "latest"), default="earliest"),
         _DEAD_TOPIC,
         *_REST,
@@ -134,6 +139,19 @@ SINKS: Mapping[str, tuple[Key, ...]] = {
 """What sinks may say, by format."""
 
 _CHANGES = tuple(key for key in FORMATS["kafka"] if key.name in {"servers", "topic", "dead_letters", "options"})
+_MAPPED = (
+    Key("id", "text", "the column of ids, or of names; without it, rule_id"),
+    Key("equal", "text or list", "columns whose text the data must equal; NAME=COLUMN where names differ", default=()),
+    Key("range", "text or list", "NAME=LOW,HIGH: a column of the data, and those of its bounds", default=()),
+    Key("bounds", "text or list", "which bounds are inside: [) [] () or (], or NAME=[]", default=()),
+    Key("condition", "text", "in place of equal and range, a column of conditions"),
+    Key("label", "text or list", "columns that become labels", default=()),
+    Key("option", "text or list", "NAME=COLUMN: the column of an option, such as detect=kind", default=()),
+    Key("detect", "text", "the events to report, for all rows"),
+    Key("initial", "true or false", "whether to report objects that are inside already", default=False),
+)
+"""How a table becomes rules, in the words of `fencepost rules sync`."""
+MAPPED = tuple(key.name for key in _MAPPED)
 
 SECTIONS: Mapping[str, tuple[str | None, Mapping[str, tuple[Key, ...]]]] = {
     "source": ("format", FORMATS),
@@ -148,7 +166,21 @@ SECTIONS: Mapping[str, tuple[str | None, Mapping[str, tuple[Key, ...]]]] = {
             )
         },
     ),
-    "rules.changes": (None, {"": _CHANGES}),
+    "rules.changes": (
+        "format",
+        {
+            "": _CHANGES,
+            "json": _CHANGES,
+            "debezium": (*_CHANGES, *_MAPPED),
+            "delta": (
+                Key("path", "text", "of a Delta table with a change data feed"),
+                _TABLE,
+                _DEAD,
+                _OPTIONS,
+                *_MAPPED,
+            ),
+        },
+    ),
     "operator": ("kind", OPERATORS),
     "sink": ("format", SINKS),
     "trigger": (
@@ -183,7 +215,7 @@ SECTIONS: Mapping[str, tuple[str | None, Mapping[str, tuple[Key, ...]]]] = {
         {"": (Key("listen", "text", "address and port that serve figures for Prometheus", required=True),)},
     ),
 }
-"""For every section the key that chooses its variant, and the keys of each variant."""
+"""For every section the key that chooses its variant, and the keys of each variant; "" where that key is left out."""
 
 
 def variants_of(section: str) -> tuple[str | None, Mapping[str, tuple[Key, ...]]]:

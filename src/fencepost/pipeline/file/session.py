@@ -23,7 +23,7 @@ def session_settings(file: PipelineFile) -> dict[str, str]:
     given = {key: str(value) for key, value in session.get("settings", {}).items()}
     if packages := listed(session.get("packages")):
         given["spark.jars.packages"] = ",".join([*filter(None, [given.get("spark.jars.packages")]), *packages])
-    for name in (*file.sources, *file.sinks):
+    for name in (*file.sources, *file.sinks, "rules.changes"):
         given = {**_NEEDED.get(str(file.section(name).get("format")).lower(), {}), **given}
     return given
 

@@ -8,6 +8,7 @@ checkpoint/fencepost/markers/        the times that the pipeline has announced t
 checkpoint/fencepost/dead_letters/   how far the rows that could not be read have been written
 checkpoint/fencepost/deliveries/     events for the webhook
 checkpoint/fencepost/sinks/NAME/     of one of several sinks: its last micro-batch, and events for a webhook
+checkpoint/fencepost/schemas/        schemas that a registry gave, by source and id
 checkpoint/fencepost/changes/        how far changes of rules have been applied
 """
 

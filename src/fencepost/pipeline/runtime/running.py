@@ -20,8 +20,10 @@ from fencepost.pipeline.file.document import PipelineFile, sink_name
 from fencepost.pipeline.file.faults import PipelineFaultsError
 from fencepost.pipeline.runtime import identity
 from fencepost.pipeline.runtime.book import FollowedBook, open_book, rule_columns
-from fencepost.pipeline.runtime.changes import ChangeFollower
-from fencepost.pipeline.runtime.formats import SPARK_ERRORS, first_line
+from fencepost.pipeline.runtime.changes import ChangeFollower, ChangeFormat
+from fencepost.pipeline.runtime.decoding import NewSchemaError, WriterSchemas, new_schema_in
+from fencepost.pipeline.runtime.feeds import feed_arguments
+from fencepost.pipeline.runtime.formats import SPARK_ERRORS, first_line, open_stream
 from fencepost.pipeline.runtime.log import Log
 from fencepost.pipeline.runtime.operators import observe_times, operate, required_columns
 from fencepost.pipeline.runtime.progress import Progress, Summary
@@ -126,6 +128,10 @@ class _Supervisor:
             try:
                 with ExitStack() as parts:
                     return _Run(self._file, self._spark, self._log, self, parts).until(self._stop)
+            except NewSchemaError as new:
+                failed = self._learn(new)
+                if failed is not None and not self._retries.wait("the pipeline stopped", failed, self._stop):
+                    raise failed from None
             except FencepostError as error:
                 if self.progress.counts.get("batches", 0) > batches:
                     self._retries.succeeded()
@@ -134,6 +140,19 @@ class _Supervisor:
                     raise
                 self.progress.count_restart()
         return self.progress.summary(self._seconds())
+
+    def _learn(self, new: NewSchemaError) -> UnreachableError | None:
+        """Fetch the schema that messages came with; returns why not, if that may pass."""
+        try:
+            has_it = WriterSchemas(self._file, new.section).learn(new.id)
+        except UnreachableError as error:
+            return error
+        words = f"messages of schema {new.id} have come"
+        if has_it:
+            self._log.info(f"{words}; it was fetched, going on from the checkpoint")
+        else:
+            self._log.warning(f"{words}, which the registry does not have: they are dead letters")
+        return None
 
     def _seconds(self) -> float:
         return time.monotonic() - self._begun
@@ -260,14 +279,26 @@ class _Run:
 
     def _change_writer(self, followed: FollowedBook) -> Any:
         changes = self._file.section("rules.changes")
-        options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": _CHANGES_AT_ONCE, **changes["options"]}
-        messages = kafka_reader(self._spark, changes["servers"], changes["topic"], options)
+        format_: ChangeFormat = changes["format"] or "json"
         state = identity.own_place(self._file, "changes")
         dead = self._file.resolved(changes["dead_letters"]) if changes["dead_letters"] else None
         follower = ChangeFollower(
-            followed.book, self._follow_book, state, followed.schema, dead, self.progress.count_applied
+            followed.book,
+            self._follow_book,
+            state,
+            followed.schema,
+            dead,
+            self.progress.count_applied,
+            format_,
+            None if format_ == "json" else feed_arguments(self._file),
         )
-        writer = messages.writeStream.foreachBatch(follower.take)
+        if format_ == "delta":
+            feed = open_stream(self._spark, self._file, changes, "", readChangeFeed="true")
+            writer = feed.writeStream.foreachBatch(follower.take_rows)
+        else:
+            options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": _CHANGES_AT_ONCE, **changes["options"]}
+            messages = kafka_reader(self._spark, changes["servers"], changes["topic"], options)
+            writer = messages.writeStream.foreachBatch(follower.take)
         return writer.option("checkpointLocation", str(state / "checkpoint"))
 
     def _start(self, writer: Any) -> Any:
@@ -311,6 +342,8 @@ def _in_plain_words(name: str) -> Iterator[None]:
 def _refusal(name: str, error: Exception, log: Path | None = None) -> FencepostError:
     """A failed query in one sentence, or in the words of the operator that refused something."""
     text = str(error)
+    if (new := new_schema_in(text)) is not None:
+        return new
     ours = re.search(r"FencepostError: (.+?); (?:expected )?(.+?)\. ([^\n]+)", text)
     if ours:
         return FencepostError(ours[1], ours[2], ours[3])

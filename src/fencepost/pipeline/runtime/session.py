@@ -10,7 +10,7 @@ from typing import Any
 import fencepost
 from fencepost._files.whole import PRIVATE
 from fencepost._java import prepare_java
-from fencepost.pipeline.connector import connector_jars, session_has_connector
+from fencepost.pipeline.connector import PARTS, connector_jars, session_has_connector
 from fencepost.pipeline.file.document import PipelineFile
 from fencepost.pipeline.file.session import session_settings
 from fencepost.pipeline.runtime.book import open_book
@@ -26,8 +26,9 @@ def make_session(file: PipelineFile, log: Path) -> Any:
     """A session as the pipeline's file describes it; what its JVM says goes to a file."""
     given = settings_in_zone(file)
     master = given.pop("spark.master", file.section("session")["master"])
-    if not session_has_connector(given) and (jars := connector_jars()):
-        given["spark.jars"] = ",".join(filter(None, [given.get("spark.jars", ""), *map(str, jars)]))
+    for part in PARTS:
+        if not session_has_connector(given, part) and (jars := connector_jars(part)):
+            given["spark.jars"] = ",".join(filter(None, [given.get("spark.jars", ""), *map(str, jars)]))
     return start_session(f"fencepost {file.path.name}", master, given, log)
 
 

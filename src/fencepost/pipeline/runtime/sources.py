@@ -7,10 +7,12 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 from pyspark.sql.types import StructType
 
 from fencepost.pipeline.file.columns import KAFKA_SEQUENCE
+from fencepost.pipeline.file.decoding import is_decoded
 from fencepost.pipeline.file.document import PipelineFile
 from fencepost.pipeline.file.faults import PipelineFaultsError
 from fencepost.pipeline.file.formats import FILES
 from fencepost.pipeline.file.ticks import NEWEST
+from fencepost.pipeline.runtime.decoding import decode_messages
 from fencepost.pipeline.runtime.formats import SPARK_ERRORS, first_line, open_stream, plain_options, refuse
 from fencepost.spark.plan.columns import quoted
 
@@ -47,7 +49,10 @@ def source_frames(
     """The frames of a source; without a schema, Spark finds out what it has."""
     source = file.sections[name]
     try:
-        read = _READERS.get(source["format"], _other)(spark, file, source, schema)
+        if is_decoded(source):
+            read = _decoded(spark, file, name, schema)
+        else:
+            read = _READERS.get(source["format"], _other)(spark, file, source, schema)
     except SPARK_ERRORS as error:
         raise refuse(file, name, error) from None
     rows = _derive(read, file, name)
@@ -61,7 +66,7 @@ def source_frames(
     observed = rows.observe(f"{FAULTS} {name}", F.count(quoted(_FAULT)).alias("faults"), *newest)
     usable = observed.where(quoted(_FAULT).isNull()).drop(*_OWN)
     unusable = rows.where(quoted(_FAULT).isNotNull())
-    return SourceFrames(usable, unusable.select(*_dead_columns()))
+    return SourceFrames(usable, unusable.select(*_dead_columns(as_text=not is_decoded(source))))
 
 
 def _derive(rows: Any, file: PipelineFile, name: str) -> Any:
@@ -94,8 +99,8 @@ def instant_micros(column: Any, type_: str) -> Any:
     return F.unix_micros(column)
 
 
-def _dead_columns() -> list[Any]:
-    text = F.make_valid_utf8(quoted(_RAW).cast("string"))
+def _dead_columns(*, as_text: bool) -> list[Any]:
+    text = F.make_valid_utf8(quoted(_RAW).cast("string")) if as_text else F.base64(quoted(_RAW))
     return [
         quoted(_ORIGIN).alias("origin"),
         quoted(_FAULT).alias("fault"),
@@ -138,9 +143,9 @@ def _field(name: str) -> Any:
     return quoted(_PARSED).getField(name)
 
 
-def _parsed(raw: Any, schema: Mapping[str, str], options: Mapping[str, Any], given: Sequence[Any]) -> Any:
-    """Frames of raw text with the fields of their JSON objects."""
-    parsed, fault = _json_object(schema, options)
+def _parsed(raw: Any, schema: Iterable[str], object_: tuple[Any, Any], given: Sequence[Any]) -> Any:
+    """Frames of raw messages with the fields of their objects: the expression of these, and what is wrong with it."""
+    parsed, fault = object_
     kept = [quoted(name) for name in (_RAW, _ORIGIN, _KEY)]
     objects = raw.select(*kept, *given, parsed)
     fields = [_field(name).alias(name) for name in schema]
@@ -150,13 +155,23 @@ def _parsed(raw: Any, schema: Mapping[str, str], options: Mapping[str, Any], giv
 
 def _kafka(spark: Any, file: PipelineFile, source: Mapping[str, Any], schema: Mapping[str, str]) -> Any:
     del file
+    return _messages(spark, source, schema, _json_object(schema, {}))
+
+
+def _decoded(spark: Any, file: PipelineFile, name: str, schema: Mapping[str, str]) -> Any:
+    """Messages of a topic that are no JSON."""
+    parsed, fault = decode_messages(file, name, quoted(_RAW), quoted(_PARSED))
+    return _messages(spark, file.sections[name], schema, (parsed.alias(_PARSED), fault))
+
+
+def _messages(spark: Any, source: Mapping[str, Any], schema: Iterable[str], object_: tuple[Any, Any]) -> Any:
     options = {"startingOffsets": source["starting"], **source["options"]}
     raw = kafka_reader(spark, source["servers"], source["topic"], options)
     origin = F.concat_ws("/", "topic", "partition", "offset")
     raw = raw.withColumns({_RAW: F.col("value"), _ORIGIN: origin, _KEY: F.col("key")})
     partition, offset = KAFKA_SEQUENCE
     given = [F.col("partition").alias(partition), F.col("offset").alias(offset)]
-    return _parsed(raw, schema, {}, [*given, F.col("timestamp").alias("kafka_timestamp")])
+    return _parsed(raw, schema, object_, [*given, F.col("timestamp").alias("kafka_timestamp")])
 
 
 def _socket(spark: Any, file: PipelineFile, source: Mapping[str, Any], schema: Mapping[str, str]) -> Any:
@@ -176,7 +191,7 @@ def _lines(lines: Any, origin: Any, source: Mapping[str, Any], schema: Mapping[s
     """Objects, one on each line that is not blank."""
     written = lines.where(F.trim("value") != "")
     columns = {_RAW: F.col("value").cast("binary"), _ORIGIN: origin, _KEY: F.lit(None).cast("binary")}
-    return _parsed(written.withColumns(columns), schema, source["options"], [])
+    return _parsed(written.withColumns(columns), schema, _json_object(schema, source["options"]), [])
 
 
 def _csv(spark: Any, file: PipelineFile, source: Mapping[str, Any], schema: Mapping[str, str]) -> Any:

@@ -7,7 +7,6 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 from fencepost._files.storage import is_url, make_directory, place_of
 from fencepost.published import VersionDirectory
 from fencepost.published.markers import Markers
-from fencepost.spark.plan.remote_markers import remote_markers
 from fencepost.spark.work.packing import CLOCK, VERSION
 
 
@@ -16,6 +15,8 @@ def version_markers(spark: Any, source: Any, buckets: int) -> Any:
     versions = VersionDirectory(source.directory)
     versions.mark()
     if is_url(source.directory):
+        from fencepost.spark.plan.remote_markers import remote_markers  # Python data sources are new in Spark 4.0
+
         return _repeat(remote_markers(spark, source.directory), buckets)
     return _repeat(_marker_files(spark, versions.markers), buckets)
 

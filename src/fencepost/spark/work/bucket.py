@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor
 
 from fencepost._files.whole import write_whole
 from fencepost.emitting.emitter import Emitter
@@ -44,6 +43,14 @@ from fencepost.spark.work.task import OBJECT, Task
 from fencepost.spark.work.version import version_in_force
 from fencepost.spark.work.watch_task import WatchTask
 from fencepost.watching.entries import read_entry_texts
+
+try:
+    from pyspark.sql.streaming import StatefulProcessor
+except ImportError:  # before 4.0; there nothing makes one
+
+    class StatefulProcessor:  # type: ignore[no-redef]
+        """Nothing to process."""
+
 
 Packed = Iterable[tuple[int, int, bytes]]
 """Kind, number and payload of the packed rows of one bucket."""
