@@ -3,7 +3,7 @@
 import argparse
 import importlib.metadata
 
-from benchmarks import bands, book, borders, boxes, catalogue, rules, slices
+from benchmarks import bands, book, borders, boxes, catalogue, damping, rules, slices
 from benchmarks.harness import Report, console, show_missed
 from benchmarks.page import write
 from fencepost.lab.reproduce.timing import machine
@@ -24,6 +24,7 @@ SUBJECTS = {
     "borders": borders.run,
     "bands": bands.run,
     "rules": rules.run,
+    "damping": damping.run,
     "book": book.run,
 }
 

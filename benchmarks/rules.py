@@ -106,7 +106,7 @@ def watching(given: Market) -> Report:
     ranges = {"price": ("lower", "upper")}
     rules = Rules.from_table(given.rules, id="rule_id", equal=["symbol"], ranges=ranges, detect="enter,exit")
     monitor = Monitor(rules, object="symbol", time="ts")
-    batches = [_moved(given.ticks, number) for number in range(7)]  # about one event per row
+    batches = [move_ticks(given.ticks, number) for number in range(7)]  # about one event per row
     monitor.update(batches[0])
     events, seconds = [], []
     for batch in batches[1:]:
@@ -115,7 +115,7 @@ def watching(given: Market) -> Report:
     each = np.mean(events) / BATCH
     report.at_least(f"update, {each:.2f} events per row", rate, 1, " M rows/s")
     report.headline(f"`Monitor`: {n:,} rules with a key, {each:.1f} events a row", "", f"{rate:.1f} M rows/s")
-    single = _moved(given.ticks, 7).slice(0, 2000).to_pylist()
+    single = move_ticks(given.ticks, 7).slice(0, 2000).to_pylist()
     one = once(lambda: [monitor.update_one(row["symbol"], row["ts"], price=row["price"]) for row in single])
     report.at_most("update_one", one / len(single) * 1e6, 20, " µs")
     changed = {
@@ -125,7 +125,7 @@ def watching(given: Market) -> Report:
         "upper": np.arange(CHANGES) + 1.0,
     }
     edited = Rules.from_table(changed, equal=["symbol"], ranges=ranges, detect="enter,exit")
-    later = [_moved(given.ticks, number) for number in (8, 9)]
+    later = [move_ticks(given.ticks, number) for number in (8, 9)]
     changing = once(lambda: monitor.change(edited))
     changing += once(lambda: monitor.update(later[0])) - float(np.median(seconds))
     report.at_most(f"{CHANGES:,} rules edited or added at once, visible to the next update", changing * 1e3, 200, " ms")
@@ -158,7 +158,7 @@ def readable_events(given: Market) -> Report:
     gates = pa.array([f"G{row % 50}" for row in range(BATCH)])
     seconds: dict[str, list[float]] = {"plain": [], "readable": []}
     for number in range(8):
-        batch = _moved(given.ticks, number).append_column("flight", flights).append_column("gate", gates)
+        batch = move_ticks(given.ticks, number).append_column("flight", flights).append_column("gate", gates)
         counts = []
         for name, monitor in (("plain", plain), ("readable", readable)):
             taken = once(lambda: counts.append(monitor.update(batch).num_rows))  # noqa: B023
@@ -199,7 +199,7 @@ def _repeated(call: Callable[[Any], Any], given: Any) -> Callable[[], None]:
     return repeated
 
 
-def _moved(ticks: pa.Table, number: int) -> pa.Table:
+def move_ticks(ticks: pa.Table, number: int) -> pa.Table:
     """The ticks of one batch: every price swings around its own."""
     position = number * BATCH + np.arange(BATCH)
     names, symbol = np.unique(ticks["symbol"].to_numpy(), return_inverse=True)

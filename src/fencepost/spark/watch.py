@@ -14,6 +14,7 @@ from fencepost.buckets import checked_buckets
 from fencepost.emitting.further import EventColumns, event_columns
 from fencepost.errors import FencepostError
 from fencepost.monitor.settings import check_first
+from fencepost.published.shards.plan import refuse_damped
 from fencepost.spark.plan.columns import KEY, quoted
 from fencepost.spark.plan.routing import group_by_shard
 from fencepost.spark.plan.rules import plan_for, plan_rules
@@ -159,6 +160,8 @@ def prepare_watch(
     checked_buckets(buckets)
     check_first(first)
     plan = plan_for(plan_rules(events.sparkSession, rules, events.schema, shards), events)
+    if shards is not None:
+        refuse_damped(plan.snapshot)
     roles, attributes = name_roles(object, time, sequence), attributes_of(plan.needed)
     sent = sent_columns(events, roles, plan.needed, plan.snapshot, carry=columns.carry)
     objects, times = (sent.field(events, role) for role in (OBJECT, TIME))
