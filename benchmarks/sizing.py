@@ -78,9 +78,8 @@ def net(taken: Taken, case: Case) -> float:
     return max(taken.cpu - taken.small_cpu, 1e-9) / case.rows
 
 
-def fit_rows(operator: str, taken: dict[str, Taken], told: str) -> dict[str, float]:
+def fit_rows(operator: str, taken: dict[str, Taken], told: str, cases: Mapping[str, Case]) -> dict[str, float]:
     """The constants of a row: three runs give its own part, that of the rules and that of events, others the rest."""
-    cases = {name: FITTED[name] for name in taken}
     lines = [[1, log2(cases[name].rules / FEW_RULES), taken[name].events] for name in ("base", "rules", "events")]
     costs = [net(taken[name], cases[name]) for name in ("base", "rules", "events")]
     row, doubling, event = np.linalg.solve(np.array(lines), np.array(costs)).tolist()
@@ -105,6 +104,11 @@ def fit_rows(operator: str, taken: dict[str, Taken], told: str) -> dict[str, flo
     }
 
 
+def _for_match(case: Case, found: float) -> Case:
+    """The same with more rows, since each costs less, which are in so many rules."""
+    return case._replace(rows=3 * case.rows, events=found)
+
+
 def touched(rows: float, buckets: int) -> float:
     """Buckets that so many rows reach."""
     return float(buckets * (1 - exp(-rows / buckets)))
@@ -127,11 +131,12 @@ def measure_rows(spark: Any, scratch: Path, rounds: int) -> dict[str, float]:
         watched[name] = run_watch(spark, scratch / f"watch {name}", case, rounds)
         tell(f"watch, {name}: {watched[name]}")
     for name, case in FITTED.items():
-        asked = case._replace(events=10.0 if name == "events" else 1.0)
+        asked = _for_match(case, 10.0 if name == "events" else 1.0)
         matched[name] = run_match(spark, scratch / f"match {name}", asked, rounds)
         tell(f"match, {name}: {matched[name]}")
-    found |= fit_rows("watch", watched, "event") | fit_rows("match", matched, "found")
-    found |= fit_triggers(spark, scratch, watched["base"], rounds)
+    found |= fit_rows("watch", watched, "event", FITTED)
+    found |= fit_rows("match", matched, "found", {name: _for_match(case, 1) for name, case in FITTED.items()})
+    found |= fit_triggers(spark, scratch, rounds)
     base, wide, sharded = (watched[name] for name in ("base", "attributes", "shards"))
     further = FITTED["attributes"].attributes - 1
     found["shuffled_row"] = base.shuffled
@@ -145,18 +150,18 @@ def measure_rows(spark: Any, scratch: Path, rounds: int) -> dict[str, float]:
     return found
 
 
-def fit_triggers(spark: Any, scratch: Path, base: Taken, rounds: int) -> dict[str, float]:
-    """What a trigger costs by itself, from runs with few and many buckets."""
-    few = FITTED["base"]
-    many = few._replace(buckets=256, rows=50_000)
-    spread = run_watch(spark, scratch / "many buckets", many, rounds)
-    tell(f"256 buckets: {spread}")
+def fit_triggers(spark: Any, scratch: Path, rounds: int) -> dict[str, float]:
+    """What a trigger costs by itself, from runs with few and many buckets, once the JVM has compiled what it will."""
+    few = FITTED["base"]._replace(rows=50_000)
+    many = few._replace(buckets=256)
+    costs = []
+    for case in (few, many):
+        taken = run_watch(spark, scratch / f"{case.buckets} buckets", case, 2 * rounds, small_warm=30)
+        tell(f"{case.buckets} buckets: {taken}")
+        costs.append(taken.small_cpu)
     own, other = touched(SMALL, few.buckets), touched(SMALL, many.buckets)
-    bucket = max(0.0, (spread.small_cpu - base.small_cpu) / (other - own))
-    return {
-        "bucket_cpu": bucket,
-        "trigger_cpu": max(0.0, base.small_cpu - own * bucket),
-    }
+    bucket = max(0.0, (costs[1] - costs[0]) / (other - own))
+    return {"bucket_cpu": bucket, "trigger_cpu": max(0.0, costs[0] - own * bucket)}
 
 
 def start_watch(spark: Any, scratch: Path, case: Case) -> tuple[Any, Moves]:
@@ -329,7 +334,7 @@ def check_rows(spark: Any, scratch: Path, constants: Constants, rounds: int, rep
         whole = model.written_bytes(asked, constants, case.objects, case.buckets, case.rows)
         compare(report, f"watch, {name}, bytes written", whole, taken.written)
     for name, case in CHECKED.items():
-        more = case._replace(events=3 * case.events)
+        more = _for_match(case, 3 * case.events)
         taken = run_match(spark, scratch / f"check match {name}", more, rounds)
         tell(f"check, match, {name}: {taken}")
         predicted = model.row_seconds(taken.workload(more, "match"), constants) * more.rows

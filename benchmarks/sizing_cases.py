@@ -179,8 +179,8 @@ def shuffled_so_far(spark: Any) -> int:
 # -- the operators -----------------------------------------------------------------------------------------
 
 
-def run_watch(spark: Any, scratch: Path, case: Case, rounds: int = ROUNDS, warm: int = 1) -> Taken:
-    """A stream of watch: triggers of all rows in turn with triggers of few."""
+def run_watch(spark: Any, scratch: Path, case: Case, rounds: int = ROUNDS, warm: int = 1, small_warm: int = 0) -> Taken:
+    """A stream of watch: triggers of all rows in turn with triggers of few; some of both before anything is timed."""
     among = case.rules / max(1, case.keys)
     side = float((5 / among) ** (1 / case.ranges))
     # Of boxes with two ranges a move along one side meets only those that it is level with.
@@ -197,10 +197,9 @@ def run_watch(spark: Any, scratch: Path, case: Case, rounds: int = ROUNDS, warm:
     query = started(told, scratch)
     query.processAllAvailable()
     state = moves.state_bytes()
-    for _ in range(warm):
-        for rows in (case.rows, SMALL):
-            moves.put(rows, step)
-            query.processAllAvailable()
+    for rows in [case.rows, SMALL] * warm + [SMALL] * small_warm:
+        moves.put(rows, step)
+        query.processAllAvailable()
     large: list[float] = []
     small: list[float] = []
     written: list[int] = []

@@ -8,7 +8,7 @@ import pytest
 from fencepost.sizing import Size
 from tests.cli.shell import Shell
 
-SMALL = "fencepost size --rules 1M --rows-per-second 100_000 --objects 1e6"
+SMALL = "fencepost size --rules 1M --rows-per-second 100_000 --objects 1e6 --trigger 30s"
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_a_table_says_what_decides_each_line(shell: Shell) -> None:
 
 def test_numbers_are_read_as_people_write_them(shell: Shell) -> None:
     first = json.loads(shell.call(f"{SMALL} --json").out)
-    same = "fencepost size --rules 1e6 --rows-per-second 100k --objects 1_000_000 --json"
+    same = "fencepost size --rules 1e6 --rows-per-second 100k --objects 1_000_000 --trigger 0.5m --json"
     assert json.loads(shell.call(same).out) == first
     assert set(Size._fields) <= set(first)
     assert first["workload"]["rules"] == 1e6
