@@ -97,7 +97,9 @@ CONSTANTS: Mapping[str, Constant] = {
     "python_rule": Constant("bytes", "a rule in a Python worker, beside the pages that are mapped"),
     "jvm": Constant("bytes", "the JVM of an executor: twice what lives in its heap, and what is outside of it"),
     "publish_rule": Constant("CPU s", "a rule of a table, compiled and published for the first time"),
-    "publish_memory": Constant("bytes", "a rule while it is compiled and published, at the peak"),
+    "publish_memory": Constant(
+        "bytes", "a rule while it is compiled and published, at the peak, with the table that it is from"
+    ),
 }
 """By name, in the order of `Constants`. CPU seconds are those of the driver, the JVM and the Python workers together,
 on a core of the machine that was measured."""
