@@ -70,11 +70,12 @@ campaign: $(VENV)/dev ## every promise tried with fresh seeds, for two hours (CA
 bench: $(VENV)/bench ## peers side by side, as ratios (BENCH="--full" for the large sizes, "--write" for docs and, quick, README)
 	$(BIN)/python -m benchmarks $(BENCH)
 
-bench-spark: $(VENV)/dev ## match on Spark against a plan that does nothing and the joins one would write instead
-	$(BIN)/python -m benchmarks.spark $(BENCH)
-	$(BIN)/python -m benchmarks.spark_kafka $(BENCH)
-	$(BIN)/python -m benchmarks.spark_shards $(BENCH)
-	$(BIN)/python -m benchmarks.deliveries $(BENCH)
+bench-spark: $(VENV)/dev ## match on Spark against a plan that does nothing and the joins one would write instead; constants of fencepost size (BENCH="--write" keeps them)
+	$(BIN)/python -m benchmarks.spark $(filter-out --write,$(BENCH))
+	$(BIN)/python -m benchmarks.spark_kafka $(filter-out --write,$(BENCH))
+	$(BIN)/python -m benchmarks.spark_shards $(filter-out --write,$(BENCH))
+	$(BIN)/python -m benchmarks.deliveries $(filter-out --write,$(BENCH))
+	$(BIN)/python -m benchmarks.sizing $(BENCH)
 
 kafka: $(VENV)/dev ## start a Kafka broker on 127.0.0.1:9092, and get Spark's connector to it
 	$(BIN)/python -m tools.kafka start

@@ -41,6 +41,10 @@ class Report:
         """Judge a figure that should be large."""
         self._judge(what, f"{value:,.2f}{unit}", f">= {goal:g}{unit}", value >= goal)
 
+    def within(self, what: str, value: float, low: float, high: float, unit: str = "x") -> None:
+        """Judge a figure that should be neither small nor large."""
+        self._judge(what, f"{value:,.2f}{unit}", f"{low:g} to {high:g}{unit}", low <= value <= high)
+
     def note(self, what: str, figure: str) -> None:
         """Show a figure without a goal."""
         self.rows.append(Row(what, figure))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import page
+from benchmarks import page, sizing_page
 from benchmarks.contest import agree
 from benchmarks.harness import Report
 
@@ -61,3 +61,29 @@ def test_a_peer_with_other_ids_does_not_agree() -> None:
     for rows, ids in (([0, 0, 1], [5, 8, 6]), ([0, 1, 1], [5, 7, 6]), ([0, 0], [5, 7])):
         with pytest.raises(AssertionError, match="other disagrees"):
             agree("other", answer, (np.array(rows), np.array(ids)))
+
+
+def test_a_figure_may_be_too_small_or_too_large() -> None:
+    report = Report("Predicted")
+    for value in (0.69, 0.7, 1.3, 1.31):
+        report.within("ratio", value, 0.7, 1.3)
+    assert [row.reached for row in report.rows] == [False, True, True, False]
+    assert report.rows[0].goal == "0.7 to 1.3x"
+
+
+def test_checks_of_other_subjects_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    marks = "".join(mark.format(name) for name in ("sizes", "checks", "constants") for mark in sizing_page.MARKS)
+    (tmp_path / "sizing.md").write_text(f"# Sizing\n{marks}The end.\n")
+    monkeypatch.setattr(sizing_page, "PAGE", tmp_path / "sizing.md")
+    for names, whole in ((("rows: 1 / 2", "bytes: 3 / 4"), True), (("rows: 5 / 6",), False)):
+        report = Report("Predicted")
+        for name in names:
+            report.within(name, 1.0, 0.7, 1.3)
+        sizing_page.write_tables(report, whole)
+    text = (tmp_path / "sizing.md").read_text()
+    assert "rows: 5 / 6" in text
+    assert "rows: 1 / 2" not in text
+    assert "bytes: 3 / 4" in text
+    assert text.startswith("# Sizing\n")
+    assert text.endswith("The end.\n")
+    assert text.count("| `watch_row` |") == 1

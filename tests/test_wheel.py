@@ -76,7 +76,7 @@ def test_what_is_in_it(wheel: Path) -> None:
     lab = {name for name in own if name.startswith("fencepost/lab/")}
     assert lab
     assert {name for name in names if name.endswith(".py")} == own - lab
-    assert "fencepost/py.typed" in names
+    assert {"fencepost/py.typed", "fencepost/sizing/constants.json"} <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert told["Name"] == "fencepost"
     assert told["Summary"]
@@ -96,6 +96,9 @@ def test_the_core_alone(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "ticks.csv").write_text("price\n41.5\n60.0\n")
     assert run([command, "match", "ticks.csv"], cwd=tmp_path).count("[1]") == 1
     assert fp_version(wheel_of=installed) in run([command, "version"], cwd=tmp_path)
+    assert "cores" in run(
+        [command, "size", "--rules", "1M", "--rows-per-second", "1e5", "--objects", "1e6"], cwd=tmp_path
+    )
     for lab, remedy in (("demo", "make demo"), ("reproduce", "make figures")):
         told = run([command, lab, "--once", "cei-15"], code=1, cwd=tmp_path)
         assert told.startswith(f"fencepost: fencepost {lab} of an installed package; expected a clone"), told

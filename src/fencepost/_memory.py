@@ -27,10 +27,10 @@ def answer_limit() -> int:
 
 
 def parse_size(text: str, setting: str = SETTING) -> int:
-    """Bytes that a text such as "512 MiB" names, which a `setting` of the environment has."""
+    """Bytes that a text such as "512 MiB" names; `setting` is what it was given for."""
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
     if found is None or found[2].upper() not in _UNITS or not float(found[1]):
-        raise FencepostError(f"{setting}={text!r}", "a size such as 2 GiB or 500 MB", "Correct it, or unset it.")
+        raise FencepostError(f"{setting}={text!r}", "a size such as 2 GiB or 500 MB", "Correct it, or leave it out.")
     return max(1, int(float(found[1]) * _UNITS[found[2].upper()]))
 
 

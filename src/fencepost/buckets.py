@@ -2,10 +2,10 @@
 
 from fencepost.errors import FencepostError
 
-_MOST = 65_536
+MOST_BUCKETS = 65_536
 
 
 def checked_buckets(buckets: object) -> None:
     """Refuse a number of buckets that cannot be."""
-    if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= _MOST:
-        raise FencepostError(f"buckets={buckets!r}", f"1 to {_MOST}", "Eight for every core do well.")
+    if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= MOST_BUCKETS:
+        raise FencepostError(f"buckets={buckets!r}", f"1 to {MOST_BUCKETS}", "Eight for every core do well.")

@@ -22,7 +22,14 @@ NOT_RUN = {
     ("docs/how-it-works.md", "window "): "a picture",
 }
 """Blocks by page and beginning that nothing runs, with the reason."""
-DOCUMENTED = ("fencepost", "fencepost.plot", "fencepost.spark", "fencepost.pipeline", "fencepost.indexes")
+DOCUMENTED = (
+    "fencepost",
+    "fencepost.plot",
+    "fencepost.spark",
+    "fencepost.pipeline",
+    "fencepost.sizing",
+    "fencepost.indexes",
+)
 
 
 def reason_not_to_run(page: str, text: str) -> str | None:

@@ -18,6 +18,7 @@ from fencepost.cli.commands import (
     pipeline,
     publish,
     rules,
+    size,
     status,
     tick,
     verify,
@@ -83,6 +84,7 @@ app.command("tick")(tick.tick)
 app.command("check")(pipeline.check)
 app.command("run")(pipeline.run)
 app.command("status")(status.status)
+app.command("size")(size.size)
 app.command("connector")(pipeline.connector)
 add_lab_command(app, "demo")
 app.command("catalogue")(catalogue.catalogue)
