@@ -34,7 +34,7 @@ from fencepost.pairing.batch import BandBatch
 from fencepost.pairing.indexes import BandIndexes
 from fencepost.pairing.join import Triples, differing
 from fencepost.pairing.rows import together
-from fencepost.pairing.rules import LEFT, RIGHT, BandRule, band_rules
+from fencepost.pairing.rules import LEFT, RIGHT, BandRule, band_rules, check_undamped
 from fencepost.pairing.sides import Pairing, Sides
 from fencepost.snapshot import DETECTS, NEVER, Snapshot
 from fencepost.snapshot.labels import ChangedTexts, TextsOfIds
@@ -188,6 +188,7 @@ class Pairwise:
             gone = {id: rule for id in ids if (rule := self.find(id)) is not None}
         for id in [id for id, rule in new.items() if gone.get(id) == rule]:
             del new[id], gone[id]
+        check_undamped(new.values())
         types = {name: after.types[name] for rule in new.values() for name in rule.shape.columns}
         known = {**known, **self.types}
         for name, type_ in after.types.items():

@@ -17,7 +17,7 @@ from fencepost.events import event_schema
 from fencepost.monitor.settings import check_first, check_report
 from fencepost.ordinals import BIGINT, AttributeType
 from fencepost.ordinals.schema import read_schema
-from fencepost.pairing.rules import SIDES, band_rules
+from fencepost.pairing.rules import SIDES, band_rules, check_undamped
 from fencepost.pairing.sides import Pairing
 from fencepost.rules import Rules
 from fencepost.snapshot import Snapshot, Table
@@ -292,7 +292,9 @@ def _key_kind(field: Any) -> str:
 
 def _check_same(snapshot: Snapshot, sides: Sequence[_PreparedSide], key: tuple[str, ...]) -> None:
     """Refuse columns that must be equal and never can be, since their types differ."""
-    same = {pair for rule in band_rules(snapshot, snapshot.in_force, key) for pair in rule.shape.same}
+    rules = band_rules(snapshot, snapshot.in_force, key)
+    check_undamped(rules)
+    same = {pair for rule in rules for pair in rule.shape.same}
     for names in sorted(same):
         one, other = (_key_kind(side.field(name)) for side, name in zip(sides, names, strict=True))
         if one != other:
