@@ -117,17 +117,6 @@ def band_rules(snapshot: Snapshot, rows: Int64s, key: Sequence[str] = ()) -> lis
     return found
 
 
-def check_undamped(rules: Iterable[BandRule]) -> None:
-    """Refuse bands that are damped."""
-    for rule in rules:
-        if rule.damping is not None:
-            raise FencepostError(
-                f"rule {rule.id}, a band with {rule.damping}",
-                "bands without for, keep_firing_for, cooldown, limit and every",
-                "Leave these options out: they are for rules about one stream.",
-            )
-
-
 def _bound(bound: float, is_float: bool, id: int) -> float | None:
     if math.isinf(bound):
         return None

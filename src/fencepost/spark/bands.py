@@ -17,7 +17,7 @@ from fencepost.events import event_schema
 from fencepost.monitor.settings import check_first, check_report
 from fencepost.ordinals import BIGINT, AttributeType
 from fencepost.ordinals.schema import read_schema
-from fencepost.pairing.rules import SIDES, band_rules, check_undamped
+from fencepost.pairing.rules import SIDES, band_rules
 from fencepost.pairing.sides import Pairing
 from fencepost.rules import Rules
 from fencepost.snapshot import Snapshot, Table
@@ -292,9 +292,7 @@ def _key_kind(field: Any) -> str:
 
 def _check_same(snapshot: Snapshot, sides: Sequence[_PreparedSide], key: tuple[str, ...]) -> None:
     """Refuse columns that must be equal and never can be, since their types differ."""
-    rules = band_rules(snapshot, snapshot.in_force, key)
-    check_undamped(rules)
-    same = {pair for rule in rules for pair in rule.shape.same}
+    same = {pair for rule in band_rules(snapshot, snapshot.in_force, key) for pair in rule.shape.same}
     for names in sorted(same):
         one, other = (_key_kind(side.field(name)) for side, name in zip(sides, names, strict=True))
         if one != other:
@@ -334,4 +332,5 @@ def _event_fields(prepared: _Prepared, columns: EventColumns) -> list[Any]:
             )
     band_key = [StructField(name, left.field(name).dataType) for name in prepared.key]
     keys = {name for side in prepared.sides for name in side.known.keys} - {*prepared.key}
-    return event_fields(types, prepared.attributes, keys, columns, _carried_fields(prepared, columns), band_key)
+    carried, since = _carried_fields(prepared, columns), prepared.plan.snapshot.damping is not None
+    return event_fields(types, prepared.attributes, keys, columns, carried, band_key, since=since)
