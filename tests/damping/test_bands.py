@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 import fencepost as fp
+from fencepost.pairing import damping
+from fencepost.watching import state
 from tests.damping.band_oracle import BandPair
 from tests.damping.oracle import INF, Policy
 from tests.damping.played import facts_of, instant, options_of
@@ -176,6 +178,15 @@ def by_pair(facts: list[tuple[Any, ...]]) -> dict[tuple[Any, ...], list[Any]]:
     for fact in facts:
         found[*fact[:3], fact[3] == "inside"].append(fact[3:])
     return dict(found)
+
+
+@pytest.mark.parametrize("seed", seeds(100))
+def test_neither_numbers_nor_portions_matter(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "_FEW", 0)  # objects are numbered anew as soon as half of them are gone
+    monkeypatch.setattr(damping, "_MOST_ROWS", 3)
+    script = BandScript(seed, tmp_path)
+    script.run()
+    assert by_pair(script.found) == by_pair(script.expected())
 
 
 @pytest.mark.parametrize("seed", seeds(400))

@@ -239,8 +239,8 @@ class BandRound:
             ends = np.cumsum(counts)
             numbers.append(np.arange(int(counts.sum())) - np.repeat(ends - counts - first, counts))
             owners.append(np.repeat(np.arange(len(groups)), counts))
-            present = states[side].present[slots]
-            start = np.where(present, np.maximum(start, states[side].times[slots]), start)
+            times, known = rows.last_times(side, slots, np.full(len(slots), begin), states[side])
+            start = np.where(known, np.maximum(start, times), start)
         number, group = np.concatenate(numbers), np.concatenate(owners)
         order = np.lexsort([rows.moments[number], group])
         number, group = number[order], group[order]

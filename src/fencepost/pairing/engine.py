@@ -53,9 +53,6 @@ from fencepost.watching.state import Journal, State
 from fencepost.watching.tables import table_of, touched_table
 
 
-_WAITED = [REASON_CODES[name] for name in ("held", "kept", "cooldown")]
-
-
 def _do_nothing() -> None:
     """For steps after which there is nothing to remember."""
 
@@ -317,8 +314,9 @@ class Pairwise:
             about = about._replace(carried=carried, carried_rows=rows, carried_types=types)
 
         def find() -> Iterator[Detections]:
+            told: set[tuple[int, ...]] = set()
             for found in batch.apply(list(self._indexes), round):
-                yield self._each_rule_once(found) if self.pairing.report == "rules" else found
+                yield self._each_rule_once(found, batch.moments, told) if self.pairing.report == "rules" else found
 
         def settle() -> None:
             remember = _do_nothing if round is None else round.prepare()
@@ -329,12 +327,28 @@ class Pairwise:
 
         return Step(find(), about, settle)
 
-    def _each_rule_once(self, found: Detections) -> Detections:
-        """The detections of rows, once for each rule; what damping reports without a row, as clock markers do."""
-        waited = np.isin(found.reasons, _WAITED)
-        alone = np.where(waited, found.objects, -1)
-        rows, detects = np.where(waited, -1, found.rows), np.where(waited, found.detects, 0)
-        return found.take(_each_once([rows, found.rules, found.times, found.phases, alone, detects]))
+    def _each_rule_once(self, found: Detections, moments: Int64s, told: set[tuple[int, ...]]) -> Detections:
+        """The detections of rows, once for each row and rule; those of damped rules that no row caused, once for each
+        left row, as clock markers report them: `told` has those of earlier pieces.
+        """
+        damped = self.damped()
+        alone = np.zeros(len(found.rules), np.bool_)
+        if damped is not None:
+            alone = damped.is_damped[found.rules] & (found.phases == ENDED)
+        by_row = np.flatnonzero(~alone)
+        columns = [found.rows, found.rules, found.times, found.phases]
+        chosen = by_row[_each_once([column[by_row] for column in columns])]
+        if not alone.any():
+            return found.take(chosen)
+        keys = [found.rules, found.times, found.detects, found.objects]
+        others = np.flatnonzero(alone)
+        assert found.since is not None, "some are of damped rules"
+        shown = [found.since[others], moments[found.rows[others]]]
+        others = others[_each_once([column[others] for column in keys], shown)]
+        named = list(zip(*(column[others].tolist() for column in keys), strict=True))
+        new = np.array([key not in told for key in named], np.bool_)
+        told.update(named)
+        return found.take(np.concatenate([chosen, others[new]]))
 
     def _start_clock(self, time: AttributeType) -> None:
         """Take times of this type from now on."""
@@ -411,7 +425,8 @@ class Pairwise:
         """Detections that no row caused, with the values of their left rows; each rule once where only rules count."""
         assert found.others is not None, "they are pairs"
         if self.pairing.report == "rules":
-            found = found.take(_each_once([found.rules, found.times, found.detects, found.objects]))
+            shown = [] if found.since is None else [found.since]
+            found = found.take(_each_once([found.rules, found.times, found.detects, found.objects], shown))
         here = np.arange(len(found.rules))
         return found._replace(before=here, after=here), self._values_of_lefts(found.objects)
 
@@ -515,9 +530,9 @@ def _without_row(pairs: Triples, kind: str, times: Int64s, reasons: UInt8s) -> D
     return found._replace(others=pairs.others, from_left=from_left)
 
 
-def _each_once(columns: Sequence[Any]) -> Int64s:
-    """The places of items, one of those that are equal in all columns."""
-    order = np.lexsort(columns)
+def _each_once(columns: Sequence[Any], shown: Sequence[Any] = ()) -> Int64s:
+    """The places of items, one of those that are equal in all columns: the one that is first by those of `shown`."""
+    order = np.lexsort([*shown, *columns])
     differs = np.ones(len(order), np.bool_)
     differs[1:] = False
     for column in columns:
