@@ -133,7 +133,7 @@ def test_without_time_rows_are_counted() -> None:
     assert found == [("a", "p", "enter", 2, "held")]
     monitor.update(right={"o": ["p"], "x": [50.0]})
     assert told(monitor.update(right={"o": ["p"] * 9, "x": [3.0] * 9})) == []
-    with pytest.raises(FencepostError, match="Rule 2, a band with .*cooldown.*, without time"):
+    with pytest.raises(FencepostError, match=r"Rule 2, a band with .*cooldown.*, without time"):
         monitor.add(2, CLOSE, cooldown=5)
 
 

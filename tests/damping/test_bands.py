@@ -42,7 +42,7 @@ def table_of(rows: list[Row], side: str) -> pa.Table | None:
 
 
 class BandScript:
-    """Rows of both sides, ticks and changes of rules, drawn and played to the Monitor and to a pair of the oracle each."""
+    """Rows of both sides, ticks and changes of rules, played to the Monitor and to a pair of the oracle each."""
 
     def __init__(self, seed: int, folder: Path) -> None:
         self.rng = rng = random.Random(seed)  # noqa: S311

@@ -65,9 +65,7 @@ class Options(NamedTuple):
         at = np.minimum(np.searchsorted(self.rules, rules), len(self.rules) - 1)
         is_damped = self.rules[at] == rules
         plain = (0, 1, 0, 1, 0, NEVER, False)
-        columns = [
-            np.where(is_damped, column[at], default) for column, default in zip(self[1:], plain, strict=True)
-        ]
+        columns = [np.where(is_damped, column[at], default) for column, default in zip(self[1:], plain, strict=True)]
         return Policies(*columns[:6], expires[rules], columns[6], (detects[rules] & 1) != 0)
 
 
@@ -227,7 +225,7 @@ class Revised(NamedTuple):
 
 
 def revise_pairs(states: Int64s, edited: Edited, policies: Policies) -> Revised:
-    """Let rules change for pairs that were inside, are inside, or are remembered; policies are those of the new rules."""
+    """Let rules change for pairs that were or are inside, or are remembered; policies are those of the new rules."""
     there, damped, inner, stays, initial, times, end_reasons = edited
     states, raw, reported = states.copy(), states[:, RAW] == 1, states[:, REPORTED] == 1
     is_raw = there & (inner | (raw & stays))

@@ -244,7 +244,10 @@ class BandRound:
         number, group = np.concatenate(numbers), np.concatenate(owners)
         order = np.lexsort([rows.moments[number], group])
         number, group = number[order], group[order]
-        first, last = np.searchsorted(group, np.arange(len(groups))), np.searchsorted(group, np.arange(len(groups)), "right")
+        first, last = (
+            np.searchsorted(group, np.arange(len(groups))),
+            np.searchsorted(group, np.arange(len(groups)), "right"),
+        )
         clocks = np.maximum(rows.times[number], start[group])
         if self._clock.column is None:  # counts of two sides, which do not ascend together
             for one, behind in zip(first.tolist(), last.tolist(), strict=True):
@@ -271,9 +274,7 @@ class BandRound:
         others = _NOTHING if items.others is None else items.others
         owners = np.searchsorted(groups, items.objects * self._width + others)
         span = rows.span
-        at = np.searchsorted(
-            lines.groups * span + rows.moments[lines.rows], owners * span + rows.moments[items.rows]
-        )
+        at = np.searchsorted(lines.groups * span + rows.moments[lines.rows], owners * span + rows.moments[items.rows])
         kinds = np.where(items.phases == ENDED, ENDS_IT, ITEMS[items.detects]).astype(np.uint8)
         remembered = Remembered(
             np.searchsorted(groups, pending.slots * self._width + pending.others),
@@ -498,7 +499,8 @@ def damp_change(
 ) -> tuple[Bools, Detections, Callable[[], None]] | None:
     """Which changed rules are damped (by number), what is reported of these, and what lets it be remembered.
 
-    None where none of them is. Detections of exits have the number of the rule, those of enters plus how many there are.
+    None where none of them is. What ends has the number of its rule; what is of the new version has that plus how many
+    there are.
     """
     old, new = change.facts()
     entries, count = states[LEFT].damped, max(1, len(change.ids))

@@ -328,8 +328,10 @@ class Pairwise:
         return Step(find(), about, settle)
 
     def _each_rule_once(self, found: Detections, moments: Int64s, told: set[tuple[int, ...]]) -> Detections:
-        """The detections of rows, once for each row and rule; those of damped rules that no row caused, once for each
-        left row, as clock markers report them: `told` has those of earlier pieces.
+        """The detections of rows, once for each row and rule.
+
+        Those of damped rules that no row caused come once for each left row, as clock markers report them; `told` has
+        those of earlier pieces.
         """
         damped = self.damped()
         alone = np.zeros(len(found.rules), np.bool_)
@@ -461,7 +463,8 @@ class Pairwise:
     def changes(self) -> list[Any] | None:
         """The rows that were touched since the last call, a table per side; None where they were numbered anew."""
         left, right = self.states
-        assert isinstance(left, Journal) and isinstance(right, Journal), "it was made with journal=True"
+        assert isinstance(left, Journal), "it was made with journal=True"
+        assert isinstance(right, Journal), "so are both sides"
         tables = [touched_table(left, right), touched_table(right)]
         return None if any(table is None for table in tables) else tables
 

@@ -34,22 +34,14 @@ from fencepost.emitting.detections import (
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.indexes.kernels.damping import (
     BY_ROW,
-    COOLED,
     CROSSES_IT,
     ENDS_IT,
-    ENTERS,
     ENTERS_IT,
-    HELD,
     INNER,
-    KEPT,
-    LAST,
     LEAVES_IT,
     LEAVES_STAY,
-    QUIET,
     RAW,
     REPORTED,
-    ROWS,
-    SINCE,
     Moments,
     Reports,
     rows_until_new,
@@ -266,9 +258,7 @@ def _prepare_entries(
     return prepare_entries(state, slots, pending, dues, dropped)
 
 
-def prepare_entries(
-    state: State, slots: Int64s, pending: Pending, dues: Int64s, dropped: int
-) -> Callable[[], None]:
+def prepare_entries(state: State, slots: Int64s, pending: Pending, dues: Int64s, dropped: int) -> Callable[[], None]:
     """Let objects have these entries and no others, once the result is called; their next due time is kept."""
     put, due = state.damped.prepare(slots, pending), int(dues.min(initial=NEVER))
 
