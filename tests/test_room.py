@@ -284,8 +284,8 @@ def test_pairs_of_a_monitor_are_the_same_in_pieces(seed: int, monkeypatch: pytes
     whole, pieces = play_pairs(seed), []
     only = BandBatch.apply
 
-    def counted(self: BandBatch, joins: Any) -> Any:
-        for piece in only(self, joins):
+    def counted(self: BandBatch, joins: Any, round: Any) -> Any:
+        for piece in only(self, joins, round):
             pieces.append(piece)
             yield piece
 

@@ -47,6 +47,7 @@ def test_rows_that_are_refused_change_nothing(given: dict[str, Any], message: st
         ("left.x - right.x >= 18446744073709551616", {}, "Rule 5 with a bound of 18446744073709551616 units"),
         ("left.reason - right.reason > 1", {}, "An attribute 'reason'"),
         (f"{CLOSE} AND left.price = 'x'", {}, "price"),
+        (CLOSE, {"for_": "5 minutes"}, "Rule 5, which has a length of 0:05:00, and ts as bigint"),
     ],
 )
 def test_bands_that_are_refused_change_nothing(condition: str, options: dict[str, Any], message: str) -> None:

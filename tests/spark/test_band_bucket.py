@@ -25,8 +25,19 @@ from tests.spark.test_bucket_state import Kept
 SCHEMA = {"price": "double", "kind": "string", "symbol": "string"}
 
 
-def task_of(directory: Path) -> BandTask:
-    schema = event_schema(pa.int64(), pa.int64(), {"price": DOUBLE}, pa.int64()).append(pa.field("symbol", pa.string()))
+DAMPINGS: list[dict[str, Any]] = [
+    {"for_": 3},
+    {"keep_firing_for": 7},
+    {"cooldown": 12},
+    {"limit": 2},
+    {"for_": "3 rows", "cooldown": 5},
+]
+
+
+def task_of(directory: Path, *, damped: bool = False) -> BandTask:
+    schema = event_schema(pa.int64(), pa.int64(), {"price": DOUBLE}, pa.int64())
+    schema = schema.append(pa.field("since", pa.int64())) if damped else schema
+    schema = schema.append(pa.field("symbol", pa.string()))
     side = Side((), ("price",), ("kind", "symbol"), frozenset(SCHEMA), "bigint")
     return BandTask(
         source=Published(str(directory)),
@@ -64,14 +75,16 @@ def rows_of(rng: random.Random, at: int, count: int) -> pa.Table:
     )
 
 
+@pytest.mark.parametrize("damped", [False, True])
 @pytest.mark.parametrize("appends", [True, False])
-def test_a_bucket_goes_on_as_if_it_had_never_been_put_away(tmp_path: Path, appends: bool) -> None:
+def test_a_bucket_goes_on_as_if_it_had_never_been_put_away(tmp_path: Path, appends: bool, damped: bool) -> None:
     rng = random.Random(f"bands {appends}")  # noqa: S311
-    rules = fp.Rules()
-    for id in range(8):
-        rules.add(id, condition_of(rng, kinds=False), detect="enter,exit,cross")  # later versions use `kind`, too
+    rules, dampings = fp.Rules(), DAMPINGS if damped else [{}]
+    detect = "enter,exit" if damped else "enter,exit,cross"
+    for id in range(8):  # later versions use `kind`, too
+        rules.add(id, condition_of(rng, kinds=False), detect=detect, **dampings[id % len(dampings)])
     rules.publish(tmp_path, SCHEMA)
-    directory, task, store = VersionDirectory(tmp_path), task_of(tmp_path), Kept(appends)
+    directory, task, store = VersionDirectory(tmp_path), task_of(tmp_path, damped=damped), Kept(appends)
     never_stops = fp.Monitor(
         directory.load(), object=OBJECT, time=TIME, timeout=60, deleted=DELETED, key="symbol", schema=SCHEMA
     )
@@ -80,8 +93,10 @@ def test_a_bucket_goes_on_as_if_it_had_never_been_put_away(tmp_path: Path, appen
         packed: list[tuple[int, int, bytes]] = [] if at else [(VERSION, 1, b"")]
         tables = []
         if rng.random() < 0.3 and at:
-            edited = condition_of(rng, kinds=True)
-            rules.replace(rng.randrange(8), edited, detect="enter,exit", enabled=rng.random() < 0.8, initial=True)
+            edited, enabled = condition_of(rng, kinds=True), rng.random() < 0.8
+            options: dict[str, Any] = {"detect": "enter,exit", "enabled": enabled, "initial": True}
+            id = rng.randrange(8)
+            rules.replace(id, edited, **options, **dampings[id % len(dampings)])
             packed.append((VERSION, rules.publish(tmp_path), b""))
             tables.append(never_stops.follow(directory.load()))
         if rng.random() < 0.3 and at:

@@ -172,6 +172,39 @@ def test_batch_stream_and_monitor_tell_the_same(spark: Any, tmp_path: Path) -> N
     assert facts(batch) == facts(pa.concat_tables(expected[:-1]))
 
 
+def test_damped_bands_tell_the_same_everywhere(spark: Any, tmp_path: Path) -> None:
+    rules, timeout = fp.Rules(), timedelta(seconds=40)
+    dampings: list[dict[str, Any]] = [
+        {"for_": "3 seconds"},
+        {"keep_firing_for": "4 seconds", "cooldown": "9 seconds"},
+        {"for_": "2 rows", "limit": 2},
+        {"every": "10 seconds", "detect": "inside"},
+    ]
+    for id in range(12):
+        options = {"detect": "enter,exit", **dampings[id % 4]}
+        rules.add(id, f"left.price - right.price BETWEEN {id - 6} AND {id - 4}", **options)
+    parts = [(quotes(120, 2 * n, start=60 * n), quotes(110, 2 * n + 1, start=60 * n)) for n in range(3)]
+    streams, monitor = Streams(spark, tmp_path, rules, timeout=timeout), monitor_of(rules, timeout=timeout)
+    expected = []
+    for number, (left, right) in enumerate(parts):
+        streams.put(left, right)
+        expected.append(monitor.update(left=left, right=right))
+        if number != 1:
+            streams.run()  # started anew with what it remembers
+    told = pa.concat_tables(expected)
+    assert {"held", "kept", "cooldown", "timeout", None} <= set(told["reason"].to_pylist())
+
+    def ids(events: Any) -> Counter[Any]:
+        rows = events.to_pylist() if isinstance(events, pa.Table) else [row.asDict() for row in events.collect()]
+        return Counter((row["event_id"], row["since"] and row["since"].replace(tzinfo=None)) for row in rows)
+
+    assert ids(streams.told()) == ids(told)
+    assert streams.told().schema.names == told.schema.names
+    in_order = [pa.concat_tables(side) for side in zip(*parts, strict=True)]
+    one, two = (spark.createDataFrame(side.to_pandas(), SCHEMA).repartition(3) for side in in_order)
+    assert ids(bands(one, two, rules, timeout=timeout, buckets=5, **NAMED)) == ids(told)
+
+
 @pytest.mark.parametrize("store", ["RocksDB", pytest.param("HDFSBacked", marks=pytest.mark.slow)])
 def test_state_can_be_read(spark: Any, tmp_path: Path, store: str) -> None:
     spark = spark.newSession()

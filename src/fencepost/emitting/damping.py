@@ -9,12 +9,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fencepost.emitting.detections import REASON_CODES
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.indexes.kernels.damping import (
+    COOLED,
     ENDS_IT,
+    ENTER,
     ENTERS,
+    EXIT,
     FIELDS,
+    HELD,
     INNER,
+    KEPT,
     LAST,
     LEAVES_IT,
     LONG_AGO,
@@ -22,7 +28,9 @@ from fencepost.indexes.kernels.damping import (
     QUIET,
     RAW,
     REPORTED,
+    ROWS,
     SCRATCH,
+    SINCE,
     Moments,
     Policies,
     Ranges,
@@ -63,6 +71,9 @@ class Options(NamedTuple):
         )
         insides = (detects[rules] & 1) != 0
         return Policies(holds, hold_rows, keeps, keep_rows, cooldowns, limits, expires[rules], stays, insides)
+
+
+NO_OPTIONS = Options(*(np.zeros(0, np.int64) for _ in range(7)), np.zeros(0, np.bool_))
 
 
 class Items(NamedTuple):
@@ -181,6 +192,70 @@ def find_policy_dues(states: Int64s, policies: Policies) -> Int64s:
     dues = np.empty(len(states), np.int64)
     find_dues(np.zeros(SCRATCH, np.int64), states, policies, dues)
     return dues
+
+
+class Edited(NamedTuple):
+    """Pairs of rules that change: what is so by the new rules."""
+
+    there: Bools
+    """Whether the rule is in force."""
+    damped: Bools
+    inner: Bools
+    """Whether its condition holds."""
+    stays: Bools
+    """Whether the wider condition does."""
+    initial: Bools
+    """Whether an enter is reported of who is newly inside."""
+    times: Int64s
+    """Of the last row of each pair."""
+    reasons: UInt8s
+    """Why it ends for who no longer is inside."""
+
+
+class Revised(NamedTuple):
+    """What a change of rules does to pairs."""
+
+    states: Int64s
+    happens: Bools
+    """Whether there is an event: of the old version where it `ends`, else of the new one."""
+    ends: Bools
+    kinds: UInt8s
+    reasons: UInt8s
+    times: Int64s
+    since: Int64s
+    needed: Bools
+    """Whether it must be remembered."""
+    dropped: int
+
+
+def revise_pairs(states: Int64s, edited: Edited, policies: Policies) -> Revised:
+    """Let rules change for pairs that were or are inside, or are remembered; policies are those of the new rules."""
+    there, damped, inner, stays, initial, times, end_reasons = edited
+    states, raw, reported = states.copy(), states[:, RAW] == 1, states[:, REPORTED] == 1
+    is_raw = there & (inner | (raw & stays))
+    ends = reported & (~there | (raw & ~is_raw))
+    begins = is_raw & ~raw & ~reported
+    asks = begins & initial
+    dropped = int((raw & ~reported & ~is_raw).sum())
+    states[:, INNER] = inner
+    states[:, REPORTED] |= begins & ~asks
+    states[asks, SINCE], states[asks, ROWS] = times[asks], 1
+    states[:, RAW] = is_raw
+    dues = find_policy_dues(states, policies)
+    overdue = there & ~ends & np.where(damped, (dues < times) | (asks & (dues <= times)), dues != NEVER)
+    rises = overdue & (states[:, REPORTED] == 0)
+    waited = np.where(states[:, QUIET] > later_by(states[:, SINCE], policies.holds), COOLED, HELD)
+    reasons = np.where(ends, end_reasons, np.where(rises, np.where(asks, REASON_CODES["initial"], waited), KEPT))
+    at = np.maximum(times, states[:, LAST])
+    since = np.where(ends | asks, at, states[:, SINCE])
+    happens = ends | overdue
+    states[happens, LAST] = at[happens]
+    states[happens, QUIET] = later_by(at, policies.cooldowns)[happens]
+    states[:, REPORTED] = np.where(happens, rises, states[:, REPORTED])
+    states[:, ENTERS] = np.where(policies.limits == NEVER, 0, states[:, ENTERS] + rises)
+    kinds = np.where(rises, ENTER, EXIT).astype(np.uint8)
+    needed = there & damped & is_needed(states, times, policies.limits)
+    return Revised(states, happens, ends, kinds, reasons.astype(np.uint8), at, since, needed, dropped)
 
 
 def later_by(times: Int64s, lengths: Int64s) -> Int64s:

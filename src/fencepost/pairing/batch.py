@@ -21,8 +21,9 @@ from fencepost.emitting.detections import (
 )
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.indexes.matches import share_room
+from fencepost.pairing.damping import BandRound, DampedBands, begins_window
 from fencepost.pairing.join import Actions, BandJoin, Places, Triples, differing, no_triples
-from fencepost.pairing.rows import History, RowsAt, SideRows
+from fencepost.pairing.rows import AllRows, History, RowsAt, SideRows
 from fencepost.pairing.rules import LEFT, BandRules
 from fencepost.pairing.sides import Sides
 from fencepost.snapshot import DETECTS, NEVER
@@ -92,6 +93,7 @@ class BandBatch:
         rules: in force.
         clock: of event time.
         silent: whether a row that is new enters without an event.
+        damped: the rules that are damped, if any.
 
     """
 
@@ -103,10 +105,13 @@ class BandBatch:
         clock: Clock,
         *,
         silent: bool,
+        damped: DampedBands | None = None,
     ) -> None:
         self.sides = sides
         self._before, self._rules, self._clock, self._silent = before, rules, clock, silent
         self._expires = clock.instants(rules.expires)
+        self._damped = damped
+        self._finds = rules.detects if damped is None else damped.finds
         self._of_side = np.concatenate([np.full(len(each.ranks), side, np.int64) for side, each in sides])
         """Of each row, one side after the other; likewise its number among those of its side, and its slot."""
         self._numbers = np.concatenate([np.arange(len(each.ranks)) for _, each in sides])
@@ -129,8 +134,12 @@ class BandBatch:
         for side, each in sides:
             self._histories[side] = History(before.states[side], each, self._own_moments[side])
 
-    def apply(self, joins: Sequence[BandJoin]) -> Iterator[Detections]:
-        """What the rows do in the indexes, which then have them where they are.
+    def all_rows(self) -> AllRows:
+        """The rows of both sides together."""
+        return AllRows(self.sides, self.moments, self._clock.timeout)
+
+    def apply(self, joins: Sequence[BandJoin], round: BandRound | None = None) -> Iterator[Detections]:
+        """What the rows do in the indexes, which then have them where they are; damped, where there is a round.
 
         It comes in pieces, in the order in which rows are applied: each has as many rows as all indexes have room for.
         """
@@ -152,7 +161,8 @@ class BandBatch:
                     own = [pairs.only(self._of_side[self._order[pairs.moves]] == each.side) for pairs in found]
                     numbered = (pairs._replace(moves=self._numbers[self._order[pairs.moves]]) for pairs in own)
                     parts += self._caused(join, each, *numbered)
-            yield join_detections(parts)
+            together = join_detections(parts)
+            yield together if round is None else round.damp(together, begin, end)
             begin = end
 
     def _actions(self, steps: Sequence[_Steps]) -> Actions:
@@ -178,7 +188,7 @@ class BandBatch:
         for column in self._rules.required[side]:
             codes = moved.positions.keys[column]
             plain &= codes[before] == codes[moved.offset :]
-        if self._silent:
+        if self._silent and (self._damped is None or not self._damped.is_damped[join.slots].any()):
             plain |= moved.is_new & ~was  # enters without an event
         if self._detects_inside(join):
             plain[:] = False
@@ -239,9 +249,14 @@ class BandBatch:
         if self._clock.timeout is not None:
             gone = gone_after(moved.clocks[before[ended.moves]], self._clock.timeout)
             ends = np.where(is_new[ended.moves], np.minimum(ends, gone), ends)
-        if self._silent:
-            entered = entered.only(~is_new[entered.moves])
         inside = holds if self._detects_inside(join) else no_triples()
+        if self._damped is not None and self._damped.everys is not None and len(inside.moves):
+            inside = self._insides_at_times(self._damped.everys, steps, inside, entered)
+        if self._silent:
+            wanted = ~is_new[entered.moves]
+            if self._damped is not None:  # which find out by themselves
+                wanted |= self._damped.is_damped[entered.rules]
+            entered = entered.only(wanted)
 
         reasons = time_reasons(self._expires[ended.rules], ends)
         parts = [self._detect(side, given, ended, "exit", ENDED, ends, reasons)]
@@ -254,6 +269,16 @@ class BandBatch:
             parts.append(self._detect(side, given, pairs, kind, phase, times[pairs.moves], None))
         return [each for each in parts if len(each.rules)]
 
+    def _insides_at_times(self, everys: Int64s, steps: _Steps, inside: Triples, entered: Triples) -> Triples:
+        """The pairs inside that are reported where rules say how often: the first time, and first in each window."""
+        staying, _ = differing(entered, inside)
+        moved, moves = steps.given.moved, staying.moves
+        partners = self._histories[1 - steps.side].at(staying.others, steps.moments[moves])
+        theirs = partners.times[partners.places]
+        before = np.maximum(moved.clocks[moved.previous[moves]], theirs)
+        now = np.maximum(steps.given.rows.times[moves], theirs)
+        return staying.only(begins_window(before, now, everys[staying.rules])).joined(entered)
+
     def _detect(
         self,
         side: int,
@@ -265,7 +290,7 @@ class BandBatch:
         reasons: UInt8s | None,
     ) -> Detections:
         """Detections of one kind, if rules ask for it; rows and places count through both sides."""
-        wanted = (self._rules.detects[pairs.rules] & DETECTS[kind]) != 0
+        wanted = (self._finds[pairs.rules] & DETECTS[kind]) != 0
         pairs, times, reasons = pairs.only(wanted), times[wanted], None if reasons is None else reasons[wanted]
         rows, moved = pairs.moves, given.moved
         before = moved.previous[rows]

@@ -31,9 +31,17 @@ from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.ordinals import AttributeType, ColumnType
 from fencepost.pairing.batch import BandBatch
+from fencepost.pairing.damping import (
+    BandRound,
+    ChangedBands,
+    DampedBands,
+    damp_advance,
+    damp_change,
+    read_damped_bands,
+)
 from fencepost.pairing.indexes import BandIndexes
 from fencepost.pairing.join import Triples, differing
-from fencepost.pairing.rows import together
+from fencepost.pairing.rows import GrowingValues, together
 from fencepost.pairing.rules import LEFT, RIGHT, BandRule, band_rules
 from fencepost.pairing.sides import Pairing, Sides
 from fencepost.snapshot import DETECTS, NEVER, Snapshot
@@ -43,6 +51,10 @@ from fencepost.watching.positions import Positions
 from fencepost.watching.rules_in_force import RulesInForce
 from fencepost.watching.state import Journal, State
 from fencepost.watching.tables import table_of, touched_table
+
+
+def _do_nothing() -> None:
+    """For steps after which there is nothing to remember."""
 
 
 class BandChange(NamedTuple):
@@ -101,6 +113,10 @@ class Pairwise:
         self.counts = Counts()
         self._unsettled: Callable[[], None] | None = None
         """Takes back what a step that was not settled has done."""
+        self._snapshot: Snapshot | None = None
+        """That the bands in force are of."""
+        self._damped: tuple[Any, DampedBands | None] | None = None
+        """The damped rules, of the snapshot and the type of times for which it was asked."""
 
     @property
     def version(self) -> int:
@@ -167,14 +183,16 @@ class Pairwise:
         tracked = self.sides.tracked()
         self._unsettled = lambda: self.sides.untrack(tracked)
         self._track(change)
-        found, about = self._detect_change(change)
+        found, about, remember = self._detect_change(change)
+        about = about._replace(shows_since=rules.shows_since or about.shows_since)
 
         def settle() -> None:
             before = [rule for rule in self._indexes.rules.rules if rule is not None]
             self._unsettled = lambda: self._index_anew(before, tracked)
             self._indexes.drop(change.gone)
             self._indexes.put(change.new)
-            self._rules, self._unsettled = rules, None
+            self._rules, self._snapshot, self._unsettled = rules, change.after, None
+            remember()
 
         return Step([found], about, settle)
 
@@ -198,24 +216,46 @@ class Pairwise:
                     "Compile them with schema= naming that type.",
                 )
         check_names({**self.types, **types}, self.pairing.key)
+        if self.clock.type is not None and after.damping is not None:  # refuses lengths that times cannot do with
+            coming = np.array(list(new), np.int64)
+            nothing = np.zeros(len(new), np.uint8)
+            read_damped_bands(after, dict(zip(new, range(len(new)), strict=True)), coming, nothing, self.clock)
         ids = np.array(list(gone), np.int64)
         edited = set(ids[after.rows_of(ids) >= 0].tolist())
         reasons = {id: "edited" if id in edited else "paused" if id in after.paused else "removed" for id in gone}
         return BandChange(list(gone.values()), list(new.values()), types, reasons, after)
 
-    def _detect_change(self, change: BandChange) -> tuple[Detections, Subjects]:
-        """What a change of rules does to the pairs that are there."""
+    def damped(self) -> DampedBands | None:
+        """The damped rules in force; None where there is none, or no time yet."""
+        if self.clock.type is None or self._snapshot is None or self._snapshot.damping is None:
+            return None
+        about, rules = (self._snapshot, self.clock.type), self._indexes.rules
+        if self._damped is None or self._damped[0] != about:
+            damped = read_damped_bands(self._snapshot, rules.slots, rules.ids, rules.detects, self.clock)
+            self._damped = about, damped
+        return self._damped[1]
+
+    def _detect_change(self, change: BandChange) -> tuple[Detections, Subjects, Callable[[], None]]:
+        """What a change of rules does to the pairs that are there, and what lets that be remembered."""
         ids = np.array(sorted({rule.id for rule in (*change.gone, *change.new)}), np.int64)
         was, is_now = (self._indexes.inside(rules, ids) for rules in (change.gone, change.new))
-        begun, ended = differing(was, is_now)
         parts, versions = [], []
+        reasons = np.zeros(len(ids), np.uint8)
+        for rule in change.gone:
+            reasons[np.searchsorted(ids, rule.id)] = REASON_CODES[change.reasons[rule.id]]
+        changed = ChangedBands(ids, change.gone, change.new, was, is_now, reasons, change.after)
+        damped = damp_change(changed, self.states, self.clock)
+        if damped is not None:
+            was, is_now = (pairs.only(~damped[0][pairs.rules]) for pairs in (was, is_now))
+            parts.append(damped[1])
+        begun, ended = differing(was, is_now)
         for place, (pairs, rules, kind) in enumerate(((ended, change.gone, "exit"), (begun, change.new, "enter"))):
             wanted, codes = np.zeros(len(ids), np.bool_), np.zeros(len(ids), np.uint8)
             own_versions = np.zeros(len(ids), np.int64)
             for rule in rules:
                 number = int(np.searchsorted(ids, rule.id))
                 wanted[number] = bool(rule.detects & DETECTS[kind]) and (kind == "exit" or rule.initial)
-                codes[number] = REASON_CODES["initial" if kind == "enter" else change.reasons[rule.id]]
+                codes[number] = REASON_CODES["initial"] if kind == "enter" else reasons[number]
                 own_versions[number] = rule.version
             pairs = pairs.only(wanted[pairs.rules])
             times = np.maximum(self.states[LEFT].times[pairs.moves], self.states[RIGHT].times[pairs.others])
@@ -228,7 +268,8 @@ class Pairwise:
         both = np.concatenate([ids, ids])
         about = self._subjects(both, np.concatenate(versions), change.version, values)
         before = change.after if self._rules is None else self._rules.snapshot()
-        return found, about._replace(texts=ChangedTexts(before, change.after, both))
+        about = about._replace(texts=ChangedTexts(before, change.after, both))
+        return found, about, _do_nothing if damped is None else damped[2]
 
     def show_keys(self, keys: Iterable[str]) -> None:
         """Let events show these key columns, whether rules need them yet or not."""
@@ -255,10 +296,16 @@ class Pairwise:
         self._mend()
         rules = self._indexes.rules
         asked = (rules.compared, self._indexes.same, self._indexes.used)
-        sides = self.sides.take(tables, self._expiring, objects, *asked)
-        batch = BandBatch(sides, self.sides, rules, self.clock, silent=self._silent)
+        sides = self.sides.take(tables, self._start_clock, objects, *asked)
+        damped = self.damped()
+        batch = BandBatch(sides, self.sides, rules, self.clock, silent=self._silent, damped=damped)
         self._unsettled = self._indexes.refill
-        values = together([each.moved.positions for _, each in sides], self.types, self._key_shifts(sides))
+        values: Any = together([each.moved.positions for _, each in sides], self.types, self._key_shifts(sides))
+        round: BandRound | None = None
+        if damped is not None:
+            values = GrowingValues(values, self._values_of_lefts)
+            settings: dict[str, Any] = {"silent": self._silent, "place_lefts": values.place}
+            round = BandRound(damped, rules, self.states, batch.all_rows(), self.clock, **settings)
         about = self._subjects(rules.ids, rules.versions, self.version, values)
         about = about._replace(ranks=batch.moments, sequences=batch.sequences())
         if self.sides.carry:
@@ -267,24 +314,56 @@ class Pairwise:
             about = about._replace(carried=carried, carried_rows=rows, carried_types=types)
 
         def find() -> Iterator[Detections]:
-            for found in batch.apply(list(self._indexes)):
-                if self.pairing.report == "rules":
-                    found = found.take(_each_once([found.rows, found.rules, found.times, found.phases]))
-                yield found
+            told: set[tuple[int, ...]] = set()
+            for found in batch.apply(list(self._indexes), round):
+                yield self._each_rule_once(found, batch.moments, told) if self.pairing.report == "rules" else found
 
         def settle() -> None:
+            remember = _do_nothing if round is None else round.prepare()
             self.counts = self.counts.plus(self.sides.settle(sides))
+            remember()
             self._unsettled = None
             self._forget_answers()
 
         return Step(find(), about, settle)
 
-    def _expiring(self) -> Int64s:
-        if self._rules is None:
-            return np.zeros(0, np.int64)
-        self._rules.snapshot()
-        expiring: Int64s = self._rules.ids[self._rules.expiring]
-        return expiring
+    def _each_rule_once(self, found: Detections, moments: Int64s, told: set[tuple[int, ...]]) -> Detections:
+        """The detections of rows, once for each row and rule.
+
+        Those of damped rules that no row caused come once for each left row, as clock markers report them; `told` has
+        those of earlier pieces.
+        """
+        damped = self.damped()
+        alone = np.zeros(len(found.rules), np.bool_)
+        if damped is not None:
+            alone = damped.is_damped[found.rules] & (found.phases == ENDED)
+        by_row = np.flatnonzero(~alone)
+        columns = [found.rows, found.rules, found.times, found.phases]
+        chosen = by_row[_each_once([column[by_row] for column in columns])]
+        if not alone.any():
+            return found.take(chosen)
+        keys = [found.rules, found.times, found.detects, found.objects]
+        others = np.flatnonzero(alone)
+        assert found.since is not None, "some are of damped rules"
+        shown = [found.since[others], moments[found.rows[others]]]
+        others = others[_each_once([column[others] for column in keys], shown)]
+        named = list(zip(*(column[others].tolist() for column in keys), strict=True))
+        new = np.array([key not in told for key in named], np.bool_)
+        told.update(named)
+        return found.take(np.concatenate([chosen, others[new]]))
+
+    def _start_clock(self, time: AttributeType) -> None:
+        """Take times of this type from now on."""
+        expiring = np.zeros(0, np.int64)
+        if self._rules is not None:
+            self._rules.snapshot()
+            expiring = self._rules.ids[self._rules.expiring]
+        self.clock.start(time, expiring)
+        try:
+            self.damped()
+        except FencepostError:
+            self.clock.type = None
+            raise
 
     def next_instant(self) -> int:
         """No clock marker before this ends or reports anything."""
@@ -298,6 +377,9 @@ class Pairwise:
         if timeout is not None:
             oldest = np.array([state.oldest for state in self.states if state.count], np.int64)
             first = min(first, int(gone_after(oldest, timeout).min(initial=NEVER)))
+        remembered = self.states[LEFT].damped
+        if remembered.count and remembered.next_due != NEVER:
+            first = min(first, remembered.next_due + 1)  # a marker promises nothing about its own instant
         return first
 
     def advance(self, now: int) -> Step:
@@ -314,6 +396,13 @@ class Pairwise:
             silent.append(slots[:0] if timeout is None else slots[gone_after(state.times[slots], timeout) <= now])
             pairs = pairs.joined(self._indexes.pairs_of(side, silent[side]))
         pairs = Triples(*np.unique(np.array(pairs), axis=1))
+        damped, remember, parts = self.damped(), _do_nothing, []
+        if damped is not None:
+            mine = damped.is_damped[pairs.rules]
+            about = (damped, rules, self.states, self.clock)
+            reported, remember = damp_advance(*about, pairs.only(mine), now)
+            pairs = pairs.only(~mine)
+            parts.append(reported)
         expires = self.clock.instants(rules.expires)
         ends = expires[pairs.rules]
         if timeout is not None:
@@ -321,14 +410,15 @@ class Pairwise:
                 ends = np.minimum(ends, gone_after(state.times[slots], timeout))
         wanted = (rules.detects[pairs.rules] & DETECTS["exit"]) != 0
         pairs, ends = pairs.only(wanted), ends[wanted]
-        found = _without_row(pairs, "exit", ends, time_reasons(expires[pairs.rules], ends))
-        found, values = self._placed(found)
+        parts.append(_without_row(pairs, "exit", ends, time_reasons(expires[pairs.rules], ends)))
+        found, values = self._placed(join_detections(parts))
 
         def settle() -> None:
             for side, slots in enumerate(silent):
                 self._indexes.forget(side, slots)
                 self.states[side].forget(slots)
                 self.states[side].find_oldest()
+            remember()
             self._forget_answers()
 
         return Step([found], self._subjects(rules.ids, rules.versions, self.version, values), settle)
@@ -337,10 +427,14 @@ class Pairwise:
         """Detections that no row caused, with the values of their left rows; each rule once where only rules count."""
         assert found.others is not None, "they are pairs"
         if self.pairing.report == "rules":
-            found = found.take(_each_once([found.rules, found.times, found.detects, found.objects]))
+            shown = [] if found.since is None else [found.since]
+            found = found.take(_each_once([found.rules, found.times, found.detects, found.objects], shown))
         here = np.arange(len(found.rules))
-        values = together([self.states[LEFT].positions(found.objects)], self.types, [dict.fromkeys(self.keys, 0)])
-        return found._replace(before=here, after=here), values
+        return found._replace(before=here, after=here), self._values_of_lefts(found.objects)
+
+    def _values_of_lefts(self, slots: Int64s) -> Positions:
+        """The last known values of left rows."""
+        return together([self.states[LEFT].positions(slots)], self.types, [dict.fromkeys(self.keys, 0)])
 
     def _mend(self) -> None:
         """Take back what a step has done that was not settled."""
@@ -363,11 +457,15 @@ class Pairwise:
 
     def tables(self) -> list[Any]:
         """All rows, a table per side."""
-        return [table_of(state) for state in self.states]
+        left, right = self.states
+        return [table_of(left, rights=right), table_of(right)]
 
     def changes(self) -> list[Any] | None:
         """The rows that were touched since the last call, a table per side; None where they were numbered anew."""
-        tables = [touched_table(state) for state in self.states if isinstance(state, Journal)]
+        left, right = self.states
+        assert isinstance(left, Journal), "it was made with journal=True"
+        assert isinstance(right, Journal), "so are both sides"
+        tables = [touched_table(left, right), touched_table(right)]
         return None if any(table is None for table in tables) else tables
 
     def restore(self, entries: Iterable[Sequence[Any]], kinds: Sequence[dict[str, str]] = ({}, {})) -> None:
@@ -406,6 +504,7 @@ class Pairwise:
             strings=self._strings,
             texts=None if self._rules is None else TextsOfIds(self._rules.compiled, ids),
             carried_types=self.sides.carried_types,
+            shows_since=self._rules is not None and self._rules.shows_since,
         )
 
 
@@ -434,9 +533,9 @@ def _without_row(pairs: Triples, kind: str, times: Int64s, reasons: UInt8s) -> D
     return found._replace(others=pairs.others, from_left=from_left)
 
 
-def _each_once(columns: Sequence[Any]) -> Int64s:
-    """The places of items, one of those that are equal in all columns."""
-    order = np.lexsort(columns)
+def _each_once(columns: Sequence[Any], shown: Sequence[Any] = ()) -> Int64s:
+    """The places of items, one of those that are equal in all columns: the one that is first by those of `shown`."""
+    order = np.lexsort([*shown, *columns])
     differs = np.ones(len(order), np.bool_)
     differs[1:] = False
     for column in columns:

@@ -1,6 +1,6 @@
 """Rows of one side of a band join: read, and put in the order in which both sides are applied."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,8 @@ from fencepost.emitting.engine import Counts
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.ordinals import AttributeType
-from fencepost.snapshot import Table
+from fencepost.snapshot import NEVER, Table
+from fencepost.watching.clock import gone_after
 from fencepost.watching.positions import NO_KEY, Positions
 from fencepost.watching.rows import Rows, Steps, find_steps, order_rows, strings_of
 from fencepost.watching.state import State
@@ -148,3 +149,101 @@ def together(
             codes.append(np.where(own == NO_KEY, NO_KEY, own + shift[name]) if shift[name] else own)
         keys[name] = np.concatenate(codes)
     return Positions(sum(each.rows for each in parts), ordinals, known, keys)
+
+
+class AllRows:
+    """The rows of both sides of a batch, one side after the other, each side by slot and then in its order.
+
+    Args:
+        sides: the rows of each side that has any.
+        moments: of each row, its place in the order in which the rows of both sides are applied.
+        timeout: how long a row may be silent.
+
+    """
+
+    def __init__(self, sides: Sequence[tuple[int, SideRows]], moments: Int64s, timeout: int | None) -> None:
+        self.moments, self.span = moments, len(moments) + 1
+        self.sides: Int64s = np.concatenate([np.full(len(each.ranks), side, np.int64) for side, each in sides])
+        self.slots: Int64s = np.concatenate([each.rows.slots for _, each in sides])
+        self.times: Int64s = np.concatenate([each.rows.times for _, each in sides])
+        self.is_new: Bools = np.concatenate([each.moved.is_new for _, each in sides])
+        self.deleted: Bools = np.concatenate([each.deleted for _, each in sides])
+        self.gone: Int64s = np.full(len(moments), NEVER)
+        """When silence had ended the row's object before it; `NEVER` where it had not."""
+        previous, after = [], []
+        self._stretches = [(0, 0), (0, 0)]
+        """Where the rows of each side are."""
+        rows = places = 0
+        for side, each in sides:
+            moved, count = each.moved, len(each.ranks)
+            previous.append(np.where(moved.previous < 0, -1, moved.previous + places))
+            after.append(places + moved.offset + np.arange(count))
+            self._stretches[side] = (rows, rows + count)
+            if timeout is not None:
+                again = np.flatnonzero(moved.is_new & (moved.previous >= 0))
+                self.gone[rows + again] = gone_after(moved.clocks[moved.previous[again]], timeout)
+            rows, places = rows + count, places + moved.positions.rows
+        self._previous, self._after = np.concatenate(previous), np.concatenate(after)
+        self._keys = [(self.slots * self.span + moments)[begin:end] for begin, end in self._stretches]
+
+    def between(self, side: int, slots: Int64s, begin: int, end: int) -> tuple[Int64s, Int64s]:
+        """The first row of each object of a side in a stretch of moments, and the one behind the last."""
+        keys, start = self._keys[side], self._stretches[side][0]
+        first, last = (np.searchsorted(keys, slots * self.span + moment) for moment in (begin, end))
+        return start + first, start + last
+
+    def slots_between(self, side: int, begin: int, end: int) -> Int64s:
+        """The objects of a side that have rows in a stretch of moments, ascending."""
+        own = slice(*self._stretches[side])
+        chosen = (self.moments[own] >= begin) & (self.moments[own] < end)
+        return np.unique(self.slots[own][chosen])
+
+    def own_places(self, rows: Int64s) -> tuple[Int64s, Int64s]:
+        """The places of the values that rows find and leave; -1 for nowhere."""
+        before = np.where(self.is_new[rows], -1, self._previous[rows])
+        return before, np.where(self.deleted[rows], -1, self._after[rows])
+
+    def _latest(self, side: int, slots: Int64s, moments: Int64s) -> tuple[Int64s, Bools]:
+        """The last row of each object of a side before a moment, and which objects have one."""
+        keys, (start, behind) = self._keys[side], self._stretches[side]
+        latest = start + np.searchsorted(keys, slots * self.span + moments) - 1
+        return latest, (latest >= start) & (self.slots[np.clip(latest, 0, max(0, behind - 1))] == slots)
+
+    def left_places(self, slots: Int64s, moments: Int64s, place: Callable[[Int64s], Int64s]) -> Int64s:
+        """The places of the values that left rows have at moments; `place` gives those of objects without any row."""
+        places = np.full(len(slots), -1, np.int64)
+        behind = self._stretches[0][1]
+        latest, has_row = self._latest(0, slots, moments)
+        places[has_row] = self._after[latest[has_row]]
+        comes = ~has_row & (latest + 1 < behind)
+        comes[comes] = self.slots[latest[comes] + 1] == slots[comes]
+        places[comes] = self._previous[latest[comes] + 1]
+        rest = ~has_row & ~comes
+        places[rest] = place(slots[rest])
+        return places
+
+    def last_times(self, side: int, slots: Int64s, moments: Int64s, state: State) -> tuple[Int64s, Bools]:
+        """The time of the last row of each object of a side before a moment, and which objects have one."""
+        latest, has_row = self._latest(side, slots, moments)
+        times = state.times[slots]
+        times[has_row] = self.times[latest[has_row]]
+        return times, has_row | state.present[slots]
+
+
+class GrowingValues:
+    """The values of a batch, to which those of objects without a row in it are added as they are needed."""
+
+    def __init__(self, values: Positions, find: Callable[[Int64s], Positions]) -> None:
+        self.ordinals, self.known, self.keys = dict(values.ordinals), dict(values.known), dict(values.keys)
+        self._rows, self._find = values.rows, find
+
+    def place(self, slots: Int64s) -> Int64s:
+        """Add the values of objects; their places."""
+        places = self._rows + np.arange(len(slots))
+        if len(slots):
+            more = self._find(slots)
+            for own, added in ((self.ordinals, more.ordinals), (self.known, more.known), (self.keys, more.keys)):
+                for name in own:
+                    own[name] = np.concatenate([own[name], added[name]])
+            self._rows += len(slots)
+        return places

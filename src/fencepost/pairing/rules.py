@@ -50,6 +50,8 @@ class BandRule(NamedTuple):
     """Whether either bound itself is inside."""
     keys: tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]
     """Of the left and the right row: columns, and the strings they must equal."""
+    damping: str | None = None
+    """How it is damped, as JSON; None where it is not."""
 
     def __deepcopy__(self, memo: Any) -> "BandRule":
         return self  # nothing in it can change
@@ -109,6 +111,7 @@ def band_rules(snapshot: Snapshot, rows: Int64s, key: Sequence[str] = ()) -> lis
                 upper,
                 (bool(bands.lower_closed[place]) or lower is None, bool(bands.upper_closed[place]) or upper is None),
                 (key_pairs(left_keys), key_pairs(right_keys)),
+                None if snapshot.damping is None else snapshot.damping.text_of(row),
             )
         )
     return found

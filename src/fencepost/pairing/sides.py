@@ -14,6 +14,7 @@ from fencepost.pairing.rows import SideRows, deletions, key_texts, side_rows
 from fencepost.pairing.rules import LEFT, RIGHT, SIDES
 from fencepost.snapshot import Table
 from fencepost.watching.clock import Clock
+from fencepost.watching.entries import Entries
 from fencepost.watching.keyed_objects import KeyedObjects
 from fencepost.watching.positions import NO_KEY, KeyStrings, Positions
 from fencepost.watching.rows import (
@@ -80,7 +81,7 @@ class Sides:
         self._journal = journal
         self.types: dict[str, AttributeType] = {}
         """Of every column that bands subtract or ever subtracted."""
-        self.states = (self._no_rows(), self._no_rows())
+        self.states = (self._no_rows(of_pairs=True), self._no_rows())
         self.used: tuple[set[str], set[str]] = (set(), set())
         """The attributes that are remembered of each side."""
         self._needed: tuple[set[str], set[str]] = (set(), set())
@@ -91,9 +92,12 @@ class Sides:
         self.key_kinds: tuple[dict[str, str], dict[str, str]] = ({}, {})
         """What the keys of each side are, once seen: strings, or a type whose ordinals are compared."""
 
-    def _no_rows(self) -> State:
+    def _no_rows(self, *, of_pairs: bool = False) -> State:
+        """A state without rows; that of the left ones has what is remembered of damped pairs."""
         objects = KeyedObjects(self._pairing.key) if self._pairing.key else None
-        return Journal(objects) if self._journal else State(objects)
+        state = Journal(objects) if self._journal else State(objects)
+        state.damped = Entries(of_pairs=of_pairs)
+        return state
 
     @property
     def strings(self) -> tuple[dict[str, KeyStrings], dict[str, KeyStrings]]:
@@ -144,7 +148,7 @@ class Sides:
     def take(
         self,
         tables: Sequence[Table | None],
-        expiring: Callable[[], Int64s],
+        start_clock: Callable[[AttributeType], None],
         objects: Any,
         compared: tuple[Collection[str], Collection[str]],
         same: Iterable[tuple[str, str]],
@@ -154,7 +158,7 @@ class Sides:
 
         Args:
             tables: the left and the right rows.
-            expiring: the ids of rules that expire, which the clock is started with.
+            start_clock: called with the type of times, where there was none.
             objects: the type of objects in events so far, or None.
             compared: of each side, the key columns that rules compare with strings.
             same: the left and right key columns that rules compare with each other.
@@ -181,7 +185,7 @@ class Sides:
         _check_keys(kinds, same)
         self._check_carried([each.rows.carried for _, each in read])
         if self._clock.type is None and time_type is not None:
-            self._clock.start(time_type, expiring())
+            start_clock(time_type)
         self.key_kinds = kinds
         return [(side, self._taken(side, each)) for side, each in read]
 
@@ -275,8 +279,9 @@ class Sides:
     def tidy(self) -> bool:
         """Give back room; whether slots of objects, or codes of keys, are no longer what they were."""
         before = [(state.objects, list(state.strings.values())) for state in self.states]
-        for state in self.states:
-            state.tidy()
+        left, right = self.states
+        left.tidy()
+        right.tidy(left)
         return any(
             state.objects is not objects
             or any(one is not other for one, other in zip(state.strings.values(), strings, strict=True))
@@ -290,12 +295,13 @@ class Sides:
     def read(self, entries: Iterable[Sequence[Any]]) -> list[State]:
         """The rows of saved tables, and then of saved changes, each entry a table per side."""
         listed = list(entries)
-        states = []
-        for side, own in enumerate(self.states):
-            state = type(own)(own.objects.emptied())
+        states = [type(own)(own.objects.emptied()) for own in self.states]
+        states[LEFT].damped = Entries(of_pairs=True)
+        for side in (RIGHT, LEFT):  # what is remembered of pairs names right rows
             types = {column: self._type(column) for column in sorted(self.used[side])}
-            replay_tables(state, (entry[side] for entry in listed), KeptColumns(types, frozenset(own.strings)))
-            states.append(state)
+            kept = KeptColumns(types, frozenset(self.states[side].strings))
+            rights = states[RIGHT] if side == LEFT else None
+            replay_tables(states[side], (entry[side] for entry in listed), kept, rights)
         return states
 
     # -- questions -----------------------------------------------------------------------------------------

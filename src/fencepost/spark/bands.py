@@ -332,4 +332,5 @@ def _event_fields(prepared: _Prepared, columns: EventColumns) -> list[Any]:
             )
     band_key = [StructField(name, left.field(name).dataType) for name in prepared.key]
     keys = {name for side in prepared.sides for name in side.known.keys} - {*prepared.key}
-    return event_fields(types, prepared.attributes, keys, columns, _carried_fields(prepared, columns), band_key)
+    carried, since = _carried_fields(prepared, columns), prepared.plan.snapshot.damping is not None
+    return event_fields(types, prepared.attributes, keys, columns, carried, band_key, since=since)

@@ -6,25 +6,25 @@ from typing import NamedTuple
 import numpy as np
 
 from fencepost.emitting.damping import (
+    NO_OPTIONS,
     Batch,
     Damped,
+    Edited,
     Items,
     Options,
     Remembered,
     damp_batch,
     damp_tick,
     dues_of,
-    find_policy_dues,
     is_needed,
-    later_by,
     new_states,
+    revise_pairs,
 )
 from fencepost.emitting.detections import (
     CROSSED,
     ENDED,
     ENTERED,
     EXITED,
-    REASON_CODES,
     STAYED,
     Detections,
     Pairs,
@@ -34,22 +34,14 @@ from fencepost.emitting.detections import (
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.indexes.kernels.damping import (
     BY_ROW,
-    COOLED,
     CROSSES_IT,
     ENDS_IT,
-    ENTERS,
     ENTERS_IT,
-    HELD,
     INNER,
-    KEPT,
-    LAST,
     LEAVES_IT,
     LEAVES_STAY,
-    QUIET,
     RAW,
     REPORTED,
-    ROWS,
-    SINCE,
     Moments,
     Reports,
     rows_until_new,
@@ -66,12 +58,12 @@ from fencepost.watching.rules_in_force import RulesInForce
 from fencepost.watching.state import State
 
 _NOTHING = np.zeros(0, np.int64)
-_PHASES = np.zeros(256, np.uint8)
+PHASES = np.zeros(256, np.uint8)
 for _kind, _phase in (("exit", EXITED), ("cross", CROSSED), ("enter", ENTERED), ("inside", STAYED)):
-    _PHASES[DETECTS[_kind]] = _phase
-_ITEMS = np.zeros(256, np.uint8)
+    PHASES[DETECTS[_kind]] = _phase
+ITEMS = np.zeros(256, np.uint8)
 for _kind, _item in (("exit", LEAVES_IT), ("cross", CROSSES_IT), ("enter", ENTERS_IT)):
-    _ITEMS[DETECTS[_kind]] = _item
+    ITEMS[DETECTS[_kind]] = _item
 
 
 class DampedRules(NamedTuple):
@@ -169,7 +161,7 @@ class Round:
         mine, plain = found.take(np.flatnonzero(is_damped)), found.take(np.flatnonzero(~is_damped))
         groups = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(slots))))
         is_item = mine.detects != DETECTS["inside"]
-        kinds = np.where(mine.phases == ENDED, ENDS_IT, _ITEMS[mine.detects])[is_item]
+        kinds = np.where(mine.phases == ENDED, ENDS_IT, ITEMS[mine.detects])[is_item]
         items = Items(
             np.concatenate([groups[mine.rows[is_item]], groups[left_stay.moves]]),
             np.concatenate([mine.rules[is_item], self._damped.stay_rows[left_stay.rules]]),
@@ -204,7 +196,7 @@ class Round:
         parts = [
             plain,
             insides,
-            _detections_of(done.reports, done.rules, objects[done.groups], detects),
+            report_detections(done.reports, done.rules, objects[done.groups], detects),
             self._insides(done, steps, slots, times),
         ]
         return join_detections(parts)
@@ -253,18 +245,22 @@ class Round:
         """Put what is to be remembered into the state, once the result is called."""
         if not len(self._slots) and not self._dropped:
             return lambda: None
-        return prepare_entries(self._state, self._damped, self._rules, self._slots, self._pending, self._dropped)
+        return _prepare_entries(self._state, self._damped, self._rules, self._slots, self._pending, self._dropped)
 
 
-def prepare_entries(
+def _prepare_entries(
     state: State, damped: DampedRules | None, rules: RulesInForce, slots: Int64s, pending: Pending, dropped: int
 ) -> Callable[[], None]:
-    """Let objects have these entries and no others, once the result is called; their next due time is kept."""
-    put = state.damped.prepare(slots, pending)
-    due = NEVER
+    dues = _NOTHING
     if damped is not None and len(pending.rules):
-        rows, no_expiry = rules.snapshot().rows_of(pending.rules), np.zeros(len(rules.ids), np.int64)
-        due = int(dues_of(rows, pending.states, damped.options, no_expiry, rules.detects).min())
+        rows = rules.snapshot().rows_of(pending.rules)
+        dues = dues_of(rows, pending.states, damped.options, np.zeros(len(rules.ids), np.int64), rules.detects)
+    return prepare_entries(state, slots, pending, dues, dropped)
+
+
+def prepare_entries(state: State, slots: Int64s, pending: Pending, dues: Int64s, dropped: int) -> Callable[[], None]:
+    """Let objects have these entries and no others, once the result is called; their next due time is kept."""
+    put, due = state.damped.prepare(slots, pending), int(dues.min(initial=NEVER))
 
     def settle() -> None:
         put()
@@ -283,7 +279,7 @@ def begins_window(rows: Int64s, steps: Steps, times: Int64s, everys: Int64s) -> 
     return begins
 
 
-def _detections_of(reports: Reports, rules: Int64s, objects: Int64s, detects: UInt8s) -> Detections:
+def report_detections(reports: Reports, rules: Int64s, objects: Int64s, detects: UInt8s) -> Detections:
     """Reports of pairs, which have these rules and objects, as detections: those that the rules ask for."""
     rows = rules[reports.pairs]
     wanted = np.flatnonzero((detects[rows] & reports.kinds) != 0)
@@ -296,7 +292,7 @@ def _detections_of(reports: Reports, rules: Int64s, objects: Int64s, detects: UI
         reports.times[wanted],
         kinds,
         reasons,
-        np.where(reasons == BY_ROW, _PHASES[kinds], ENDED).astype(np.uint8),
+        np.where(reasons == BY_ROW, PHASES[kinds], ENDED).astype(np.uint8),
         objects[reports.pairs[wanted]],
         since=reports.since[wanted],
     )
@@ -340,13 +336,13 @@ def damp_advance(
     policies = damped.options.of(rows, expires, rules.detects)
     needed = is_needed(states, np.where(stays, state.times[slots], now), policies.limits, stays)
     after = Pending(slots, np.zeros(len(slots), np.int64), rules.ids[rows], states).take(needed)
-    settle = prepare_entries(state, damped, rules, np.union1d(pending.slots, after.slots), after, dropped)
+    settle = _prepare_entries(state, damped, rules, np.union1d(pending.slots, after.slots), after, dropped)
 
     def settle_all() -> None:
         state.damped.next_due = NEVER  # all entries were looked at
         settle()
 
-    reported = _detections_of(reports, rows, slots, rules.detects)
+    reported = report_detections(reports, rows, slots, rules.detects)
     at = places[reports.pairs[np.flatnonzero((rules.detects[rows[reports.pairs]] & reports.kinds) != 0)]]
     return join_detections([plain, reported._replace(before=at, after=at)]), settle_all
 
@@ -394,66 +390,47 @@ def damp_change(
     states[np.searchsorted(keys, entry_keys)] = held.states[present]
 
     # What each pair is by the new rule.
-    rows, times = facts.new_rows[number], now.times[places]
-    there, stays_damped = rows >= 0, _is_damped(new, rows)
-    is_inner = np.isin(keys, now_keys)
-    raw, reported = states[:, RAW] == 1, states[:, REPORTED] == 1
-    is_raw = there & (is_inner | (raw & np.isin(keys, in_stay.moves * count + in_stay.rules)))
-    ends = reported & (~there | (raw & ~is_raw))
-    begins = is_raw & ~raw & ~reported
-    asks = begins & facts.new.initial[number]
-    dropped = int((raw & ~reported & ~is_raw).sum())
-    states[:, INNER] = is_inner
-    states[:, REPORTED] |= begins & ~asks
-    states[asks, SINCE], states[asks, ROWS] = times[asks], 1
-    states[:, RAW] = is_raw
-    no_expiry = np.full(len(rules.ids), NEVER)
+    rows = facts.new_rows[number]
+    edited = Edited(
+        rows >= 0,
+        _is_damped(new, rows),
+        np.isin(keys, now_keys),
+        np.isin(keys, in_stay.moves * count + in_stay.rules),
+        facts.new.initial[number],
+        now.times[places],
+        change.reasons[number],
+    )
+    no_expiry = np.full(max(1, len(rules.ids)), NEVER)
     options = NO_OPTIONS if new is None else new.options
-    policies = options.of(np.maximum(rows, 0), no_expiry if len(no_expiry) else np.full(1, NEVER), _some(rules.detects))
-    dues = find_policy_dues(states, policies)
-    overdue = there & ~ends & np.where(stays_damped, (dues < times) | (asks & (dues <= times)), dues != NEVER)
-    rises = overdue & (states[:, REPORTED] == 0)
+    policies = options.of(np.maximum(rows, 0), no_expiry, _some(rules.detects))
+    revised = revise_pairs(states, edited, policies)
 
     # Exits end the old version; what is overdue belongs to the new one.
-    waited = np.where(states[:, QUIET] > later_by(states[:, SINCE], policies.holds), COOLED, HELD)
-    reasons = np.where(
-        ends, change.reasons[number], np.where(rises, np.where(asks, REASON_CODES["initial"], waited), KEPT)
-    )
-    at = np.maximum(times, states[:, LAST])
-    since = np.where(ends | asks, at, states[:, SINCE])
-    happens = ends | overdue
-    states[happens, LAST] = at[happens]
-    states[happens, QUIET] = later_by(at, policies.cooldowns)[happens]
-    states[:, REPORTED] = np.where(ends | overdue, rises, states[:, REPORTED])
-    states[:, ENTERS] = np.where(policies.limits == NEVER, 0, states[:, ENTERS] + rises)
-    kinds = np.where(rises, DETECTS["enter"], DETECTS["exit"]).astype(np.uint8)
+    ends, kinds = revised.ends, revised.kinds
     asked = np.where(ends, facts.old.detects[number], facts.new.detects[number])
-    told = np.flatnonzero(happens & ((asked & kinds) != 0))
+    told = np.flatnonzero(revised.happens & ((asked & kinds) != 0))
     found = Detections(
         np.where(ends, number, number + len(change.ids))[told],
         np.zeros(len(told), np.int64),
         places[told],
         places[told],
-        at[told],
+        revised.times[told],
         kinds[told],
-        reasons[told].astype(np.uint8),
+        revised.reasons[told],
         np.full(len(told), ENDED, np.uint8),
         now.slots[places[told]],
-        since=since[told],
+        since=revised.since[told],
     )
 
-    needed = there & stays_damped & is_needed(states, times, policies.limits)
+    needed = revised.needed
     slots = now.slots[places[needed]]
-    kept = Pending(slots, np.zeros(len(slots), np.int64), change.ids[number[needed]], states[needed])
+    kept = Pending(slots, np.zeros(len(slots), np.int64), change.ids[number[needed]], revised.states[needed])
     # Objects that are not here keep what they have of rules that stay.
     away = held.take(concerned & ~state.present[held.slots] & _is_damped(new, facts.new_rows[numbers]))
     others = held.take(~concerned)
     touched = np.union1d(held.slots[concerned], slots)
     after = others.take(np.isin(others.slots, touched)).followed_by(away).followed_by(kept)
-    return join_detections([plain, found]), prepare_entries(state, new, rules, touched, after, dropped)
-
-
-NO_OPTIONS = Options(_NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, stays=np.zeros(0, np.bool_))
+    return join_detections([plain, found]), _prepare_entries(state, new, rules, touched, after, revised.dropped)
 
 
 def _is_damped(damped: DampedRules | None, rows: Int64s) -> Bools:

@@ -103,6 +103,25 @@ class Entries:
         collect_listed(heads, nexts, slots, entries, places)
         return self._read(entries), places
 
+    def of_others(self, others: Int64s) -> Pending:
+        """The entries of pairs with these right rows; it looks at all entries."""
+        if not self.count or not len(others):
+            return NONE_PENDING
+        entries = self._listed()
+        return self._read(entries[np.isin(self._columns["others"][entries], others)])
+
+    def others(self) -> Int64s:
+        """The right rows that have entries, ascending; none where entries are about objects."""
+        if not self.of_pairs or not self.count:
+            return _NOTHING
+        return np.unique(self._columns["others"][self._listed()]).astype(np.int64)
+
+    def _listed(self) -> Int64s:
+        """The places of all entries."""
+        entries = np.empty(self.count, np.int64)
+        collect_listed(self._heads, self._columns["nexts"], self.slots(), entries, np.empty_like(entries))
+        return entries
+
     def has(self, slot: int) -> bool:
         """Whether an object has any entry."""
         return bool(self.count and slot < len(self._heads) and self._heads[slot] >= 0)

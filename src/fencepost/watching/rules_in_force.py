@@ -21,7 +21,7 @@ from fencepost.rules.options import Options, read_options
 from fencepost.rules.rule import checked_id, labels_text, microseconds_of
 from fencepost.rules.stays import Dampings
 from fencepost.snapshot import DETECTS, NEVER, BoxSet, CompiledColumns, RuleColumns, Snapshot, detect_flags
-from fencepost.snapshot.columns import key_columns
+from fencepost.snapshot.columns import ROWS, DampingColumns, key_columns
 from fencepost.snapshot.labels import ListedTexts
 from fencepost.watching.positions import KeyStrings, Positions, batch_of
 
@@ -58,6 +58,16 @@ class KeptColumns(NamedTuple):
 
     types: dict[str, AttributeType]
     keys: frozenset[str]
+
+
+def is_waiting(damping: DampingColumns, snapshot: Snapshot) -> Bools:
+    """Which damped rules may report later than they detect; the others only say how often `inside` is reported."""
+    waits: Bools = (damping.cooldowns != 0) | (damping.limits != 0)
+    for lengths, units in ((damping.holds, damping.hold_units), (damping.keeps, damping.keep_units)):
+        waits |= (lengths != 0) & ~((units == ROWS) & (lengths == 1))
+    if snapshot.stay is not None:
+        waits |= np.isin(snapshot.rules.ids[damping.rules], snapshot.stay.rules.ids)
+    return waits
 
 
 class RulesInForce:
@@ -116,7 +126,7 @@ class RulesInForce:
         """What an engine looks for: of damped rules all transitions, since damping decides what is reported."""
         if self.damping is not None:
             self.finds = self.detects.copy()
-            self.finds[self.damping.rules] |= _ENTER_AND_EXIT
+            self.finds[self.damping.rules[is_waiting(self.damping, snapshot)]] |= _ENTER_AND_EXIT
         self._stay: RulesInForce | None = None
         self.detected = int(np.bitwise_or.reduce(self.finds, initial=0))
         """Every kind that some rule detects."""

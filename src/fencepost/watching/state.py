@@ -118,20 +118,25 @@ class State:
     def touch(self, slots: Int64s) -> None:
         """Note that something about these objects has changed."""
 
-    def tidy(self) -> None:
-        """Give back the room of objects that went, and of strings that no object has, once they are the most."""
+    def tidy(self, lefts: "State | None" = None) -> None:
+        """Give back the room of objects that went, and of strings that no object has, once they are the most.
+
+        Where these are the right rows of pairs, what is remembered of the pairs is with their left ones.
+        """
         with suppress(MemoryError):  # it is only for room: what happened to objects has been reported
-            if len(self.objects) > 2 * (self.count + self.damped.count) + _FEW:
-                self._renumber()
+            remembered = (self if lefts is None else lefts).damped.count
+            if len(self.objects) > 2 * (self.count + remembered) + _FEW:
+                self._renumber(lefts)
             for name, strings in self.strings.items():
                 if len(strings) > 2 * self.count + _FEW:
                     codes = self._columns["key", name]
                     codes[~self.present] = NO_KEY
                     self.strings[name], self._columns["key", name] = strings.compact(codes)
 
-    def _renumber(self) -> None:
+    def _renumber(self, lefts: "State | None") -> None:
         """Number the objects that are present anew, and no others: all of them or, if it fails, none."""
-        here = np.union1d(self.here(), self.damped.slots())  # cooldown may outlive an object
+        remembered = self.damped.slots() if lefts is None else lefts.damped.others()
+        here = np.union1d(self.here(), remembered)  # cooldown may outlive an object
         fewer = State(self.objects.emptied())
         fewer.strings = self.strings
         fewer._columns = {place: column[:0] for place, column in self._columns.items()}
@@ -139,10 +144,12 @@ class State:
         fewer.make_room()
         fewer.store(slots, self.times[here], self.positions(here))
         fewer.forget(slots[~self.present[here]])
+        new_slots = np.zeros(len(self.present), np.int64)
+        new_slots[here] = slots
         if self.damped.count:
-            new_slots = np.zeros(len(self.present), np.int64)
-            new_slots[here] = slots
             self.damped = self.damped.renumbered(new_slots)
+        if lefts is not None and lefts.damped.count:
+            lefts.damped = lefts.damped.renumbered(np.arange(len(lefts.present)), new_slots)
         self.objects, self.count = fewer.objects, fewer.count
         self.present, self.times, self._columns = fewer.present, fewer.times, fewer._columns
 
@@ -172,10 +179,10 @@ class Journal(State):
         if self._touched is not None and len(slots):
             self._touched.append(slots)
 
-    def tidy(self) -> None:
+    def tidy(self, lefts: State | None = None) -> None:
         """As any state does; where objects are numbered anew, all count as touched."""
         before = self.objects
-        super().tidy()
+        super().tidy(lefts)
         if self.objects is not before:
             self._touched = None
 

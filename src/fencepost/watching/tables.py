@@ -16,8 +16,11 @@ from fencepost.watching.state import Journal, State
 _GONE, _DAMPED = "gone", "damped"
 
 
-def table_of(state: State, slots: Int64s | None = None) -> Any:
-    """Objects, by default all that are present, a row each: times and values as ordinals, keys as strings."""
+def table_of(state: State, slots: Int64s | None = None, rights: State | None = None) -> Any:
+    """Objects, by default all that are present, a row each: times and values as ordinals, keys as strings.
+
+    Where these are the left rows of pairs, what is remembered of the pairs names their `rights`.
+    """
     if slots is None:
         slots = state.here()
         if state.damped.count:
@@ -25,7 +28,7 @@ def table_of(state: State, slots: Int64s | None = None) -> Any:
     columns = {"object": state.objects.values(slots), "time": pa.array(state.times[slots])}
     columns |= position_columns(state.positions(slots), state)
     if state.damped.count:
-        columns[_DAMPED] = entry_lists(state.damped, slots)
+        columns[_DAMPED] = entry_lists(state.damped, slots, None if rights is None else rights.objects.values)
         if not state.present[slots].all():
             columns[_GONE] = pa.array(~state.present[slots])
     return pa.table(columns)
@@ -65,17 +68,27 @@ def waiting_texts(table: Any) -> Any:
     return entry_texts(table[_DAMPED].combine_chunks())
 
 
-def touched_table(state: Journal) -> Any:
-    """The objects that were touched since the last call, with those that are gone; None where all were."""
+def touched_table(state: Journal, rights: State | None = None) -> Any:
+    """The objects that were touched since the last call, with those that are gone; None where all were.
+
+    `rights` as for `table_of`.
+    """
     touched = state.take_touched()
     if touched is None:
         return None
-    table = table_of(state, touched)
+    table = table_of(state, touched, rights)
     return table if _GONE in table.column_names else table.append_column(_GONE, pa.array(~state.present[touched]))
 
 
-def replay_tables(state: State, tables: Iterable[Any], columns: KeptColumns) -> None:
-    """Put the objects of tables of `table_of`, then of `touched_table`, into a state."""
+def replay_tables(state: State, tables: Iterable[Any], columns: KeptColumns, rights: State | None = None) -> None:
+    """Put the objects of tables of `table_of`, then of `touched_table`, into a state; `rights` have theirs already."""
+
+    def find_rights(values: Any) -> Int64s:
+        assert rights is not None, "it is asked for pairs"
+        slots = rights.objects.slots(values, add=True) if len(values) else np.zeros(0, np.int64)
+        rights.make_room()
+        return slots
+
     state.track(columns.types, tuple(sorted(columns.keys)))
     for table in tables:
         if not len(table):
@@ -86,7 +99,9 @@ def replay_tables(state: State, tables: Iterable[Any], columns: KeptColumns) -> 
         if _GONE in table.column_names:
             state.forget(slots[np.asarray(table[_GONE])])
         if _DAMPED in table.column_names or state.damped.count:
-            pending = read_entries(table[_DAMPED], slots) if _DAMPED in table.column_names else NONE_PENDING
+            pending = NONE_PENDING
+            if _DAMPED in table.column_names:
+                pending = read_entries(table[_DAMPED], slots, None if rights is None else find_rights)
             state.damped.prepare(slots, pending)()
             state.damped.next_due = LONG_AGO  # the first tick looks at all of them
     if isinstance(state, Journal):

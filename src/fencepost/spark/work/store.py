@@ -421,7 +421,7 @@ def _side_rows(
     key = head.get("key", [])
     state = State(KeyedObjects(key) if key else Objects())
     replay_tables(state, (entry[side] for entry in entries), kept)
-    table = table_of(state)
+    table = table_of(state, state.here())
     objects = table["object"].combine_chunks()
     columns = {"object": state.objects.ids(objects), "time": _decoded(table["time"], head["clock"]["type"])}
     columns |= {name: objects.field(place) for place, name in enumerate(key)} if len(objects) else {}
