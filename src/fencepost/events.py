@@ -8,7 +8,7 @@ follow each other without gaps, and what is absent is zero:
     8         rule version
     1 + 16    object: a tag, and the value (below)
     1 + 16    other: the same; absent where there is no partner
-    1         detect: inside 1, enter 2, exit 4, cross 8
+    1         detect: inside 1, enter 2, exit 4, cross 8, silent 16
     1 + 8     time: the tag of its type, and its ordinal
     1         reason: none 0, initial 1, removed 2, paused 3, expired 4, edited 5, timeout 6, held 7, kept 8, cooldown 9
     1         number of sequence columns; then for each 1 + 8: whether it is present, and its ordinal

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["events", "rule"]
 
 # Colours that people with any colour vision can tell apart (Okabe and Ito).
-_COLOURS = {"enter": "#009e73", "exit": "#d55e00", "cross": "#cc79a7", "inside": "#56b4e9"}
-_MARKERS = {"enter": "^", "exit": "v", "cross": "X", "inside": "."}
+_COLOURS = {"enter": "#009e73", "exit": "#d55e00", "cross": "#cc79a7", "inside": "#56b4e9", "silent": "#999999"}
+_MARKERS = {"enter": "^", "exit": "v", "cross": "X", "inside": ".", "silent": "s"}
 _LINES = ("#444444", "#0072b2", "#8a6d00", "#7a4fb5")
 _BAND = "#f0e442"
 _GREY = "#888888"

@@ -119,7 +119,7 @@ def test_backtest_why_and_verify(shell: Shell) -> None:
     detects = {1: ["enter", "exit"], 2: ["inside"], 3: ["inside", "enter", "exit"]}
     for fired in told["rules"]:
         kinds = {kind: expected.get((fired["rule_id"], kind), 0) for kind in detects[fired["rule_id"]]}
-        assert fired["events"] == {"inside": 0, "enter": 0, "exit": 0, "cross": 0, **kinds}
+        assert fired["events"] == {"inside": 0, "enter": 0, "exit": 0, "cross": 0, "silent": 0, **kinds}
     assert {fired["rule_id"] for fired in told["rules"]} == {id for id, _ in expected}
     assert sum(told["over_time"]) == sum(told["events"].values())
     one = json.loads(

@@ -99,7 +99,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"detect": "enter,leave"},
-        "Rule 2: detect='enter,leave'; expected any of inside, enter, exit, cross, separated by commas. "
+        "Rule 2: detect='enter,leave'; expected any of inside, enter, exit, cross, silent, separated by commas. "
         "Write for example 'enter,exit'.",
     ),
     (
@@ -165,7 +165,8 @@ def test_faults_of_dicts_are_collected() -> None:
     with pytest.raises(RuleFaultsError) as error:
         Rules.from_dicts(rows)
     lines = message(error).splitlines()
-    fields = "expected the fields id, condition, detect, initial, labels, expires, enabled, name, version"
+    fields = "expected the fields id, condition, detect, initial, labels, expires, enabled, name, "
+    fields += "for, keep_firing_for, stay, margin, cooldown, limit, every, version"
     assert lines[0] == "6 faults in 7 rows; expected none. Correct the rows and pass all of them again."
     assert lines[1].startswith("  row 1: rule 1 already exists; ids must be unique.")
     assert lines[2].startswith("  row 2: rule 2: ")

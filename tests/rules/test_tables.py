@@ -137,7 +137,7 @@ def test_faults_of_a_table_are_collected_with_their_rows() -> None:
             "  row 4: lower and upper are 5.0 and 4.0, an empty range; expected lower below upper with bounds [)",
             "  row 5: lower and upper are 2.0 and 2.0, an empty range; expected lower below upper with bounds [)",
             "  row 6: rule 99 already exists; ids must be unique",
-            "  row 7: detect='often'; expected any of inside, enter, exit, cross, separated by commas. "
+            "  row 7: detect='often'; expected any of inside, enter, exit, cross, silent, separated by commas. "
             "Write for example 'enter,exit'.",
             "  row 7: labels=[1]; expected names and values that are strings. Write {'team': 'desk 4'}.",
         ]

@@ -13,6 +13,7 @@ from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.language import parse
 from fencepost.rules import Rule, Rules
+from fencepost.rules.checked import rule_of_mapping
 from fencepost.rules.faults import Faults
 from fencepost.rules.options import fields_of, read_table_options
 from fencepost.rules.row_digests import digest_rows
@@ -94,6 +95,8 @@ class IncomingTable:
             if rule is not None:
                 try:
                     parse(str(check_storable(rule).condition))
+                    if rule.stay is not None or rule.margin is not None:
+                        rule_of_mapping(fields_of(rule))
                     if is_infinite:  # nothing is above infinity; what else can never hold depends on the type
                         Rules.from_dicts([fields_of(rule)]).columns()
                 except FencepostError as error:
@@ -112,13 +115,13 @@ class IncomingTable:
         """The rules that may not be storable, None in place of the others.
 
         Conditions that somebody wrote are all parsed. Those that are written here can only be refused where a bound is
-        infinite, for the columns that have no bounds, or for a text that cannot be stored.
+        infinite, for the columns that have no bounds, for a text that cannot be stored, or where they lie in no `stay`.
         """
         if self._conditions is not None:
             yield from self._written(rows)
             return
         is_suspect = _first_of_each(self._block, rows) | _has_infinite_bounds(self._block, rows)
-        is_suspect |= _has_wild_texts(self._block, rows)
+        is_suspect |= _has_wild_texts(self._block, rows) | _has_outer_boxes(self._block, rows)
         found = self._written(rows[is_suspect])
         for suspect in is_suspect.tolist():
             yield next(found) if suspect else None
@@ -161,11 +164,19 @@ def _has_infinite_bounds(block: TableBlock, rows: Int64s) -> Bools:
     return is_infinite
 
 
+def _has_outer_boxes(block: TableBlock, rows: Int64s) -> Bools:
+    """The rows whose condition must lie within another one."""
+    return np.asarray(pc.fill_null(pc.match_substring_regex(block.fields.damping.take(pa.array(rows)), _OUTER), False))
+
+
+_OUTER = '"(stay|margin)": '
+
+
 def _has_wild_texts(block: TableBlock, rows: Int64s) -> Bools:
     """The rows with the character zero in a text."""
     is_wild = np.zeros(len(rows), np.bool_)
     taken = pa.array(rows)
-    for texts in (*(key.values for key in block.keys), block.fields.labels, block.fields.names):
+    for texts in (*(key.values for key in block.keys), block.fields.labels, block.fields.names, block.fields.damping):
         plain = texts.dictionary_decode() if pa.types.is_dictionary(texts.type) else texts
         # In JSON the character zero is written with a backslash.
         for wild in ("\0", "\\u0000"):

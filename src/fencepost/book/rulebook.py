@@ -653,7 +653,7 @@ class RuleBook:
 
         made = check_rule(id, condition, options, zone=self.zone)
         if columns := self.columns:
-            warn_unknown_columns(made, columns)
+            warn_unknown_columns(made, columns, self.zone)
         return check_storable(made.rule)
 
     def _author(self, author: str | None) -> str:

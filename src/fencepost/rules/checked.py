@@ -9,7 +9,7 @@ from fencepost.language import Band, ColumnType, Condition, ConditionError, bind
 from fencepost.ordinals.schema import read_schema
 from fencepost.rules.options import FIELDS, options_of, read_options
 from fencepost.rules.rule import Rule, checked_id
-from fencepost.rules.stays import check_outer
+from fencepost.rules.stays import check_outer, parse_stay
 
 LARGEST_VERSION = 2**62
 """Edits go on from it, and the versions that they make must fit int64, too."""
@@ -89,7 +89,7 @@ class UnknownColumnWarning(UserWarning):
     """A rule that does not fit the columns that its book was published with."""
 
 
-def warn_unknown_columns(made: TextRule, columns: Mapping[str, str]) -> None:
+def warn_unknown_columns(made: TextRule, columns: Mapping[str, str], zone: str = "UTC") -> None:
     """Warn where a rule could not be published with these columns, and say how it could."""
     types = read_schema(columns).types
     try:
@@ -97,9 +97,12 @@ def warn_unknown_columns(made: TextRule, columns: Mapping[str, str]) -> None:
             bind_band(made.parsed, types, types)
         else:
             bind(made.parsed, types)
+        if made.rule.stay is not None:
+            bind(parse_stay(made.rule.stay, zone), types)
     except FencepostError as error:
         text = f"rule {made.rule.id} is stored, but not published as it is: {error.one_line}"
-        new = _new_columns(made.parsed, types)
+        stay = [] if made.rule.stay is None else [parse_stay(made.rule.stay, zone)]
+        new = [name for parsed in (made.parsed, *stay) for name in _new_columns(parsed, types)]
         if new:
             text += f" To add the column, publish with --type {new[0]}=TYPE (schema={{{new[0]!r}: TYPE}})."
         warnings.warn(UnknownColumnWarning(text), stacklevel=4)

@@ -124,7 +124,7 @@ def _read_stays(dampings: Dampings, ids: Int64s, zone: str, faults: Faults) -> l
         try:
             found.append(TextRule(rule, parse_stay(stay, zone)))
         except FencepostError as error:
-            faults.add(rule.id, f"stay: {error.one_line}")
+            faults.add(rule.id, error.one_line)
     return found
 
 

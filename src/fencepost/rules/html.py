@@ -15,6 +15,7 @@ def rules_html(caption: str, rules: Iterable[Rule], total: int) -> str:
             rule.name,
             rule.condition,
             rule.detect,
+            rule.damping,
             ", ".join(f"{name}={text}" for name, text in (rule.labels or {}).items()),
             rule.expires,
             None if rule.enabled else "paused",
@@ -22,5 +23,5 @@ def rules_html(caption: str, rules: Iterable[Rule], total: int) -> str:
         )
         for rule in islice(rules, SHOWN)
     ]
-    headers = ("id", "name", "condition", "detect", "labels", "expires", "state", "version")
+    headers = ("id", "name", "condition", "detect", "damping", "labels", "expires", "state", "version")
     return html_table(caption, headers, rows, total - len(rows))

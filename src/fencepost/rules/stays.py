@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
-from fencepost.language import KEY, Binder, BoundBox, Condition, infer_types, parse
+from fencepost.language import KEY, Binder, BoundBox, Condition, ConditionError, infer_types, parse
 from fencepost.ordinals import DOUBLE, AttributeType
 from fencepost.rules.box_groups import BoxGroups
 from fencepost.rules.damping import Damping, damping_of, span_numbers
@@ -110,7 +110,8 @@ def _by_damping(boxes: BoxSet, dampings: Dampings) -> Iterator[_Sliced]:
     mine = np.flatnonzero((codes >= 0) & has_outer[codes])
     order = mine[np.argsort(codes[mine], kind="stable")]
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
+    ends = np.append(starts[1:], len(order))
+    for start, end in zip(starts.tolist(), ends[: len(starts)].tolist(), strict=True):
         yield _Sliced(int(codes[order[start]]), order[start:end])
 
 
@@ -147,7 +148,12 @@ class _Outer:
     def _bind(self, stay: str) -> "tuple[BoundBox, ...] | FencepostError":
         if stay not in self._bound:
             try:
-                self._bound[stay] = self._binder.bind(parse_stay(stay, self._zone)).boxes
+                parsed = parse_stay(stay, self._zone)
+            except FencepostError as error:
+                self._bound[stay] = error
+                return error
+            try:
+                self._bound[stay] = self._binder.bind(parsed).boxes
             except FencepostError as error:
                 self._bound[stay] = FencepostError(f"stay: {error.got}", error.expected, error.remedy)
         return self._bound[stay]
@@ -237,9 +243,13 @@ def _type_of(binder: Binder, attribute: str) -> AttributeType:
 
 def parse_stay(stay: str, zone: str) -> Condition:
     """A condition of `stay`, which is none of a band."""
-    parsed = parse(stay, zone)
+    try:
+        parsed = parse(stay, zone)
+    except ConditionError as error:
+        got = f"stay: {error.got}"
+        raise ConditionError(got, error.expected, error.remedy, error.text, error.spans) from None
     if not isinstance(parsed, Condition):
-        raise FencepostError("a band", "a condition of one stream", "Write stay without left. and right.")
+        raise FencepostError("stay: a band", "a condition of one stream", "Write stay without left. and right.")
     return parsed
 
 

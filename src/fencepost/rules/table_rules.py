@@ -421,7 +421,7 @@ class _Reader:
         if pa.types.is_map(array.type) or pa.types.is_struct(array.type):
             packed = [each if each is None else dict(each) for each in array.to_pylist()]
             present = [each and {key: one for key, one in each.items() if one is not None} for each in packed]
-            array = pa.array([each and json.dumps(each, default=str) for each in present], pa.string())
+            array = pa.array([json.dumps(each, default=float) if each else None for each in present], pa.string())
         elif pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
         elif pa.types.is_floating(array.type):  # pandas makes them of integers beside a null

@@ -15,6 +15,7 @@ _COUNTERS = {
     "exit": ('fencepost_events_total{detect="exit"}', "Events, or matches."),
     "cross": ('fencepost_events_total{detect="cross"}', "Events, or matches."),
     "inside": ('fencepost_events_total{detect="inside"}', "Events, or matches."),
+    "silent": ('fencepost_events_total{detect="silent"}', "Events, or matches."),
     "seconds": ("fencepost_match_seconds", "Seconds spent in matching, over all tasks."),
 }
 _GAUGES = {
@@ -40,7 +41,7 @@ def observed(matched: Any, name: str) -> Any:
 
 def observed_watch(stepped: Any, name: str) -> Any:
     """The packed events of watch with their figures observed under a name."""
-    sums = ("rows", "late", "null_rows", "enter", "exit", "cross", "inside")
+    sums = ("rows", "late", "null_rows", "enter", "exit", "cross", "inside", "silent")
     return stepped.observe(
         name,
         *(F.sum(field).alias(field) for field in sums),

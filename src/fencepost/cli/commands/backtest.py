@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fencepost.cli.tally import Fired
 
 _SPARK = 24
-_KINDS = ("inside", "enter", "exit", "cross")
+_KINDS = ("inside", "enter", "exit", "cross", "silent")
 _HEADERS = ("rule", "events", *_KINDS, "objects", "mostly", "first", "last", "when", "condition")
 
 

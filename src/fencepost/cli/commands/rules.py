@@ -22,6 +22,7 @@ from fencepost.cli.output import (
     progress,
     warnings_as_notes,
 )
+from fencepost.rules.damping import FIELDS
 from fencepost.rules.options import fields_of
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ Id = Annotated[
 ]
 Condition = Annotated[str, typer.Argument(metavar="CONDITION", help='SQL as after WHERE, e.g. "price > 40".')]
 Detect = Annotated[
-    str, typer.Option("--detect", help="The events to report: any of inside, enter, exit, cross, separated by commas.")
+    str, typer.Option("--detect", help="The events to report: inside, enter, exit, cross, silent, separated by commas.")
 ]
 Initial = Annotated[
     bool, typer.Option("--initial", help="Report objects that are inside already when the rule starts.")
@@ -69,6 +70,27 @@ Name = Annotated[
     str | None, typer.Option("--name", metavar="TEXT", help="Name the rule; no other rule may have the name.")
 ]
 Paused = Annotated[bool, typer.Option("--paused", help="Store the rule but do not evaluate it.")]
+For = Annotated[
+    str | None,
+    typer.Option("--for", metavar="TIME", help="Report enter once it held so long, e.g. '5 minutes' or '3 rows'."),
+]
+KeepFiringFor = Annotated[
+    str | None,
+    typer.Option("--keep-firing-for", metavar="TIME", help="Report exit once it ceased so long ago, likewise."),
+]
+Stay = Annotated[
+    str | None,
+    typer.Option("--stay", metavar="CONDITION", help="Who is inside stays inside while this wider condition holds."),
+]
+Margin = Annotated[
+    list[str] | None,
+    typer.Option("--margin", metavar="COLUMN=NUMBER", help="In place of --stay: move bounds outward. Repeatable."),
+]
+Cooldown = Annotated[
+    str | None, typer.Option("--cooldown", metavar="TIME", help="Report no enter so long after any event of an object.")
+]
+Limit = Annotated[str | None, typer.Option("--limit", metavar="N", help="Report at most N enters of an object.")]
+Every = Annotated[str | None, typer.Option("--every", metavar="TIME", help="Report inside only every so often.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="*.jsonl, *.csv or *.parquet.")]
 
 
@@ -79,11 +101,30 @@ def _rule_options(
     expires: Expires = None,
     paused: Paused = False,
     name: Name = None,
+    for_: For = None,
+    keep_firing_for: KeepFiringFor = None,
+    stay: Stay = None,
+    margin: Margin = None,
+    cooldown: Cooldown = None,
+    limit: Limit = None,
+    every: Every = None,
 ) -> dict[str, Any]:
     """The options of a rule, from those of a command."""
     labels = read_pairs(label, "--label", "team=desk")
+    margins = {column: _number(text) for column, text in read_pairs(margin, "--margin", "price=2").items()}
     options = {"detect": detect, "initial": initial, "labels": labels, "expires": expires, "enabled": not paused}
-    return {**options, "name": name}
+    lengths = {"for_": for_, "keep_firing_for": keep_firing_for, "cooldown": cooldown, "every": every}
+    return {**options, "name": name, **lengths, "stay": stay, "margin": margins or None, "limit": limit}
+
+
+def _number(text: str) -> Any:
+    """A number; what is none is refused with the rule."""
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text
 
 
 def _with_rule_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -242,8 +283,9 @@ def list_rules(
         shown = list(islice(found, limit or None))
         hidden = sum(1 for _ in found) if len(shown) == limit else 0
         pauses = rules.pauses()
+    is_damped = any(rule.damping for rule in shown)
     print_table(
-        ("id", "name", "version", "detect", "condition", "labels", "expires", "state"),
+        ("id", "name", "version", "detect", "condition", *(["damping"] * is_damped), "labels", "expires", "state"),
         [
             (
                 rule.id,
@@ -251,6 +293,7 @@ def list_rules(
                 rule.version,
                 rule.detect,
                 rule.condition,
+                *([rule.damping] * is_damped),
                 ", ".join(f"{name}={text}" for name, text in (rule.labels or {}).items()),
                 rule.expires,
                 _state_of(rule, pauses),
@@ -279,8 +322,11 @@ def show(id: Id, book: Book = DEFAULT_BOOK, as_json: Json = False) -> None:
     if as_json:
         print_json(shown)
     else:
-        for name, value in shown.items():
-            print_text(f"{name.removeprefix('paused_'):<10}{'' if value is None else value}")
+        shown = {name: value for name, value in shown.items() if value is not None or name not in FIELDS}
+        named = {name.removeprefix("paused_"): "" if value is None else value for name, value in shown.items()}
+        width = max(10, *(len(name) + 1 for name in named))
+        for name, value in named.items():
+            print_text(f"{name:<{width}}{value}")
 
 
 @app.command("history")
@@ -317,10 +363,12 @@ def history(
         rows = []
         for change in changes:
             rule = change.after or change.before
-            version, condition = (rule.version, rule.condition) if rule else (None, None)
+            said = (rule.version, rule.condition, rule.damping) if rule else (None, None, None)
             at = change.at.strftime("%Y-%m-%d %H:%M:%S")
-            rows.append((change.revision, at, change.author, change.action, change.id, version, condition))
-        print_table(("revision", "at (UTC)", "author", "action", "id", "version", "condition"), rows)
+            rows.append((change.revision, at, change.author, change.action, change.id, *said))
+        headers = ("revision", "at (UTC)", "author", "action", "id", "version", "condition", "damping")
+        shown = len(headers) if any(row[-1] for row in rows) else -1
+        print_table(headers[:shown], [row[:shown] for row in rows])
 
 
 app.command("import")(tables.import_rules)

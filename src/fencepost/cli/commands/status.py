@@ -40,7 +40,7 @@ def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     elif found["committed_batch"] is not None:
         yield "last batch", str(found["committed_batch"])
     if counts:
-        parts = [f"{counts[name]:,} {name}" for name in ("enter", "exit", "cross", "inside") if counts.get(name)]
+        parts = [f"{counts[name]:,} {name}" for name in ("enter", "exit", "cross", "inside", "silent") if counts.get(name)]
         yield "rows", f"{counts['rows']:,} in this run, {counts['late']:,} late, {counts['null']:,} without a value"
         yield "events", f"{counts['events']:,}" + (f": {', '.join(parts)}" if parts else "")
         yield "dead letters", f"{counts['dead_letters']:,}"

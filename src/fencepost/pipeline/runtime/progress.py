@@ -16,7 +16,7 @@ from fencepost.pipeline.runtime.log import Log
 from fencepost.pipeline.runtime.operators import OBSERVED
 from fencepost.pipeline.runtime.sources import FAULTS
 
-KINDS = ("enter", "exit", "cross", "inside")
+KINDS = ("enter", "exit", "cross", "inside", "silent")
 TRIGGER_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 """Seconds that divide how long triggers took."""
 
