@@ -379,9 +379,14 @@ class Monitor(Host):
     @property
     @asks
     def counters(self) -> dict[str, Any]:
-        """Rows taken, rows that were late, rows without any observation, and events by kind."""
+        """Rows taken, rows that were late, rows without any observation, events by kind, and what damping holds back.
+
+        `damped` counts enters that waited and came to nothing; `pending` and `ending` are how many enters and exits
+        wait now.
+        """
         counts = self._watch.counts.plus(self._pairs.counts)
-        return {**counts._asdict(), "events": dict(self._emitter.counts)}
+        waiting = self._watch.waiting.plus(self._pairs.waiting)
+        return {**counts._asdict(), **waiting._asdict(), "events": dict(self._emitter.counts)}
 
     # -- keeping it ----------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.indexes.arrays import Bools, Int64s
-from fencepost.snapshot.columns import DampingColumns
+from fencepost.snapshot.columns import ROWS, DampingColumns
 
 
 def take_damping(damping: DampingColumns, numbers: Int64s) -> DampingColumns | None:
@@ -37,6 +37,15 @@ def join_damping(parts: Sequence[tuple[int, DampingColumns | None]]) -> DampingC
             for columns in zip(*there, strict=True)
         )
     )
+
+
+def has_durations(damping: DampingColumns | None, in_force: Int64s) -> bool:
+    """Whether any rule in these rows waits for time to pass, and not only for rows."""
+    if damping is None:
+        return False
+    waits = (damping.cooldowns > 0) | ((damping.holds > 0) & (damping.hold_units != ROWS))
+    waits |= (damping.keeps > 0) & (damping.keep_units != ROWS)
+    return bool(np.isin(damping.rules[waits], in_force).any())
 
 
 def count_damped(damping: DampingColumns, hidden: Bools | None) -> tuple[int, dict[str, int]]:

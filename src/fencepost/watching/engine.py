@@ -7,7 +7,7 @@ import numpy as np
 
 from fencepost.emitting.detections import Detections, Pairs, Subjects, Texts, join_detections
 from fencepost.emitting.emitter import check_names
-from fencepost.emitting.engine import Counts, Step
+from fencepost.emitting.engine import Counts, Step, Waiting
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.matches import in_pieces, share_room
@@ -121,6 +121,12 @@ class Watch:
     def weight(self) -> int:
         """How many objects it has room for."""
         return len(self.state.objects)
+
+    @property
+    def waiting(self) -> Waiting:
+        """What damping holds back."""
+        damped = self.state.damped
+        return Waiting(damped.dropped, damped.pending, damped.ending)
 
     # -- rows ----------------------------------------------------------------------------------------------
 

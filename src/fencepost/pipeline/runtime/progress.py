@@ -17,6 +17,7 @@ from fencepost.pipeline.runtime.operators import OBSERVED
 from fencepost.pipeline.runtime.sources import FAULTS
 
 KINDS = ("enter", "exit", "cross", "inside", "silent")
+WAITING = ("pending", "ending")
 TRIGGER_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 """Seconds that divide how long triggers took."""
 
@@ -46,6 +47,8 @@ class Summary(NamedTuple):
     """Rows without a value in any column that rules use."""
     restarts: int = 0
     """How often the pipeline was started again after a failure that passed."""
+    damped: int = 0
+    """Enters that waited and came to nothing."""
 
     def __str__(self) -> str:
         rate = self.rows / self.seconds if self.seconds else 0.0
@@ -79,7 +82,7 @@ class Progress:
         self.version: int | None = None
         """The rule version in force; None before the first micro-batch."""
         self.gauges: dict[str, float] = {}
-        """What the operator said last: rules in force, newer versions that could not be used."""
+        """What the operator said last: rules in force, newer versions that could not be used, what damping holds."""
         self.newest: int | None = None
         """The newest event time of any row, in microseconds since 1970; None where times are no instants."""
         self.batch: dict[str, Any] | None = None
@@ -147,9 +150,10 @@ class Progress:
             kinds = {kind: figures.get(kind) or 0 for kind in KINDS}
             self._counts.update(kinds)
             self._counts.update(events=sum(kinds.values()), late=figures.get("late") or 0)
-            self._counts.update(null=figures.get("null_rows") or 0)
+            self._counts.update(null=figures.get("null_rows") or 0, damped=figures.get("damped") or 0)
             self.version = figures.get("version") or self.version
-            self.gauges |= {name: figures[name] for name in ("rules", "rejected") if figures.get(name) is not None}
+            told = ("rules", "rejected", *WAITING)
+            self.gauges |= {name: figures[name] for name in told if figures.get(name) is not None}
 
     def lag(self) -> float | None:
         """Seconds from the newest event time to now."""
@@ -172,6 +176,7 @@ class Progress:
             "rule_version": self.version,
             "rules": self.gauges.get("rules"),
             "rejected_versions": self.gauges.get("rejected", 0),
+            **{name: self.gauges.get(name) for name in WAITING},
             "last_batch": self.batch,
             "newest": newest,
             "offsets_behind": self.offsets_behind,
