@@ -180,6 +180,10 @@ class Host:
     def _rules(self) -> RulesInForce:
         return self._watch.rules
 
+    def _id_of(self, rule: int | str) -> int:
+        """The id of a rule that is given by its id, or by the name of one in force."""
+        return self._rules.snapshot().id_of(rule) if isinstance(rule, str) else checked_id(rule)
+
     def _in_force(self, id: int) -> LiveRule:
         rule = self._rules.find(checked_id(id))
         if rule is None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from fencepost.indexes.kernels.damping import (
     Policies,
     later,
 )
+from fencepost.monitor.reasons import show_box, show_range
 from fencepost.ordinals import AttributeType
 from fencepost.rules.damping import Damping
 from fencepost.snapshot import DETECTS, NEVER, detect_names
@@ -48,10 +49,7 @@ class StandingBox:
         return not self.missed
 
     def __str__(self) -> str:
-        parts = [f"{name} = '{text}'" for name, text in self.keys.items()]
-        for name, (low, high) in self.ranges.items():
-            parts.append(f"{'' if low is None else f'{low} <= '}{name}{'' if high is None else f' <= {high}'}")
-        return f"{' and '.join(parts) or 'always'}: {', '.join(self.missed) or 'holds'}"
+        return f"{show_box(self.keys, self.ranges)}: {', '.join(self.missed) or 'holds'}"
 
 
 @dataclass(frozen=True)
@@ -250,7 +248,7 @@ def _later(asked: _Question) -> str:
     if policies is None:
         return ""
     if state[ENTERS] >= policies.limits[0]:
-        return f" {_limit(asked).capitalize()}"
+        return f" {_limit(asked)}"
     if state[QUIET] > asked.now:
         until = _time(asked, int(state[QUIET]))
         return f" `cooldown` {damping.cooldown} lets no enter be reported before {until}."
@@ -291,11 +289,7 @@ def _compare(box: Box, values: Mapping[str, int | str | None], types: Mapping[st
         if values[name] != text:
             missed.append(f"{name} is {'not known' if values[name] is None else repr(values[name])}, not {text!r}")
     for name, (first, last) in ranges.items():
-        smallest, largest = types[name].limits
-        low, high = (
-            None if end == limit else _value(types[name], end) for end, limit in ((first, smallest), (last, largest))
-        )
-        shown[name] = (low, high)
+        low, high = shown[name] = show_range(types[name], first, last)
         value: Any = values[name]
         if value is None:
             missed.append(f"{name} is not known")
@@ -304,13 +298,3 @@ def _compare(box: Box, values: Mapping[str, int | str | None], types: Mapping[st
         elif value > last:
             missed.append(f"{name} is {_value(types[name], value)}, above {high}")
     return StandingBox(dict(keys), shown, tuple(missed))
-
-
-def due_of(since: Any, span: int | str | None, time: Any, lengths: Mapping[str, timedelta]) -> Any:
-    """When an event that waited was due: so long after `since`; its own time where a length of time did not decide."""
-    length: Any = lengths.get(span) if isinstance(span, str) else span
-    if length is None or since is None:
-        return time
-    if isinstance(length, timedelta) and isinstance(since, date) and not isinstance(since, datetime):
-        length = timedelta(days=-(-length // timedelta(days=1)))
-    return since + length
