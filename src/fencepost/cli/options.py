@@ -1,13 +1,15 @@
 """Options that several commands share."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fencepost.errors import FencepostError
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from fencepost.book import RuleBook
 
 Book = Annotated[
@@ -45,6 +47,13 @@ Zone = Annotated[
     ),
 ]
 
+Timeout = Annotated[
+    str | None,
+    typer.Option(
+        "--timeout", metavar="LENGTH", help='How long an object may be silent: "10 minutes", or a number of the time.'
+    ),
+]
+
 DEFAULT_BOOK = "sqlite:///fencepost.db"
 
 
@@ -53,6 +62,23 @@ def open_book(url: str, author: str | None = None, *, create: bool = False, zone
     from fencepost.book import RuleBook
 
     return RuleBook(url, author=author, create=create, zone=zone)
+
+
+def read_key(text: str) -> Any:
+    """What a rule is called by: an integer is its id, anything else its name."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def read_timeout(text: str | None) -> "timedelta | int | None":
+    """The value of --timeout."""
+    from fencepost.rules.durations import parse_duration
+
+    if text is None:
+        return None
+    return int(text) if text.isascii() and text.isdigit() else parse_duration(text)
 
 
 def read_pairs(given: list[str] | None, option: str, example: str) -> dict[str, str]:

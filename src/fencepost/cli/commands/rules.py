@@ -11,7 +11,7 @@ import typer
 
 from fencepost._text import count
 from fencepost.cli.commands import tables
-from fencepost.cli.options import DEFAULT_BOOK, Author, Book, Expect, Json, Zone, open_book, read_pairs
+from fencepost.cli.options import DEFAULT_BOOK, Author, Book, Expect, Json, Zone, open_book, read_key, read_pairs
 from fencepost.cli.output import (
     note,
     print_done,
@@ -33,14 +33,6 @@ if TYPE_CHECKING:
 _SHOWN = 100
 
 app = typer.Typer(help="Show and change the rules of the book.", no_args_is_help=True)
-
-
-def read_key(text: str) -> Any:
-    """What a rule is called by: an integer is its id, anything else its name."""
-    try:
-        return int(text)
-    except ValueError:
-        return text
 
 
 Id = Annotated[
