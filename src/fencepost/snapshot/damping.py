@@ -48,6 +48,17 @@ def has_durations(damping: DampingColumns | None, in_force: Int64s) -> bool:
     return bool(np.isin(damping.rules[waits], in_force).any())
 
 
+def rows_that_wait(damping: DampingColumns, with_stay: Int64s) -> Int64s:
+    """The rows of rules whose events may wait: all but those that only say how often `inside` is reported.
+
+    `with_stay` has the rows of rules with a wider condition.
+    """
+    waits = (damping.cooldowns > 0) | (damping.limits > 0) | np.isin(damping.rules, with_stay)
+    for lengths, units in ((damping.holds, damping.hold_units), (damping.keeps, damping.keep_units)):
+        waits |= lengths > (units == ROWS)  # one row is the row itself
+    return damping.rules[waits]
+
+
 def count_damped(damping: DampingColumns, hidden: Bools | None) -> tuple[int, dict[str, int]]:
     """How many rules are damped, and how many by each option; hidden ones do not count."""
     shown = np.arange(len(damping.rules)) if hidden is None else np.flatnonzero(~hidden[damping.rules])

@@ -445,13 +445,13 @@ class Watch:
         return inside
 
     def is_plain(self) -> bool:
-        """Whether the two positions of a move are all that matters: no cross, no expiry, no timeout."""
+        """Whether the two positions of a move are all that matters: no cross, no expiry, no timeout, no windows."""
         if self._plain is None:
             self._plain = (
                 not self.rules.detects_cross and not len(self.rules.expiring) and self.clock.given_timeout is None
             )
-            damped = self.damped()
-            self._plain &= damped is None or damped.everys is None
+            damping = self.rules.damping  # not `damped`, which needs a type of times
+            self._plain &= damping is None or not bool(damping.everys.any())
         return self._plain
 
     def naming(self) -> frozenset[str]:
