@@ -97,9 +97,7 @@ def test_columns_are_found_by_what_events_have_or_named() -> None:
 def damped() -> tuple[fp.Rules, Any, list[dict[str, Any]]]:
     """A rule that waits: pending from 10 to 15 in vain, from 20 to 25, then until 40, and ending until 44."""
     rules = fp.Rules()
-    rules.add(
-        7, "price < 40", detect="enter,exit", for_="5 minutes", keep_firing_for="4 minutes", margin={"price": 1}
-    )
+    rules.add(7, "price < 40", detect="enter,exit", for_="5 minutes", keep_firing_for="4 minutes", margin={"price": 1})
     values = [(0, 45.0), (10, 39.0), (13, 42.0), (20, 39.0), (23, 40.5), (30, 38.0), (40, 43.0), (60, 43.0), (90, 45.0)]
     rows = [{"symbol": "IBM", "ts": START + timedelta(minutes=minute), "price": value} for minute, value in values]
     return rules, fp.Monitor(rules, object="symbol", time="ts").update(rows), rows

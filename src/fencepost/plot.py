@@ -165,7 +165,7 @@ def rule(
     chosen = list(objects) if objects is not None else _most_frequent(table["object"], 1 if damped else _OBJECTS)
     times, names = given.arrow(time), given.arrow(object)
     drawn_times = None if episode is None else _find_episode(table, chosen, episode, times)
-    phases = _find_phases(rule, given, shape, table, (names, times), chosen[0]) if damped and chosen else []
+    phases = _find_phases(given, shape, table, (names, times), chosen[0]) if damped and chosen else []
     figure: Any = _picture_class()(figsize=(9, 1.4 + 3.1 * len(shape.attributes)), layout="constrained")
     waits = f"; {Damping.of(rule)}" if damped else ""
     caption = title or f"rule {rule.id}{f' ({rule.name})' if rule.name else ''}: {rule.condition}{waits}"
@@ -303,7 +303,9 @@ class _Phase(NamedTuple):
 
 def _find_episode(events: Any, objects: Sequence[Any], episode: int, times: Any) -> tuple[Any, Any]:
     """When an episode begins, with what it waited for, and when it ends, and a part of that time around it."""
-    mine = events.filter(pc.equal(events["object"], pa.scalar(objects[0], events["object"].type))) if objects else events
+    mine = (
+        events.filter(pc.equal(events["object"], pa.scalar(objects[0], events["object"].type))) if objects else events
+    )
     kinds = mine["detect"].to_pylist()
     at, since = _to_axis(mine["time"]), _to_axis(_since_of(mine))
     enters = [place for place, kind in enumerate(kinds) if kind == "enter"]
@@ -325,9 +327,7 @@ def _since_of(events: Any) -> Any:
     return pc.coalesce(events["since"], events["time"])
 
 
-def _find_phases(
-    rule: Rule, rows: Table, shape: _Shape, events: Any, columns: tuple[Any, Any], object: Any
-) -> list[_Phase]:
+def _find_phases(rows: Table, shape: _Shape, events: Any, columns: tuple[Any, Any], object: Any) -> list[_Phase]:
     """What damping does with an object from its first row to its last, or to a later event."""
     names, times = columns
     mine = pa.array(np.flatnonzero(np.asarray(pc.fill_null(pc.equal(names, pa.scalar(object, names.type)), False))))

@@ -34,9 +34,7 @@ class Windows:
         was, before = self.is_inside, self.last
         self.is_inside = 10 <= x <= (26 if self.stays and was else 20)
         self.last = time
-        if self.is_inside and (
-            not self.every or not was or before is None or self.window(before) != self.window(time)
-        ):
+        if self.is_inside and (not self.every or not was or before is None or self.window(before) != self.window(time)):
             self.told.append(time)
 
     def tick(self, time: int) -> None:

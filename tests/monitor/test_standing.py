@@ -85,7 +85,12 @@ def test_what_for_waits_for() -> None:
             "limit",
             "IBM has been inside rule 7 since 09:32; `limit` 1 is reached: no further enter is reported.",
         ),
-        ([(0, 39), (1, 41)], {"margin": {"price": 2}}, None, "IBM is inside rule 7 by `stay` alone, and counts as such."),
+        (
+            [(0, 39), (1, 41)],
+            {"margin": {"price": 2}},
+            None,
+            "IBM is inside rule 7 by `stay` alone, and counts as such.",
+        ),
         ([(0, 39)], {"expires": at(0)}, "expires", "Rule 7 expired at 09:30."),
     ],
 )

@@ -309,7 +309,7 @@ class Watch:
         return self._make_step(change, columns, rules.version, take_over, texts, since=rules.shows_since)
 
     def _in_stay(self, stay: Any, ids: Int64s) -> Pairs:
-        """The objects of everyone that are inside wider conditions of these rules, which are numbered by their place."""
+        """The objects of everyone that are inside wider conditions of these rules, numbered by their place."""
         rows = stay.rows_of(ids)
         held = inside_rules(stay, np.sort(rows[rows >= 0]), self.everyone(), self.state.strings, self.clock)
         return Pairs(held.moves, np.searchsorted(ids, stay.rules.ids[held.rules]))

@@ -86,9 +86,7 @@ class Entries:
         """How many entries have something to report that is inside; `ending`: that is outside."""
         self.ending = 0
         self._heads = np.full(0, -1, np.int32)
-        self._columns = {
-            name: np.zeros(0, kind) for name, kind in _COLUMNS.items() if of_pairs or name != "others"
-        }
+        self._columns = {name: np.zeros(0, kind) for name, kind in _COLUMNS.items() if of_pairs or name != "others"}
         self._free = np.zeros(0, np.int32)
         """Places that can be used again, the first `_free_count` of these."""
         self._free_count = 0

@@ -204,7 +204,9 @@ class RulesInForce:
             )
             boxes = _box_sets([rule.boxes or [] for rule in live])
             damping = Dampings.of([rule.damping for rule in live]).columns()
-            columns = CompiledColumns(rules, boxes, self.types, None, {}, damping, _stay_columns(live, rules, self.types))
+            columns = CompiledColumns(
+                rules, boxes, self.types, None, {}, damping, _stay_columns(live, rules, self.types)
+            )
             self._take(self.compiled.changed(gone, columns, self.paused, self.compiled.version))
         return self.compiled
 
@@ -492,9 +494,7 @@ def _box_sets(boxes_of: Iterable[Iterable[Box]]) -> list[BoxSet]:
     return sets
 
 
-def _stay_columns(
-    live: list[LiveRule], rules: RuleColumns, types: dict[str, AttributeType]
-) -> CompiledColumns | None:
+def _stay_columns(live: list[LiveRule], rules: RuleColumns, types: dict[str, AttributeType]) -> CompiledColumns | None:
     """The rules that have outer boxes, with these."""
     stays = [(row, rule.stay_boxes) for row, rule in enumerate(live) if rule.stay_boxes]
     if not stays:

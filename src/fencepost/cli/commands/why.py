@@ -38,7 +38,8 @@ def why(
     ] = None,
     object: Annotated[str | None, typer.Option("--object", metavar="VALUE", help="And about this object.")] = None,
     rows: Annotated[
-        Path | None, typer.Option("--rows", metavar="FILE", help="Its rows: *.jsonl, *.csv or *.parquet, or a directory.")
+        Path | None,
+        typer.Option("--rows", metavar="FILE", help="Its rows: *.jsonl, *.csv or *.parquet, or a directory."),
     ] = None,
     object_column: Annotated[
         str | None, typer.Option("--object-column", metavar="COLUMN", help="The column that names the object.")
