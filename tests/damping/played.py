@@ -1,5 +1,6 @@
 """Items of the oracle, played to a Monitor: ordinals of time are milliseconds, so that rules can expire."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -30,7 +31,10 @@ def condition_of(policy: Policy) -> str:
 def options_of(policy: Policy, detect: str = DETECT) -> dict[str, Any]:
     """The options of a rule."""
     options: dict[str, Any] = {"detect": f"{detect},cross" if policy.crosses else detect}
-    for name, time, rows in (("for_", policy.for_, policy.for_rows), ("keep_firing_for", policy.keep, policy.keep_rows)):
+    for name, time, rows in (
+        ("for_", policy.for_, policy.for_rows),
+        ("keep_firing_for", policy.keep, policy.keep_rows),
+    ):
         if time or rows > 1:
             options[name] = timedelta(seconds=time) if time else f"{rows} rows"
     if policy.cooldown:
@@ -57,7 +61,7 @@ def monitor_of(policies: dict[int, Policy], detect: str = DETECT) -> fp.Monitor:
     return fp.Monitor(rules, object="o", time="t", timeout=timeout, first=first, schema={"x": "double"})
 
 
-def table_of(rows: list[tuple[Any, float, float | None]]) -> pa.Table:
+def table_of(rows: Sequence[tuple[Any, float, float | None]]) -> pa.Table:
     """Rows of objects as a table."""
     return pa.table(
         {

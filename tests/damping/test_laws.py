@@ -86,9 +86,8 @@ class Script:
         if len(rows) == 1 and self.rng.random() < 0.5:
             [(object, time, x)] = rows
             events = self.monitor.update_one(object, instant(time), x=x)
-            schema = self.monitor.update([]).schema if events else None
             if events:
-                assert list(schema.names) == list(events[0].columns)
+                assert self.monitor.update([]).schema.names == list(events[0].columns)
                 self.take([event.asdict() for event in events])
         else:
             self.take(self.monitor.update(table_of(rows)))

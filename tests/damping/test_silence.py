@@ -50,7 +50,7 @@ def monitor_of(detect: str = "silent") -> fp.Monitor:
 
 
 def draw_rows(rng: random.Random, clocks: dict[str, int], count: int) -> list[tuple[str, int, float | None]]:
-    rows = []
+    rows: list[tuple[str, int, float | None]] = []
     for _ in range(count):
         object = rng.choice(["a", "b", "c"])
         clocks[object] += rng.choice([1, 1, 2, 5, 6, 7, 15])

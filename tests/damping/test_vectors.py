@@ -1,5 +1,7 @@
 """The vectors of the documentation, by the oracle and by the Monitor."""
 
+from typing import Any
+
 import pytest
 
 from tests.damping.oracle import play
@@ -16,7 +18,8 @@ def test_the_oracle(vector: Vector) -> None:
 @pytest.mark.parametrize("one_by_one", [True, False])
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.name)
 def test_the_monitor(vector: Vector, one_by_one: bool) -> None:
-    monitor, policy, found, waiting = monitor_of({1: vector.policy}), vector.policy, [], []
+    monitor, policy, found = monitor_of({1: vector.policy}), vector.policy, list[Any]()
+    waiting: list[tuple[Any, ...]] = []
 
     def flush() -> None:
         if waiting:

@@ -156,7 +156,7 @@ class _Question:
             for place in np.flatnonzero(pending.rules == self.rule.id)[:1].tolist():
                 found: Int64s = pending.states[place]
                 return found
-        state = new_states(1)[0]
+        state: Int64s = new_states(1)[0]
         inside = self.is_known and not self.has_expired and any(box.holds for box in self.boxes)
         state[RAW] = state[REPORTED] = state[INNER] = inside
         return state

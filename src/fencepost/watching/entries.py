@@ -211,7 +211,9 @@ class Entries:
 
 
 def _flags_of(states: Int64s) -> UInt8s:
-    flags: UInt8s = sum(bit * states[:, field] for field, bit in _FLAGS).astype(np.uint8)
+    flags = np.zeros(len(states), np.uint8)
+    for field, bit in _FLAGS:
+        flags[states[:, field] != 0] |= bit
     return flags
 
 
