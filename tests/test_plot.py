@@ -94,6 +94,59 @@ def test_columns_are_found_by_what_events_have_or_named() -> None:
     assert "no columns may be" in refusal(lambda: plot.rule(events, {"x": [1.0]}, rules[1]))
 
 
+def damped() -> tuple[fp.Rules, Any, list[dict[str, Any]]]:
+    """A rule that waits: pending from 10 to 15 in vain, from 20 to 25, then until 40, and ending until 44."""
+    rules = fp.Rules()
+    rules.add(7, "price < 40", detect="enter,exit", for_="5 minutes", keep_firing_for="4 minutes", margin={"price": 1})
+    values = [(0, 45.0), (10, 39.0), (13, 42.0), (20, 39.0), (23, 40.5), (30, 38.0), (40, 43.0), (60, 43.0), (90, 45.0)]
+    rows = [{"symbol": "IBM", "ts": START + timedelta(minutes=minute), "price": value} for minute, value in values]
+    return rules, fp.Monitor(rules, object="symbol", time="ts").update(rows), rows
+
+
+def spans_of(axes: Any) -> dict[str, list[tuple[float, float]]]:
+    """Where the bands of colour at the bottom are, in minutes."""
+    from matplotlib.dates import date2num
+
+    start, found = date2num(START.replace(tzinfo=None)), {}
+    for name, colour in plot._PHASES.items():
+        strips = [patch for patch in axes.patches if patch.get_alpha() == 0.95 and is_colour(patch, colour)]
+        found[name] = [
+            (round((strip.get_x() - start) * 1440, 6), round((strip.get_x() + strip.get_width() - start) * 1440, 6))
+            for strip in strips
+        ]
+    return found
+
+
+def is_colour(patch: Any, colour: str) -> bool:
+    from matplotlib.colors import to_rgb
+
+    return bool(patch.get_facecolor()[:3] == to_rgb(colour))
+
+
+def test_a_damped_rule_is_drawn_with_what_is_pending_firing_and_ending() -> None:
+    rules, events, rows = damped()
+    figure = plot.rule(events, rows, rules[7])
+    [axes] = figure.axes
+    assert spans_of(axes) == {"pending": [(10, 13), (20, 25)], "firing": [(25, 40)], "ending": [(40, 44)]}
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["IBM", "enter", "exit", "in range", "stay", "pending", "firing", "ending"]
+    assert [line.get_ydata()[0] for line in axes.lines[1:]] == pytest.approx([40.0, 41.0])
+    assert "for 5 minutes; keep_firing_for 4 minutes; margin price 1" in figure._suptitle.get_text()
+
+
+def test_one_episode_is_drawn_with_some_time_around() -> None:
+    rules, events, rows = damped()
+    [axes] = plot.rule(events, rows, rules[7], episode=0).axes
+    from matplotlib.dates import date2num
+
+    minutes = [round((x - date2num(START.replace(tzinfo=None))) * 1440, 3) for x in axes.get_xlim()]
+    assert minutes == [20 - 9.6, 44 + 9.6]
+    low, high = axes.get_ylim()
+    assert 37 < low < 38
+    assert 43 < high < 44
+    assert "episode 1 of 1 enter" in refusal(lambda: plot.rule(events, rows, rules[7], episode=1)).lower()
+
+
 def test_what_cannot_be_drawn_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     _, events = watched()
     band, key = fp.Rules(), fp.Rules()

@@ -20,6 +20,9 @@ from fencepost.errors import FencepostError
 from fencepost.language import Binder, BoundBox, Condition, parse
 from fencepost.ordinals import AttributeType
 from fencepost.ordinals.schema import read_schema
+from fencepost.rules import Rules
+from fencepost.rules.damping import Damping
+from fencepost.rules.options import fields_of
 from fencepost.rules.rule import Rule
 from fencepost.snapshot import DETECTS, Table
 
@@ -32,6 +35,8 @@ __all__ = ["events", "rule"]
 _COLOURS = {"enter": "#009e73", "exit": "#d55e00", "cross": "#cc79a7", "inside": "#56b4e9", "silent": "#999999"}
 _MARKERS = {"enter": "^", "exit": "v", "cross": "X", "inside": ".", "silent": "s"}
 _LINES = ("#444444", "#0072b2", "#8a6d00", "#7a4fb5")
+_PHASES = {"pending": "#e69f00", "firing": "#0072b2", "ending": "#56b4e9"}
+"""What damping does with an object: inside and not reported yet; inside and reported; outside and still reported."""
 _BAND = "#f0e442"
 _GREY = "#888888"
 
@@ -132,9 +137,13 @@ def rule(
     object: str | None = None,
     time: str | None = None,
     objects: Sequence[Any] | None = None,
+    episode: int | None = None,
     title: str | None = None,
 ) -> "Figure":
     """Draws the values that a rule watches over time, the ranges in which it holds, and its events.
+
+    Of a damped rule values are drawn as steps, since they hold between rows, and bands of colour say when the first
+    object is pending, firing and ending.
 
     Args:
         events: an event table, as `Monitor.update` returns it, or a list of events.
@@ -142,7 +151,8 @@ def rule(
         rule: the rule, such as `rules[7]` or `monitor.rules[7]`.
         object: the column of `rows` that names the object; without it, the one that has the objects of the events.
         time: the column of event time, likewise.
-        objects: which objects to draw; without it, those that the rule has most events of.
+        objects: which objects to draw; without it, those that the rule has most events of, of a damped rule one.
+        episode: draw only this one of the first object's enters, counted from 0, with its exit and some time around.
         title: in place of the rule's number and condition.
     """
     if not isinstance(rule, Rule):
@@ -151,10 +161,14 @@ def rule(
     table = table.filter(pc.equal(table["rule_id"], rule.id))
     shape = _find_shape(rule, given)
     object, time = _find_columns(given, table, object, time)
-    chosen = list(objects) if objects is not None else _most_frequent(table["object"])
+    damped = Damping.of(rule) is not None
+    chosen = list(objects) if objects is not None else _most_frequent(table["object"], 1 if damped else _OBJECTS)
     times, names = given.arrow(time), given.arrow(object)
+    drawn_times = None if episode is None else _find_episode(table, chosen, episode, times)
+    phases = _find_phases(given, shape, table, (names, times), chosen[0]) if damped and chosen else []
     figure: Any = _picture_class()(figsize=(9, 1.4 + 3.1 * len(shape.attributes)), layout="constrained")
-    caption = title or f"rule {rule.id}{f' ({rule.name})' if rule.name else ''}: {rule.condition}"
+    waits = f"; {Damping.of(rule)}" if damped else ""
+    caption = title or f"rule {rule.id}{f' ({rule.name})' if rule.name else ''}: {rule.condition}{waits}"
     figure.suptitle("\n".join(textwrap.wrap(printable(caption), 92)[:3]), x=0.01, ha="left", weight="bold")
     panels = np.atleast_1d(figure.subplots(len(shape.attributes), 1, sharex=True)).tolist()
     for axes, attribute in zip(panels, shape.attributes, strict=True):
@@ -162,10 +176,15 @@ def rule(
         axes.set_ylabel(attribute)
         for place, one in enumerate(chosen):
             mine = np.flatnonzero(np.asarray(pc.fill_null(pc.equal(names, pa.scalar(one, names.type)), False)))
-            _draw_values(axes, times, given.arrow(attribute), mine, _LINES[place % len(_LINES)], printable(str(one)))
+            colour = _LINES[place % len(_LINES)]
+            _draw_values(axes, times, given.arrow(attribute), mine, colour, printable(str(one)), steps=damped)
         _draw_events(axes, table.filter(pc.is_in(table["object"], pa.array(chosen, table["object"].type))), attribute)
+        if drawn_times is not None:
+            _limit_times(axes, *drawn_times)
         _draw_ranges(axes, shape, attribute)
-    panels[0].legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=6, frameon=False, handlelength=1.4)
+        _draw_phases(axes, phases)
+    look = {"ncols": 8 if damped else 6, "frameon": False, "handlelength": 1.4, "columnspacing": 1.4}
+    panels[0].legend(loc="lower left", bbox_to_anchor=(0, 1.0), **look)
     _label_time(panels[-1], times.type)
     drawn: Figure = figure
     return drawn
@@ -175,6 +194,8 @@ class _Shape(NamedTuple):
     """What a rule asks of rows: boxes over columns that have types."""
 
     boxes: tuple[BoundBox, ...]
+    stay: tuple[BoundBox, ...]
+    """The wider ones that are left; none where they are the same."""
     types: Mapping[str, AttributeType]
     attributes: list[str]
     """Those that are drawn."""
@@ -193,7 +214,20 @@ def _find_shape(rule: Rule, rows: Table) -> _Shape:
         raise FencepostError(
             f"rule {rule.id}, which has no range", "a rule with a range", "Draw its events with plot.events."
         )
-    return _Shape(boxes, attributes, list(attributes)[:_ATTRIBUTES])
+    return _Shape(boxes, _find_stay(rule, types), attributes, list(attributes)[:_ATTRIBUTES])
+
+
+def _find_stay(rule: Rule, types: Mapping[str, Any]) -> tuple[BoundBox, ...]:
+    """The boxes that objects stay in, of `stay` or `margin`."""
+    if rule.stay is None and rule.margin is None:
+        return ()
+    alone = Rules.from_dicts([{**fields_of(rule), "enabled": True}])
+    wider = alone.compile(dict(types)).stay
+    assert wider is not None, "the rule has one"
+    return tuple(
+        BoundBox(tuple((name, *ends) for name, ends in ranges.items()), tuple(keys.items()))
+        for keys, ranges in wider.boxes_of(0)
+    )
 
 
 def _is_used(name: str, columns: Mapping[str, Any]) -> bool:
@@ -203,11 +237,11 @@ def _is_used(name: str, columns: Mapping[str, Any]) -> bool:
 def _find_columns(rows: Table, events: Any, object: str | None, time: str | None) -> tuple[str, str]:
     """The columns of the rows that name the object and its time: those in which the events find theirs, together."""
     objects = [object] if object is not None else _candidates(rows, events["object"])
-    times = [time] if time is not None else _candidates(rows, events["time"])
+    moved = _caused_by_rows(events)
+    times = [time] if time is not None else _candidates(rows, _since_of(moved))
     pairs = [(one, other) for one in objects for other in times if one != other]
     if len(pairs) > 1:
-        moved = events.filter(pc.is_null(events["reason"])) if "reason" in events.column_names else events
-        asked = {*zip(moved["object"].to_pylist(), moved["time"].to_pylist(), strict=True)}
+        asked = {*zip(moved["object"].to_pylist(), _since_of(moved).to_pylist(), strict=True)}
         pairs = [
             pair for pair in pairs if asked <= {*zip(*(rows.arrow(each).to_pylist() for each in pair), strict=True)}
         ]
@@ -216,6 +250,17 @@ def _find_columns(rows: Table, events: Any, object: str | None, time: str | None
     shown = " or ".join(f"{one} and {other}" for one, other in pairs) or "no columns"
     got = f"rows in which {shown} may be object and time"
     raise FencepostError(got, "two columns with the values that events have", "Pass object= and time=, their names.")
+
+
+def _caused_by_rows(events: Any) -> Any:
+    """The events that a row has caused, then or by what it began; all of them where there are none."""
+    if "reason" not in events.column_names:
+        return events
+    caused = pc.is_null(events["reason"])
+    if "since" in events.column_names:
+        caused = pc.or_(caused, pc.is_valid(events["since"]))
+    found = events.filter(caused)
+    return found if found.num_rows else events
 
 
 def _candidates(rows: Table, values: Any) -> list[str]:
@@ -230,17 +275,140 @@ def _candidates(rows: Table, values: Any) -> list[str]:
     return found
 
 
-def _most_frequent(objects: Any) -> list[Any]:
+def _most_frequent(objects: Any, most: int) -> list[Any]:
     counted = sorted(objects.value_counts().to_pylist(), key=lambda each: (-each["counts"], str(each["values"])))
-    return [each["values"] for each in counted[:_OBJECTS]]
+    return [each["values"] for each in counted[:most]]
 
 
-def _draw_values(axes: Any, times: Any, values: Any, rows: Any, colour: str, label: str) -> None:
+def _draw_values(axes: Any, times: Any, values: Any, rows: Any, colour: str, label: str, *, steps: bool) -> None:
     chosen = pa.array(rows)
     at, of = _to_axis(times.take(chosen)), _to_axis(values.take(chosen))
     order = np.argsort(at, kind="stable")
-    marker = "o" if len(rows) <= _POINTS else None
-    axes.plot(at[order], of[order], color=colour, lw=0.9, marker=marker, ms=2.2, alpha=0.85, label=label, zorder=2)
+    style: dict[str, Any] = {"drawstyle": "steps-post"} if steps else {}
+    if len(rows) <= _POINTS:
+        style |= {"marker": "o", "ms": 2.2}
+    axes.plot(at[order], of[order], color=colour, lw=0.9, alpha=0.85, label=label, zorder=2, **style)
+
+
+# -- damping -----------------------------------------------------------------------------------------------
+
+
+class _Phase(NamedTuple):
+    """A time in which damping does the same thing with an object."""
+
+    name: str
+    begin: Any
+    end: Any
+
+
+def _find_episode(events: Any, objects: Sequence[Any], episode: int, times: Any) -> tuple[Any, Any]:
+    """When an episode begins, with what it waited for, and when it ends, and a part of that time around it."""
+    mine = (
+        events.filter(pc.equal(events["object"], pa.scalar(objects[0], events["object"].type))) if objects else events
+    )
+    kinds = mine["detect"].to_pylist()
+    at, since = _to_axis(mine["time"]), _to_axis(_since_of(mine))
+    enters = [place for place, kind in enumerate(kinds) if kind == "enter"]
+    if not 0 <= episode < len(enters):
+        raise FencepostError(
+            f"episode {episode} of {count(len(enters), 'enter')}", "one of them, counted from 0", "Correct the number."
+        )
+    begin = since[enters[episode]]
+    exits = [place for place in range(enters[episode], len(kinds)) if kinds[place] == "exit"]
+    end = at[exits[0]] if exits else _to_axis(times).max()
+    around = (end - begin) * 2 // 5 if at.dtype.kind == "M" else (end - begin) * 0.4
+    return begin - around, end + around
+
+
+def _since_of(events: Any) -> Any:
+    """Since when it was so that events report: their own time where they did not wait."""
+    if "since" not in events.column_names or pa.types.is_null(events["since"].type):
+        return events["time"]
+    return pc.coalesce(events["since"], events["time"])
+
+
+def _find_phases(rows: Table, shape: _Shape, events: Any, columns: tuple[Any, Any], object: Any) -> list[_Phase]:
+    """What damping does with an object from its first row to its last, or to a later event."""
+    names, times = columns
+    mine = pa.array(np.flatnonzero(np.asarray(pc.fill_null(pc.equal(names, pa.scalar(object, names.type)), False))))
+    at = _to_axis(times.take(mine))
+    order = np.argsort(at, kind="stable")
+    held, stays = (
+        _find_held(boxes, rows, shape.types, mine.take(pa.array(order))) for boxes in (shape.boxes, shape.stay)
+    )
+    told = events.filter(pc.equal(events["object"], pa.scalar(object, events["object"].type)))
+    told = told.filter(pc.is_in(told["detect"], pa.array(["enter", "exit"])))
+    happened = list(zip(_to_axis(told["time"]), told["detect"].to_pylist(), strict=True))
+    # Rows say what is inside, events what is reported; at one instant the row is first.
+    moments: list[tuple[Any, int, Any]] = [(at[place], 0, place) for place in order]
+    moments = sorted([*moments, *((time, 1, kind) for time, kind in happened)], key=lambda each: each[:2])
+    is_raw = is_reported = False
+    seen, phases = -1, list[_Phase]()
+    for (time, is_event, what), (until, *_) in zip(moments, [*moments[1:], moments[-1]], strict=True):
+        if is_event:
+            is_reported = what == "enter"
+        else:
+            seen += 1
+            is_raw = bool(held[seen] or (is_raw and stays[seen]))
+        name = {(True, False): "pending", (True, True): "firing", (False, True): "ending"}.get((is_raw, is_reported))
+        if name is not None and until > time:
+            if phases and phases[-1].name == name and phases[-1].end == time:
+                phases[-1] = phases[-1]._replace(end=until)
+            else:
+                phases.append(_Phase(name, time, until))
+    return phases
+
+
+def _find_held(
+    boxes: tuple[BoundBox, ...], rows: Table, types: Mapping[str, AttributeType], chosen: Any
+) -> npt.NDArray[np.bool_]:
+    """At which of the chosen rows of one object any of some boxes holds; what is missing keeps its last value."""
+    found = np.zeros(len(chosen), np.bool_)
+    for box in boxes:
+        holds = np.ones(len(chosen), np.bool_)
+        for name, text in box.keys:
+            values = pc.fill_null_forward(rows.arrow(name).take(chosen))
+            holds &= np.asarray(pc.fill_null(pc.equal(values.cast(pa.string()), text), False))
+        for name, first, last in box.ranges:
+            ordinals, known = types[name].encode(rows.arrow(name).take(chosen), name)
+            valid = np.ones(len(chosen), np.bool_) if known is None else known
+            place = np.maximum.accumulate(np.where(valid, np.arange(len(chosen)), -1))
+            values = np.asarray(ordinals)[np.maximum(place, 0)]
+            holds &= (place >= 0) & (first <= values) & (values <= last)
+        found |= holds
+    return found
+
+
+def _draw_phases(axes: Any, phases: Sequence[_Phase]) -> None:
+    """Shade the times, and mark them at the bottom, where no range is behind the colour."""
+    low, high = axes.get_xlim()
+    named: set[str] = set()
+    for name, begin, end in phases:
+        first, last = (float(axes.convert_xunits(each)) for each in (begin, end))
+        if last < low or first > high:
+            continue
+        axes.axvspan(first, last, color=_PHASES[name], alpha=0.13, lw=0, zorder=0.5)
+        label = name if name not in named else "_"
+        axes.axvspan(first, last, 0, 0.03, color=_PHASES[name], alpha=0.95, lw=0, label=label, zorder=3)
+        named.add(name)
+    axes.set_xlim(low, high)
+
+
+def _limit_times(axes: Any, begin: Any, end: Any) -> None:
+    """Show only a part of the time, and the values in it."""
+    low, high = (float(axes.convert_xunits(each)) for each in (begin, end))
+    axes.set_xlim(low, high)
+    shown = []
+    for line in axes.lines:
+        at, of = (np.asarray(line.get_data(orig=False)[place], np.float64) for place in (0, 1))
+        inside = np.flatnonzero((low <= at) & (at <= high))
+        first = max(0, int(inside[0]) - 1) if len(inside) else 0
+        shown += [of[first : int(inside[-1]) + 1]] if len(inside) else []
+    values = np.concatenate(shown) if shown else np.zeros(0)
+    values = values[np.isfinite(values)]
+    if len(values):
+        margin = 0.08 * float(np.ptp(values)) or 1.0
+        axes.set_ylim(float(values.min()) - margin, float(values.max()) + margin)
 
 
 def _draw_events(axes: Any, table: Any, attribute: str) -> None:
@@ -256,20 +424,21 @@ def _draw_ranges(axes: Any, shape: _Shape, attribute: str) -> None:
     """Shade the ranges; one without an end reaches to the edge of what is drawn."""
     bottom, top = axes.get_ylim()
     axes.set_ylim(bottom, top)
-    type_, label = shape.types[attribute], "in range"
+    type_ = shape.types[attribute]
     smallest, largest = type_.limits
-    for first, last in dict.fromkeys(
-        (first, last) for box in shape.boxes for name, first, last in box.ranges if name == attribute
-    ):
-        low, high = (_place_of(axes, type_, ordinal) for ordinal in (first, last))
-        low, high = bottom if first == smallest else low, top if last == largest else high
-        if low > top or high < bottom:
-            continue  # no value that is drawn comes near it
-        axes.axhspan(low, high, color=_BAND, alpha=0.22, lw=0, label=label, zorder=0)
-        for ordinal, limit, end in ((first, smallest, low), (last, largest, high)):
-            if ordinal != limit:
-                axes.axhline(end, color="#b8a800", lw=0.8, zorder=1)
-        label = "_"  # once in the legend
+    for boxes, label, line in ((shape.boxes, "in range", "-"), (shape.stay, "stay", "--")):
+        for first, last in dict.fromkeys(
+            (first, last) for box in boxes for name, first, last in box.ranges if name == attribute
+        ):
+            low, high = (_place_of(axes, type_, ordinal) for ordinal in (first, last))
+            low, high = bottom if first == smallest else low, top if last == largest else high
+            if low > top or high < bottom:
+                continue  # no value that is drawn comes near it
+            axes.axhspan(low, high, color=_BAND, alpha=0.22 if line == "-" else 0.1, lw=0, label=label, zorder=0)
+            for ordinal, limit, end in ((first, smallest, low), (last, largest, high)):
+                if ordinal != limit:
+                    axes.axhline(end, color="#b8a800", lw=0.8, ls=line, zorder=1)
+            label = "_"  # once in the legend
 
 
 def _place_of(axes: Any, type_: AttributeType, ordinal: int) -> float:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -198,3 +199,38 @@ def test_explain_and_exact_numbers(shell: Shell) -> None:
         " && fencepost match large.csv --book sqlite:///large.db"
     )
     assert [json.loads(line)["rule_ids"] for line in found.out.splitlines()] == [[1], []]
+
+
+def test_damped_rules_are_replayed_as_a_monitor_does(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    start = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+    prices = [41.0, 39.0, 39.0, 39.0, 42.0, 39.0, 39.0, 39.0, 42.0, 42.0, 39.0, 41.0, 39.0]
+    rows = [{"id": "IBM", "ts": start + timedelta(minutes=2 * at), "price": price} for at, price in enumerate(prices)]
+    rows += [{"id": "SAP", "ts": start + timedelta(hours=hour), "price": 39.0} for hour in (0, 1)]
+    rules = fp.Rules()
+    rules.add(7, "price < 40", detect="enter,exit", for_="3 minutes", keep_firing_for="3 minutes", name="floor")
+    rules.add(8, "price < 40", detect="enter,exit,silent", margin={"price": 1}, cooldown="5 minutes")
+    rules.add(9, "price < 40", detect="enter,exit,inside")
+    rules.to_parquet(tmp_path / "rules.parquet")
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "ticks.parquet")
+    columns = "--object id --time ts --timeout '20 minutes'"
+    shell.run("fencepost rules import rules.parquet")
+    shell.run(f"fencepost backtest ticks.parquet {columns} --events events.parquet")
+    found = pq.read_table(tmp_path / "events.parquet")
+    monitor = fp.Monitor(rules, object="id", time="ts", timeout=timedelta(minutes=20))
+    expected = monitor.update(rows)
+    assert {"held", "kept", "cooldown", "timeout"} <= set(expected["reason"].to_pylist())
+    assert "silent" in expected["detect"].to_pylist()
+    assert found["event_id"].to_pylist() == expected["event_id"].to_pylist()
+    told = shell.run(f"fencepost verify ticks.parquet --events events.parquet {columns}").err
+    assert f"{expected.num_rows} events" in told
+    pq.write_table(found.slice(1), tmp_path / "fewer.parquet")
+    assert "1 event missing" in shell.refused(f"fencepost verify ticks.parquet --events fewer.parquet {columns}")
+    shell.run(f"fencepost backtest ticks.parquet {columns} --rule 7 --plot episode.svg")
+    assert "keep_firing_for 3 minutes" in (tmp_path / "episode.svg").read_text()
+    asked = "--rows ticks.parquet --object-column id --time ts"
+    told = shell.run(f"fencepost why --rule floor --object IBM {asked} --timeout 1h").out
+    assert told.startswith("IBM has been inside rule 7 since 09:24; `for` 3 minutes is not over before 09:27.")
+    answer = json.loads(shell.run(f"fencepost why --rule 8 --object SAP {asked} --timeout '20 minutes' --json").out)
+    assert (answer["raw"], answer["reported"], answer["waits_for"]) == (True, True, None)
+    assert "EVENT_ID and --events" in shell.run("fencepost why --rule 7", 2).err

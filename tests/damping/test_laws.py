@@ -66,7 +66,9 @@ class Script:
             else:
                 self.update(rows)
                 self.rng.choice([self.tick, self.tick, self.edit, self.remove, self.save])()
+                self.check_counters()
         self.update(rows)
+        self.check_counters()
         self.marker = 10**6
         self.take(self.monitor.advance(instant(self.marker)))
         self.all(("tick", self.marker))
@@ -94,6 +96,12 @@ class Script:
                 if other == object:
                     pair.take(("row", time, x))
         rows.clear()
+
+    def check_counters(self) -> None:
+        waiting = [pair for pair in self.pairs.values() if pair.raw != pair.reported]
+        ending = sum(pair.reported for pair in waiting)
+        found = self.monitor.counters
+        assert (found["pending"], found["ending"]) == (len(waiting) - ending, ending)
 
     def tick(self) -> None:
         self.marker = max(self.marker, max(self.clocks.values()) + self.rng.choice([0, 1, 2, 5]))
@@ -161,3 +169,5 @@ def test_the_monitor_agrees_with_the_oracle(seed: int, tmp_path: Path) -> None:
     script = Script(seed, tmp_path)
     script.run()
     assert by_pair(script.found) == by_pair(script.expected())
+    if script.settings[0] == INF and not script.gone and all(each.expires == INF for each in script.policies.values()):
+        assert script.monitor.counters["damped"] == sum(pair.dropped for pair in script.pairs.values())

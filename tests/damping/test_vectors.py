@@ -6,7 +6,8 @@ import pytest
 
 from tests.damping.oracle import play
 from tests.damping.played import condition_of, facts_of, instant, monitor_of, options_of, table_of
-from tests.damping.vectors import VECTORS, Vector, items_of, read_events
+from tests.damping.vectors import VECTORS, Vector, items_of, read_events, table_row
+from tests.docs.blocks import ROOT
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.name)
@@ -17,7 +18,7 @@ def test_the_oracle(vector: Vector) -> None:
 @pytest.mark.parametrize("one_by_one", [True, False])
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.name)
 def test_the_monitor(vector: Vector, one_by_one: bool) -> None:
-    monitor, policy, found = monitor_of({1: vector.policy}), vector.policy, []
+    monitor, policy, found = monitor_of({1: vector.policy}), vector.policy, list[Any]()
     waiting: list[tuple[Any, ...]] = []
 
     def flush() -> None:
@@ -41,3 +42,8 @@ def test_the_monitor(vector: Vector, one_by_one: bool) -> None:
     facts = [fact[2:5] for events in found for fact in facts_of(events)]
     assert facts == read_events(vector.events)
     assert monitor.counters["late"] == (vector.name == "V14")
+
+
+def test_the_page_has_these_vectors_and_no_others() -> None:
+    page = (ROOT / "docs" / "damping.md").read_text()
+    assert [line for line in page.splitlines() if line.startswith("| V")] == list(map(table_row, VECTORS))

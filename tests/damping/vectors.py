@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from tests.damping.oracle import Policy
+from tests.damping.oracle import INF, Policy
 
 
 class Vector(NamedTuple):
@@ -82,3 +82,30 @@ def read_events(text: str) -> list[tuple[str, int, str | None]]:
         detect, _, time = what.partition("@")
         events.append((detect, int(time), reason or None))
     return events
+
+
+def options_text(policy: Policy) -> str:
+    """The options of a vector as the documentation writes them."""
+    stay = None if policy.stay is None else f"{policy.stay[0]}..{policy.stay[1]}"
+    shown = {
+        "for": policy.for_ or (f"{policy.for_rows} rows" if policy.for_rows > 1 else None),
+        "keep_firing_for": policy.keep,
+        "stay": stay,
+        "cooldown": policy.cooldown,
+        "expires": None if policy.expires == INF else policy.expires,
+        "timeout": None if policy.timeout == INF else policy.timeout,
+        "first": "silent" if policy.first == "silent" else None,
+    }
+    return ", ".join(f"{name} {value}" for name, value in shown.items() if value)
+
+
+def table_row(vector: Vector) -> str:
+    """A vector as a line of the table in docs/damping.md."""
+    rows = [vector.rows]
+    if vector.then is not None:
+        kind, change = vector.then
+        edited = {"for_": "for {}", "lo": "{}..20"}
+        texts = [kind + "d"] if kind == "remove" else [edited[name].format(value) for name, value in change.items()]
+        rows.append(texts[0] if kind == "remove" else f"edited to {texts[0]}")
+    rows += [vector.more] if vector.more else []
+    return f"| {vector.name} | {options_text(vector.policy)} | {', '.join(rows)} | {vector.events or 'none'} |"

@@ -175,6 +175,20 @@ def production(reader: Reader) -> Iterator[None]:
 
 
 @contextmanager
+def damping(reader: Reader) -> Iterator[None]:
+    """Prices that flap; docs/figures/damping.png is drawn from them."""
+    prices = "43.2 42.1 39.7 42.3 42.6 42.4 40.8 39.6 40.4 41.0 39.2 38.7 38.9 39.4 40.6 41.3 40.9 39.9 39.3 40.2 41.1 "
+    prices += "41.8 43.0 42.4 42.9 42.7 42.6 43.3 44.0 43.1 42.2 43.5 44.1"
+    lines = [
+        f"IBM,{datetime(2026, 1, 5, 8, 50) + timedelta(minutes=2 * place):%Y-%m-%dT%H:%M:%SZ},{price}"
+        for place, price in enumerate(prices.split())
+    ]
+    (reader.home / "ticks.csv").write_text("\n".join(["symbol,ts,price", *lines, ""]))
+    yield
+    assert (reader.home / "damping.png").stat().st_size > 10_000
+
+
+@contextmanager
 def on_spark(reader: Reader) -> Iterator[None]:
     give_frames(reader)
     reader.given |= {name: getattr(operators, name) for name in operators.__all__}
@@ -184,6 +198,7 @@ def on_spark(reader: Reader) -> Iterator[None]:
 SETTINGS: dict[str, Callable[[Reader], AbstractContextManager[None]]] = {
     "README.md": readme,
     "docs/command-line.md": command_line,
+    "docs/damping.md": damping,
     "docs/pipeline.md": pipeline,
     "docs/production.md": production,
     "docs/spark.md": on_spark,

@@ -11,6 +11,7 @@ import pytest
 from fencepost.deliveries.sender import Delivered
 from fencepost.pipeline.runtime.changes import Applied
 from fencepost.pipeline.runtime.log import Log
+from fencepost.pipeline.runtime.metrics import PipelineMetrics
 from fencepost.pipeline.runtime.progress import Progress
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
@@ -47,6 +48,19 @@ def test_reports_are_added_up_once_and_read_as_english() -> None:
     again = progress.summary(3.0)
     assert (again.posted, again.undelivered, again.waiting, again.restarts) == (6, 3, 0, 1)
     assert ", 1 restart" in str(again)
+
+
+def test_what_damping_holds_back_is_known_from_the_last_marker_on() -> None:
+    progress = Progress(Log(StringIO()))
+    query = SimpleNamespace(recentProgress=[report(0, 1, damped=2)])
+    progress.read(query)
+    assert (progress.figures(1.0)["pending"], progress.figures(1.0)["counts"]["damped"]) == (None, 2)
+    query.recentProgress += [report(1, 1, damped=1, pending=7, ending=0), report(2, 1)]
+    progress.read(query)
+    figures = progress.figures(1.0)
+    assert (figures["pending"], figures["ending"], figures["counts"]["damped"]) == (7, 0, 3)
+    told = {metric.name: metric.samples for metric in PipelineMetrics(progress).collect()}
+    assert [told[f"fencepost_{name}"][0].value for name in ("damped", "pending", "ending")] == [3, 7, 0]
 
 
 def test_a_message_cannot_steer_the_terminal() -> None:

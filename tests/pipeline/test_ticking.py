@@ -168,11 +168,22 @@ def a_ticker(clock: Path, rules: Path, out: StringIO) -> Ticker:
     return Ticker(ticks, VersionDirectory(rules), Log(out))
 
 
-def test_without_a_timeout_it_ticks_while_a_rule_expires(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"expires": datetime(2030, 1, 1, tzinfo=UTC)},
+        {"for_": "5 minutes"},
+        {"keep_firing_for": "5 minutes"},
+        {"cooldown": "5 minutes"},
+    ],
+)
+def test_without_a_timeout_it_ticks_while_a_rule_expires_or_has_a_duration(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
     rules = fp.Rules()
-    rules.add(1, "price > 4", detect="enter,exit")
+    rules.add(1, "price > 4", detect="enter,exit", for_="3 rows", keep_firing_for="2 rows", limit=3)
     rules.publish(tmp_path / "published")
-    rules.add(2, "price > 5", detect="enter,exit", expires=datetime(2030, 1, 1, tzinfo=UTC))
+    rules.add(2, "price > 5", detect="enter,exit", **options)
     rules.publish(tmp_path / "published")
     out, clock, progress, query = StringIO(), tmp_path / "clock", Progress(Log(StringIO())), Query()
     ticker = a_ticker(clock, tmp_path / "published", out)
@@ -196,5 +207,5 @@ def test_a_marker_that_cannot_be_written_is_told_once_and_stops_nothing(tmp_path
     for _ in range(3):
         ticker.tick(query, progress)
         time.sleep(0.01)
-    assert out.getvalue().count("silent objects and expired rules wait, since no time could be announced: ") == 1
+    assert out.getvalue().count("durations wait, since no time could be announced: ") == 1
     assert "clock" in out.getvalue()

@@ -11,6 +11,8 @@ import typer
 from fencepost.errors import FencepostError
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from fencepost.book import RuleBook
 
 Book = Annotated[
@@ -45,6 +47,13 @@ Zone = Annotated[
     str | None,
     typer.Option(
         "--zone", metavar="ZONE", help="Make the book with this time zone, e.g. America/New_York (UTC by default)."
+    ),
+]
+
+Timeout = Annotated[
+    str | None,
+    typer.Option(
+        "--timeout", metavar="LENGTH", help='How long an object may be silent: "10 minutes", or a number of the time.'
     ),
 ]
 
@@ -108,3 +117,12 @@ def read_key(text: str) -> Any:
         return int(text)
     except ValueError:
         return text
+
+
+def read_timeout(text: str | None) -> "timedelta | int | None":
+    """The value of --timeout."""
+    from fencepost.rules.durations import parse_duration
+
+    if text is None:
+        return None
+    return int(text) if text.isascii() and text.isdigit() else parse_duration(text)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from fencepost.book import Progress
 
 _COLUMNS = ("event_id", "rule_id", "rule_version", "object", "detect", "time", "reason")
-_CHANGES = ["removed", "paused", "edited", "initial", "timeout"]
+_CHANGES = ["removed", "paused", "edited", "initial"]
 """Reasons of events that do not follow from the rules in their last version."""
 _REPORT = "Look at the run with `fencepost why`; if rules and rows are the same, please report this."
 
@@ -38,12 +39,13 @@ def check_run(
     sample: int,
     seed: int,
     report: "Progress",
+    timeout: timedelta | int | None = None,
 ) -> dict[str, int]:
     """Refuse a run that differs from the events of rules and rows; returns how much was checked.
 
-    `sample` rows, of whole objects, are compared with every rule; `seed` chooses them.
+    `sample` rows, of whole objects, are compared with every rule that is not damped; `seed` chooses them.
     """
-    monitor = make_monitor(bound, object, time, list(sequence or ()))
+    monitor = make_monitor(bound, object, time, list(sequence or ()), timeout)
     batches = list(replay(monitor, bound, report))
     if monitor.counters["late"]:
         raise FencepostError(
@@ -55,9 +57,9 @@ def check_run(
         return {"events": 0}
     again = pa.concat_tables(batches)
     recorded = _read_recorded(events, again.schema, report)
-    fixed, others = _split_events(recorded, bound)
+    fixed, others = _split_events(recorded, bound, _CHANGES if timeout else [*_CHANGES, "timeout"])
     _check_ids(fixed, again)
-    rows = _compare_rows(bound, monitor, _count_facts(fixed), sample, seed, report)
+    rows = _compare_rows(bound, monitor, _count_facts(fixed), sample, seed, report, timeout)
     return {"events": len(fixed), "events of other rules or changes, unchecked": others, "rows compared": rows}
 
 
@@ -88,13 +90,13 @@ def _read_recorded(path: Path, schema: Any, report: "Progress") -> Any:
         ) from None
 
 
-def _split_events(recorded: Any, bound: BoundRules) -> tuple[Any, int]:
-    """The events that follow from rules and rows alone, and how many others there are."""
+def _split_events(recorded: Any, bound: BoundRules, changes: list[str]) -> tuple[Any, int]:
+    """The events that follow from rules and rows alone, which have none of these reasons, and how many others are."""
     rules = bound.snapshot.rules
     versions = dict(zip(rules.ids.tolist(), rules.versions.tolist(), strict=True))
     ids, held = (recorded[name].to_pylist() for name in ("rule_id", "rule_version"))
     is_known = np.array([versions.get(id) == version for id, version in zip(ids, held, strict=True)], np.bool_)
-    is_changed = np.asarray(pc.is_in(recorded["reason"], pa.array(_CHANGES)))
+    is_changed = np.asarray(pc.is_in(recorded["reason"], pa.array(changes)))
     fixed = recorded.filter(pa.array(is_known & ~is_changed))
     return fixed, len(recorded) - len(fixed)
 
@@ -123,11 +125,22 @@ def _count_facts(events: Any) -> dict[Any, Counter[Fact]]:
 
 
 def _compare_rows(
-    bound: BoundRules, monitor: Monitor, facts: dict[Any, Counter[Fact]], sample: int, seed: int, report: "Progress"
+    bound: BoundRules,
+    monitor: Monitor,
+    facts: dict[Any, Counter[Fact]],
+    sample: int,
+    seed: int,
+    report: "Progress",
+    timeout: timedelta | int | None,
 ) -> int:
-    """Compare the rows of chosen objects with every rule, and the outcome with the facts; returns how many rows."""
+    """Compare the rows of chosen objects with every rule, and the outcome with the facts; returns how many rows.
+
+    Rules that expire or are damped have facts that no row shows: their events are compared by their ids alone.
+    """
     columns = bound.columns()
-    expiring = set(columns.rules.ids[columns.rules.expires != NEVER].tolist())
+    apart = set(columns.rules.ids[columns.rules.expires != NEVER].tolist())
+    if columns.damping is not None:
+        apart |= set(columns.rules.ids[columns.damping.rules].tolist())
     detects = {
         id: detect_names(flags).split(",")
         for id, flags in zip(columns.rules.ids.tolist(), columns.rules.detects.tolist(), strict=True)
@@ -136,12 +149,15 @@ def _compare_rows(
     for name, rows in _choose_objects(bound, monitor, sample, seed, report):
         expected: Counter[Fact] = Counter()
         before: set[int] = set()
-        times = rows["fencepost time"].to_pylist()
+        times, last = rows["fencepost time"].to_pylist(), None
         for time, now in zip(times, brute_force.holding(rows.drop_columns(["fencepost time"])), strict=True):
+            if timeout is not None and last is not None and time - last >= timeout:
+                before = set()  # silence ended it
+            last = time
             for kind, ids in (("enter", now - before), ("exit", before - now), ("inside", now)):
-                expected.update((id, kind, time) for id in ids - expiring if kind in detects[id])
+                expected.update((id, kind, time) for id in ids - apart if kind in detects[id])
             before = now
-        found = Counter({fact: times for fact, times in facts.get(name, {}).items() if fact[0] not in expiring})
+        found = Counter({fact: times for fact, times in facts.get(name, {}).items() if fact[0] not in apart})
         if found != expected:
             (id, kind, time), _ = next(iter(((found - expected) or (expected - found)).items()))
             raise FencepostError(

@@ -1,6 +1,7 @@
 """A Monitor that is given the rows of a file, some at a time."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,10 +40,17 @@ def find_roles(data: DataFile, object: str | None, time: str | None, sequence: l
     return named
 
 
-def make_monitor(bound: BoundRules, object: str, time: str | None, sequence: list[str] | None) -> Monitor:
+def make_monitor(
+    bound: BoundRules,
+    object: str,
+    time: str | None,
+    sequence: list[str] | None,
+    timeout: timedelta | int | None = None,
+) -> Monitor:
     """A monitor over columns that the file has."""
     named = find_roles(bound.data, object, time, sequence)
-    return Monitor(bound.snapshot, object=str(named[0]), time=named[1], sequence=[str(name) for name in named[2:]])
+    order = [str(name) for name in named[2:]]
+    return Monitor(bound.snapshot, object=str(named[0]), time=named[1], sequence=order, timeout=timeout)
 
 
 def replay(monitor: Monitor, bound: BoundRules, report: "Progress", *, sort: bool = False) -> Iterator[Any]:

@@ -9,7 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost.cli.binding import BoundRules
 from fencepost.errors import FencepostError
+from fencepost.monitor import Monitor
 from fencepost.snapshot import DETECTS
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -41,8 +43,8 @@ class Tally:
         self._times: list[npt.NDArray[np.float64]] = []
         self._events: list[Any] = []
 
-    def add(self, events: Any) -> None:
-        """Count the events of a batch."""
+    def add(self, events: Any, *, whole: bool = False) -> None:
+        """Count the events of a batch, and keep what is drawn of them: all columns where they are to be `whole`."""
         if not events.num_rows:
             return
         by = ["rule_id", "detect", "object"]
@@ -52,7 +54,7 @@ class Tally:
             self._counts = [self._merge()]
         self._rules.append(np.asarray(events["rule_id"]))
         self._times.append(_to_numbers(events["time"]))
-        self._events.append(events.select(["rule_id", "detect", "time"]))
+        self._events.append(events if whole else events.select(["rule_id", "detect", "time"]))
 
     def _merge(self) -> Any:
         whole = pa.concat_tables(self._counts)
@@ -74,7 +76,7 @@ class Tally:
         return sorted(found, key=lambda each: (-sum(each.events.values()), each.rule_id))
 
     def events(self) -> Any:
-        """The rule, kind and time of every event."""
+        """The rule, kind and time of every event, and what else was kept."""
         return pa.concat_tables(self._events) if self._events else []
 
     def histogram(self, rule_id: int | None = None, bins: int = _BINS) -> list[int]:
@@ -124,7 +126,36 @@ def draw(tally: Tally, shown: int, path: Path) -> None:
     """Draw a picture: events over time, and by rule."""
     from fencepost.plot import events
 
-    figure = events(tally.events(), rules=shown)
+    _write(events(tally.events(), rules=shown), path)
+
+
+def draw_episode(tally: Tally, bound: BoundRules, monitor: Monitor, path: Path) -> None:
+    """Draw an episode of the only rule: of the object with the most events, one that damping held back if there is."""
+    from fencepost.plot import rule
+
+    events = tally.events()
+    [name] = tally.fired()[0].most[:1]
+    mine = events.filter(pc.equal(events["object"], pa.scalar(name, events["object"].type)))
+    rows = [
+        table.filter(pc.equal(table[monitor.object], pa.scalar(name, table.schema.field(monitor.object).type)))
+        for table in bound.batches(lambda *_: None, "drawing")
+    ]
+    [own] = monitor.rules
+    columns = {"object": monitor.object, "time": monitor.time}
+    _write(rule(mine, pa.concat_tables(rows), own, **columns, objects=[name], episode=_find_episode(mine)), path)
+
+
+def _find_episode(events: Any) -> int | None:
+    """The number of an episode in which something waited, else of the first; None where there are no enters."""
+    told = events.select(["detect", "reason"]).to_pylist()
+    enters = np.cumsum([event["detect"] == "enter" for event in told])
+    waited = [place for place, event in enumerate(told) if event["reason"] in ("held", "cooldown", "kept")]
+    if not enters[-1]:
+        return None
+    return max(0, int(enters[waited[0]]) - 1) if waited else 0
+
+
+def _write(figure: Any, path: Path) -> None:
     try:
         figure.savefig(path)
     except ValueError as error:

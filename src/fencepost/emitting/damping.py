@@ -73,7 +73,9 @@ class Options(NamedTuple):
         return Policies(holds, hold_rows, keeps, keep_rows, cooldowns, limits, expires[rules], stays, insides)
 
 
-NO_OPTIONS = Options(*(np.zeros(0, np.int64) for _ in range(7)), np.zeros(0, np.bool_))
+_NOTHING = np.zeros(0, np.int64)
+NO_OPTIONS = Options(_NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, stays=np.zeros(0, np.bool_))
+"""Of rules that are not damped."""
 
 
 class Items(NamedTuple):

@@ -29,6 +29,21 @@ class Counts(NamedTuple):
         return Counts(*(one + two for one, two in zip(self, other, strict=True)))
 
 
+class Waiting(NamedTuple):
+    """What damping holds back."""
+
+    damped: int = 0
+    """Enters that waited and came to nothing, so far."""
+    pending: int = 0
+    """Pairs that are inside and not reported yet, now."""
+    ending: int = 0
+    """Pairs that are outside and still reported as inside, now."""
+
+    def plus(self, other: "Waiting") -> "Waiting":
+        """Both together."""
+        return Waiting(*(one + two for one, two in zip(self, other, strict=True)))
+
+
 class Engine(Protocol):
     """Rows, rules and time in, detections out.
 
@@ -44,6 +59,10 @@ class Engine(Protocol):
     @property
     def weight(self) -> int:
         """About how much it holds, in objects."""
+
+    @property
+    def waiting(self) -> Waiting:
+        """What damping holds back."""
 
     def update(self, tables: Sequence[Any]) -> Step:
         """Take a batch of rows; None for a side without any."""

@@ -7,11 +7,13 @@ aside     aupdate and aupdate_one, beside an event loop
 files     save, restore and load
 rules_view  the rules in force, to look at
 reasons   why an event happened; pair_reasons for bands
+standing  why an object is not reported
 settings  checks that Spark shares
 """
 
 from fencepost.monitor.monitor import Monitor
 from fencepost.monitor.pair_reasons import BandReason
 from fencepost.monitor.reasons import Reason
+from fencepost.monitor.standing import Standing
 
-__all__ = ["BandReason", "Monitor", "Reason"]
+__all__ = ["BandReason", "Monitor", "Reason", "Standing"]

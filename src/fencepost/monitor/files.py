@@ -63,6 +63,7 @@ def save(path: Path, watch: Watch, pairs: Pairwise, emitter: Emitter, whole: dic
         "versions": rules.save_versions(),
         "clock": watch.clock.saved(),
         "counts": watch.counts.plus(pairs.counts),
+        "damped": watch.waiting.plus(pairs.waiting).damped,
         "events": emitter.counts,
         "rows": [len(table) for table in tables.values()],
         "key_kinds": pairs.sides.key_kinds,
@@ -133,6 +134,7 @@ def restore(path: Path, watch: Watch, pairs: Pairwise, emitter: Emitter) -> None
     pairs.restore([sides], header["key_kinds"])
     watch.rules.restore_versions(header["versions"])
     watch.counts, pairs.counts, emitter.counts = Counts(*header["counts"]), Counts(), header["events"]
+    watch.state.damped.dropped = header.get("damped", 0)
 
 
 def _read(path: Path) -> Saved:

@@ -18,6 +18,7 @@ from fencepost.monitor.host import Host, asks, changes
 from fencepost.monitor.pair_reasons import BandReason, explain_band
 from fencepost.monitor.rules_view import RulesView
 from fencepost.monitor.settings import check_first, check_report
+from fencepost.monitor.standing import Standing, find_standing
 from fencepost.ordinals.schema import read_schema
 from fencepost.pairing.sides import Pairing
 from fencepost.rules import Rules
@@ -342,10 +343,11 @@ class Monitor(Host):
             rule_id: of the rule, or its name.
 
         """
-        band = self._pairs.find(self._id(rule_id))
+        id = self._id(rule_id)
+        band = self._pairs.find(id)
         if band is not None:
             return self._pairs.inside(band)
-        inside = self._watch.inside(self._in_force(rule_id))
+        inside = self._watch.inside(self._in_force(id))
         objects: list[Any] = self._watch.state.objects.values(self._watch.everyone().slots[inside]).to_pylist()
         return objects
 
@@ -376,12 +378,42 @@ class Monitor(Host):
             return explain_band(band, given, self._pairs.types)
         return reasons.explain(rule, self._rules.boxes(rule), given, self._rules.types)
 
+    @asks
+    def why_not(self, rule_id: int | str, object: Any) -> Standing:
+        """Where an object stands with a rule in force, and what is missing for an event; prints as a short report.
+
+        Args:
+            rule_id: of the rule, or its name.
+            object: the object.
+
+        >>> from datetime import datetime
+        >>> rules = Rules()
+        >>> rules.add(7, "price < 40", detect="enter,exit", for_="5 minutes")
+        >>> monitor = Monitor(rules, object="symbol", time="ts")
+        >>> events = monitor.update({"symbol": ["IBM"], "ts": [datetime(2026, 1, 5, 9, 31)], "price": [39.5]})
+        >>> print(monitor.why_not(7, "IBM").text)
+        IBM has been inside rule 7 since 09:31; `for` 5 minutes is not over before 09:36.
+
+        """
+        id = self._id(rule_id)
+        if self._pairs.find(id) is not None:
+            raise FencepostError(
+                f"rule {id}, which is about two streams", "a rule about objects", "Ask inside() which pairs it has."
+            )
+        self._watch.damped()  # which compiles rules that wait
+        return find_standing(self._watch, self._in_force(id), object)
+
     @property
     @asks
     def counters(self) -> dict[str, Any]:
-        """Rows taken, rows that were late, rows without any observation, and events by kind."""
+        """Rows taken, rows that were late, rows without any observation, events by kind, and what damping holds back.
+
+        `damped` counts enters that waited and came to nothing; `pending` and `ending` are how many enters and exits
+        wait now.
+        """
         counts = self._watch.counts.plus(self._pairs.counts)
-        return {**counts._asdict(), "events": dict(self._emitter.counts)}
+        waiting = self._watch.waiting.plus(self._pairs.waiting)
+        return {**counts._asdict(), **waiting._asdict(), "events": dict(self._emitter.counts)}
 
     # -- keeping it ----------------------------------------------------------------------------------------
 

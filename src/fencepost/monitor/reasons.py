@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import pyarrow as pa
 
 from fencepost.errors import FencepostError
 from fencepost.ordinals import AttributeType
+from fencepost.rules.damping import Damping, span_numbers, spelled
+from fencepost.snapshot.columns import MICROSECONDS, UNITS
 from fencepost.watching.rules_in_force import Box, LiveRule
 
 
@@ -39,6 +42,29 @@ class ReasonBox:
 
 
 @dataclass(frozen=True)
+class Waited:
+    """How an event waited that damping held back."""
+
+    since: Any
+    """When it began to be so."""
+    due: Any
+    time: Any
+    """When it was reported: at `due`, unless an edit of the rule made it overdue."""
+    option: str
+    """Which option decided: for, keep_firing_for or cooldown."""
+    length: int | str | None
+    """Of the option; None where the rule no longer has it."""
+
+    def __str__(self) -> str:
+        late = "" if self.due == self.time else f", reported {self.time}"
+        return f"since {self.since}, due {self.due}{late}: `{self.option}` {_or_none(self.length)}"
+
+
+_OPTIONS = {"held": "for_", "kept": "keep_firing_for", "cooldown": "cooldown"}
+"""By reason, the option of a rule that decided."""
+
+
+@dataclass(frozen=True)
 class Reason:
     """The rule behind an event, box by box; prints as a short report."""
 
@@ -52,9 +78,12 @@ class Reason:
     after: dict[str, Any]
     boxes: tuple[ReasonBox, ...]
     time: Any = None
+    waited: "Waited | None" = None
+    """What damping had to do with it, where it had."""
 
     def __str__(self) -> str:
         lines = [f"{self.object}: {headline(self)}"]
+        lines += [] if self.waited is None else [f"  {self.waited}"]
         lines += [f"  {name}: {self.before[name]} -> {self.after[name]}" for name in self.after]
         lines += [f"  {box}" for box in self.boxes]
         return "\n".join(lines)
@@ -65,6 +94,51 @@ def headline(reason: Any) -> str:
     cause = "" if reason.reason is None else f", {reason.reason}"
     when = "" if reason.time is None else f" at {reason.time}"
     return f"{reason.detect} of rule {reason.rule_id} (version {reason.rule_version}{cause}){when}"
+
+
+def show_box(keys: Mapping[str, str], ranges: Mapping[str, tuple[Any, Any]]) -> str:
+    """A box in words: what keys equal, and the smallest and largest values inside, None where unbounded."""
+    parts = [f"{name} = '{text}'" for name, text in keys.items()]
+    for name, (low, high) in ranges.items():
+        parts.append(f"{'' if low is None else f'{low} <= '}{name}{'' if high is None else f' <= {high}'}")
+    return " and ".join(parts) or "always"
+
+
+def show_range(type: AttributeType, first: int, last: int) -> tuple[Any, Any]:
+    """The values of the ends of a range; None where unbounded."""
+    low, high = (
+        None if end == limit else type.decode(np.array([end]))[0].as_py()
+        for end, limit in zip((first, last), type.limits, strict=True)
+    )
+    return low, high
+
+
+def explain_wait(damping: Damping | None, event: Mapping[str, Any]) -> Waited | None:
+    """How an event of a rule waited; None for one that did not."""
+    name = _OPTIONS.get(str(event.get("reason")))
+    if name is None:
+        return None
+    length, time = getattr(damping or Damping(), name), event.get("time")
+    since = time if event.get("since") is None else event["since"]
+    due = time if name == "cooldown" else _end_of(since, length, time)
+    return Waited(since, due, time, spelled(name), length)
+
+
+def _end_of(since: Any, length: int | str | None, time: Any) -> Any:
+    """When a length of time after an instant is over; `time` where rows are counted."""
+    number, unit = span_numbers(length)
+    if unit not in (UNITS, MICROSECONDS) or isinstance(since, str) or since is None:
+        return time
+    if unit == UNITS:
+        return since + number
+    whole = timedelta(microseconds=number)
+    if isinstance(since, date) and not isinstance(since, datetime):
+        whole = timedelta(days=-(-whole // timedelta(days=1)))
+    return since + whole
+
+
+def _or_none(length: int | str | None) -> str:
+    return "of an earlier version" if length is None else str(length)
 
 
 def as_mapping(event: Any, names: Sequence[str]) -> Mapping[str, Any]:
@@ -102,7 +176,7 @@ def explain(rule: LiveRule, boxes: list[Box], event: Mapping[str, Any], types: M
     after = {name: event.get(name) for name in names}
     compared = tuple(_compare(box, before, after, types) for box in boxes)
     shown = (event.get("object"), event["detect"], event.get("reason"), before, after, compared, event.get("time"))
-    return Reason(rule.id, rule.version, *shown)
+    return Reason(rule.id, rule.version, *shown, explain_wait(rule.damping, event))
 
 
 def _compare(
@@ -119,12 +193,6 @@ def _compare(
                 failed.append(name)
         return tuple(failed)
 
-    shown = {}
-    for name, (first, last) in ranges.items():
-        smallest, largest = types[name].limits
-        shown[name] = (
-            None if first == smallest else types[name].decode(np.array([first]))[0].as_py(),
-            None if last == largest else types[name].decode(np.array([last]))[0].as_py(),
-        )
+    shown = {name: show_range(types[name], first, last) for name, (first, last) in ranges.items()}
     begun, ended = failing(before), failing(after)
     return ReasonBox(keys, shown, not begun, not ended, () if begun and ended else begun or ended)

@@ -26,7 +26,7 @@ from fencepost.emitting.detections import (
     time_reasons,
 )
 from fencepost.emitting.emitter import check_names
-from fencepost.emitting.engine import Counts, Step
+from fencepost.emitting.engine import Counts, Step, Waiting
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.ordinals import AttributeType, ColumnType
@@ -127,6 +127,11 @@ class Pairwise:
     def weight(self) -> int:
         """How many rows it has room for, and how many rules it has."""
         return sum(len(state.objects) for state in self.states) + len(self._indexes.rules)
+
+    @property
+    def waiting(self) -> Waiting:
+        """What damping holds back: nothing, of bands."""
+        return Waiting()
 
     @property
     def states(self) -> tuple[State, State]:

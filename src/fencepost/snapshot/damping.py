@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.indexes.arrays import Bools, Int64s
-from fencepost.snapshot.columns import DampingColumns
+from fencepost.snapshot.columns import ROWS, DampingColumns
 
 
 def take_damping(damping: DampingColumns, numbers: Int64s) -> DampingColumns | None:
@@ -37,6 +37,26 @@ def join_damping(parts: Sequence[tuple[int, DampingColumns | None]]) -> DampingC
             for columns in zip(*there, strict=True)
         )
     )
+
+
+def has_durations(damping: DampingColumns | None, in_force: Int64s) -> bool:
+    """Whether any rule in these rows waits for time to pass, and not only for rows."""
+    if damping is None:
+        return False
+    waits = (damping.cooldowns > 0) | ((damping.holds > 0) & (damping.hold_units != ROWS))
+    waits |= (damping.keeps > 0) & (damping.keep_units != ROWS)
+    return bool(np.isin(damping.rules[waits], in_force).any())
+
+
+def rows_that_wait(damping: DampingColumns, with_stay: Int64s) -> Int64s:
+    """The rows of rules whose events may wait: all but those that only say how often `inside` is reported.
+
+    `with_stay` has the rows of rules with a wider condition.
+    """
+    waits = (damping.cooldowns > 0) | (damping.limits > 0) | np.isin(damping.rules, with_stay)
+    for lengths, units in ((damping.holds, damping.hold_units), (damping.keeps, damping.keep_units)):
+        waits |= lengths > (units == ROWS)  # one row is the row itself
+    return damping.rules[waits]
 
 
 def count_damped(damping: DampingColumns, hidden: Bools | None) -> tuple[int, dict[str, int]]:

@@ -16,6 +16,7 @@ _COUNTERS = {
     "cross": ('fencepost_events_total{detect="cross"}', "Events, or matches."),
     "inside": ('fencepost_events_total{detect="inside"}', "Events, or matches."),
     "silent": ('fencepost_events_total{detect="silent"}', "Events, or matches."),
+    "damped": ("fencepost_damped_total", "Enters that waited and came to nothing."),
     "seconds": ("fencepost_match_seconds", "Seconds spent in matching, over all tasks."),
 }
 _GAUGES = {
@@ -23,30 +24,36 @@ _GAUGES = {
     "rules": ("fencepost_rules", "Rules in force."),
     "rejected": ("fencepost_rejected_versions", "Newer versions that could not be used."),
     "skipped": ("fencepost_skipped_rules", "Rules that are left out because the stream lacks a column."),
+    "pending": ("fencepost_pending", "Enters that wait, as of the last marker."),
+    "ending": ("fencepost_ending", "Exits that wait, as of the last marker."),
 }
+_OF_RULES = ("version", "rules", "rejected", "skipped")
+"""Gauges that all buckets agree on."""
 
 
 def observed(matched: Any, name: str) -> Any:
     """The frame with its figures observed under a name."""
-    meter = {field: F.col(f"{METER}.{field}") for field in ("null_rows", "nanoseconds", *_GAUGES)}
+    meter = {field: F.col(f"{METER}.{field}") for field in ("null_rows", "nanoseconds", *_OF_RULES)}
     return matched.observe(
         name,
         F.count(F.lit(1)).alias("rows"),
         F.sum(meter["null_rows"]).alias("null_rows"),
         F.sum(F.size("rule_ids")).alias("inside"),
         (F.sum(meter["nanoseconds"]) / 1e9).alias("seconds"),
-        *(F.max(meter[field]).alias(field) for field in _GAUGES),
+        *(F.max(meter[field]).alias(field) for field in _OF_RULES),
     )
 
 
 def observed_watch(stepped: Any, name: str) -> Any:
     """The packed events of watch with their figures observed under a name."""
-    sums = ("rows", "late", "null_rows", "enter", "exit", "cross", "inside", "silent")
+    sums = ("rows", "late", "null_rows", "enter", "exit", "cross", "inside", "silent", "damped")
     return stepped.observe(
         name,
         *(F.sum(field).alias(field) for field in sums),
         (F.sum("nanoseconds") / 1e9).alias("seconds"),
-        *(F.max(field).alias(field) for field in _GAUGES),
+        *(F.max(field).alias(field) for field in _OF_RULES),
+        # Rows come to some buckets, a marker to all: only then is it known how much waits.
+        *(F.when(F.max("marked") > 0, F.sum(field)).alias(field) for field in ("pending", "ending")),
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from fencepost.emitting.detections import Detections, Pairs, Subjects, Texts, join_detections
 from fencepost.emitting.emitter import check_names
-from fencepost.emitting.engine import Counts, Step
+from fencepost.emitting.engine import Counts, Step, Waiting
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.matches import in_pieces, share_room
@@ -121,6 +121,12 @@ class Watch:
     def weight(self) -> int:
         """How many objects it has room for."""
         return len(self.state.objects)
+
+    @property
+    def waiting(self) -> Waiting:
+        """What damping holds back."""
+        damped = self.state.damped
+        return Waiting(damped.dropped, damped.pending, damped.ending)
 
     # -- rows ----------------------------------------------------------------------------------------------
 
@@ -303,7 +309,7 @@ class Watch:
         return self._make_step(change, columns, rules.version, take_over, texts, since=rules.shows_since)
 
     def _in_stay(self, stay: Any, ids: Int64s) -> Pairs:
-        """The objects of everyone that are inside wider conditions of these rules, which have the numbers of places."""
+        """The objects of everyone that are inside wider conditions of these rules, numbered by their place."""
         rows = stay.rows_of(ids)
         held = inside_rules(stay, np.sort(rows[rows >= 0]), self.everyone(), self.state.strings, self.clock)
         return Pairs(held.moves, np.searchsorted(ids, stay.rules.ids[held.rules]))
@@ -439,13 +445,13 @@ class Watch:
         return inside
 
     def is_plain(self) -> bool:
-        """Whether the two positions of a move are all that matters: no cross, no expiry, no timeout."""
+        """Whether the two positions of a move are all that matters: no cross, no expiry, no timeout, no windows."""
         if self._plain is None:
             self._plain = (
                 not self.rules.detects_cross and not len(self.rules.expiring) and self.clock.given_timeout is None
             )
-            damped = self.damped()
-            self._plain &= damped is None or damped.everys is None
+            damping = self.rules.damping  # not `damped`, which needs a type of times
+            self._plain &= damping is None or not bool(damping.everys.any())
         return self._plain
 
     def naming(self) -> frozenset[str]:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from fencepost.emitting.damping import new_states
-from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.indexes.kernels.damping import (
     ENTERS,
     FIELDS,
@@ -29,6 +29,8 @@ _NOTHING = np.zeros(0, np.int64)
 _MOST_ROWS = 2**31 - 1
 _GROWTH = 8
 """Room grows by an eighth: there may be millions of entries, and half of it would stay empty if it doubled."""
+_IS_RAW, _IS_REPORTED, _IS_INNER = 1, 2, 4
+_FLAGS = ((RAW, _IS_RAW), (REPORTED, _IS_REPORTED), (INNER, _IS_INNER))
 _COLUMNS = {
     "slots": np.int32,
     "others": np.int32,
@@ -81,6 +83,9 @@ class Entries:
         """No entry becomes an event by time alone before this; it may be later for all."""
         self.dropped = 0
         """Pending enters that came to nothing."""
+        self.pending = 0
+        """How many entries have something to report that is inside; `ending`: that is outside."""
+        self.ending = 0
         self._heads = np.full(0, -1, np.int32)
         self._columns = {name: np.zeros(0, kind) for name, kind in _COLUMNS.items() if of_pairs or name != "others"}
         self._free = np.zeros(0, np.int32)
@@ -140,7 +145,7 @@ class Entries:
         columns = self._columns
         states = np.empty((len(entries), FIELDS), np.int64)
         flags = columns["flags"][entries]
-        for field, bit in ((RAW, 1), (REPORTED, 2), (INNER, 4)):
+        for field, bit in _FLAGS:
             states[:, field] = (flags & bit) != 0
         for field, name in ((SINCE, "since"), (ROWS, "rows"), (QUIET, "quiet"), (LAST, "last"), (ENTERS, "enters")):
             states[:, field] = columns[name][entries]
@@ -168,7 +173,7 @@ class Entries:
         if len(left) > len(self._free):
             self._free = np.concatenate([self._free, np.zeros(len(left) - len(self._free), np.int32)])
         states = pending.states
-        flags = (states[:, RAW] + 2 * states[:, REPORTED] + 4 * states[:, INNER]).astype(np.uint8)
+        flags = _flags_of(states)
         values = {
             "slots": pending.slots,
             "rules": pending.rules,
@@ -181,6 +186,7 @@ class Entries:
         }
         if self.of_pairs:
             values["others"] = pending.others
+        more = _count_waiting(flags) - _count_waiting(self._columns["flags"][old])
 
         def put() -> None:
             self._heads[slots] = -1
@@ -191,6 +197,8 @@ class Entries:
             self._free_count = len(left)
             self._end += len(entries) - reused
             self.count += len(entries) - len(old)
+            self.pending += int(more[_IS_RAW])
+            self.ending += int(more[_IS_REPORTED])
 
         return put
 
@@ -222,6 +230,19 @@ class Entries:
         return fewer
 
 
+def _flags_of(states: Int64s) -> UInt8s:
+    flags = np.zeros(len(states), np.uint8)
+    for field, bit in _FLAGS:
+        flags[states[:, field] != 0] |= bit
+    return flags
+
+
+def _count_waiting(flags: UInt8s) -> Int64s:
+    """How many flags say only raw, and only reported, at the places of these bits."""
+    counts: Int64s = np.bincount(flags & (_IS_RAW | _IS_REPORTED), minlength=4)
+    return counts
+
+
 # -- as columns of a table ---------------------------------------------------------------------------------
 
 _ENTRY = (
@@ -241,7 +262,7 @@ def entry_lists(entries: Entries, slots: Int64s, name_others: Callable[[Int64s],
     counts = np.bincount(places, minlength=len(slots))
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     states = pending.states
-    flags = (states[:, RAW] + 2 * states[:, REPORTED] + 4 * states[:, INNER]).astype(np.uint8)
+    flags = _flags_of(states)
     columns = [pending.rules, *(states[:, field] for field in (SINCE, QUIET, LAST, ROWS, ENTERS)), flags]
     arrays = [pa.array(np.ascontiguousarray(column), kind) for column, (_, kind) in zip(columns, _ENTRY, strict=True)]
     names = [name for name, _ in _ENTRY]
@@ -271,7 +292,7 @@ def read_entries(lists: Any, slots: Int64s, find_others: Callable[[Any], Int64s]
     states = new_states(len(rule))
     for field, column in ((SINCE, since), (QUIET, quiet), (LAST, last), (ROWS, rows), (ENTERS, enters)):
         states[:, field] = column
-    for field, bit in ((RAW, 1), (REPORTED, 2), (INNER, 4)):
+    for field, bit in _FLAGS:
         states[:, field] = (flags & bit) != 0
     others = np.zeros(len(rule), np.int64) if find_others is None else find_others(structs.field("other"))
     return Pending(np.repeat(slots, counts), others, rule.astype(np.int64), states)

@@ -21,7 +21,8 @@ from fencepost.rules.options import Options, read_options
 from fencepost.rules.rule import checked_id, labels_text, microseconds_of
 from fencepost.rules.stays import Dampings
 from fencepost.snapshot import DETECTS, NEVER, BoxSet, CompiledColumns, RuleColumns, Snapshot, detect_flags
-from fencepost.snapshot.columns import ROWS, DampingColumns, key_columns
+from fencepost.snapshot.columns import key_columns
+from fencepost.snapshot.damping import rows_that_wait
 from fencepost.snapshot.labels import ListedTexts
 from fencepost.watching.positions import KeyStrings, Positions, batch_of
 
@@ -58,16 +59,6 @@ class KeptColumns(NamedTuple):
 
     types: dict[str, AttributeType]
     keys: frozenset[str]
-
-
-def is_waiting(damping: DampingColumns, snapshot: Snapshot) -> Bools:
-    """Which damped rules may report later than they detect; the others only say how often `inside` is reported."""
-    waits: Bools = (damping.cooldowns != 0) | (damping.limits != 0)
-    for lengths, units in ((damping.holds, damping.hold_units), (damping.keeps, damping.keep_units)):
-        waits |= (lengths != 0) & ~((units == ROWS) & (lengths == 1))
-    if snapshot.stay is not None:
-        waits |= np.isin(snapshot.rules.ids[damping.rules], snapshot.stay.rules.ids)
-    return waits
 
 
 class RulesInForce:
@@ -125,16 +116,19 @@ class RulesInForce:
         self.finds = self.detects
         """What an engine looks for: of damped rules all transitions, since damping decides what is reported."""
         if self.damping is not None:
+            with_stay = snapshot.rows_of(np.zeros(0, np.int64) if snapshot.stay is None else snapshot.stay.rules.ids)
             self.finds = self.detects.copy()
-            self.finds[self.damping.rules[is_waiting(self.damping, snapshot)]] |= _ENTER_AND_EXIT
+            self.finds[rows_that_wait(self.damping, with_stay)] |= _ENTER_AND_EXIT
         self._stay: RulesInForce | None = None
         self.detected = int(np.bitwise_or.reduce(self.finds, initial=0))
         """Every kind that some rule detects."""
         self.is_ascending = bool((self.ids[1:] > self.ids[:-1]).all())
         """Whether rows are in the order of ids."""
         detects_moves = (self.finds & _TRANSITIONS) != 0
+        if self.damping is not None:
+            detects_moves[self.damping.rules] = True  # `every` begins anew with every enter
         self.detects_moves: Bools | None = None if detects_moves.all() else detects_moves
-        """Which rules detect more than `inside`; None if all do."""
+        """Of which rules it matters when they are entered and left; None if of all."""
         expiring = np.flatnonzero(self.expires != NEVER)
         hidden = expiring[snapshot.rows_of(self.ids[expiring]) != expiring]
         self.expiring = np.setdiff1d(expiring, hidden)

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fencepost._text import count
-from fencepost.cli.options import DEFAULT_BOOK, Book, DataPath, Directory, Json, Types, read_key
+from fencepost.cli.options import (
+    DEFAULT_BOOK,
+    Book,
+    DataPath,
+    Directory,
+    Json,
+    Timeout,
+    Types,
+    read_key,
+    read_timeout,
+)
 from fencepost.cli.output import note, print_json, print_table, progress
 
 if TYPE_CHECKING:
@@ -42,8 +52,14 @@ def backtest(
         typer.Option("--events", metavar="FILE", help="Write the events to this *.jsonl, *.csv or *.parquet file."),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Draw the events to this *.svg or *.png file.")
+        Path | None,
+        typer.Option(
+            "--plot",
+            metavar="FILE",
+            help="Draw the events to this *.svg or *.png file; with one --rule, an episode of it.",
+        ),
     ] = None,
+    timeout: Timeout = None,
     type: Types = None,
     rules: Directory = None,
     book: Book = DEFAULT_BOOK,
@@ -58,28 +74,31 @@ def backtest(
     from fencepost.cli.binding import bind_rules
     from fencepost.cli.data import RowWriter, open_data
     from fencepost.cli.replaying import find_roles, is_in_order, make_monitor, note_ignored, replay
-    from fencepost.cli.tally import Tally, draw
+    from fencepost.cli.tally import Tally, draw, draw_episode
     from fencepost.rules import Rules
 
     tried = None
     if condition is not None:
         tried = Rules()
         tried.add(0, condition, detect=detect)
-    tally = Tally()
+    tally, silent = Tally(), read_timeout(timeout)
     with progress() as report:
         data = open_data(file)
         find_roles(data, object, time, sequence)
         bound = bind_rules(book, rules, data, type, report, rule or (), tried, time)
-        monitor = make_monitor(bound, object, time, sequence)
+        monitor = make_monitor(bound, object, time, sequence, silent)
+        is_alone = plot is not None and len(set(rule or ()) or (tried or ())) == 1 and bool(bound.snapshot.attributes)
         with nullcontext(None) if events is None else RowWriter(events) as writer:
             in_order = is_in_order(monitor, bound, report)
             for found in replay(monitor, bound, report, sort=not in_order):
-                tally.add(found)
+                tally.add(found, whole=is_alone)
                 if writer is not None:
                     writer.write(found)
     fired = tally.fired()
     shown = fired[: top or None]
-    if plot is not None:
+    if plot is not None and is_alone and shown:
+        draw_episode(tally, bound, monitor, plot)
+    elif plot is not None:
         draw(tally, len(shown), plot)
     conditions = _conditions(bound.snapshot, shown)
     if as_json:

@@ -71,7 +71,7 @@ def size(
     The model adds up costs that `make bench-spark` measured; docs/sizing.md shows how well it does, and where it bends.
     """
     from fencepost.buckets import checked_buckets
-    from fencepost.pipeline.file.durations import parse_duration
+    from fencepost.rules.durations import parse_duration
     from fencepost.sizing import Hosts, Workload, find_bends, read_measured, size_of
 
     if buckets is not None:

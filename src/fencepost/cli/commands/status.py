@@ -45,6 +45,11 @@ def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
         ]
         yield "rows", f"{counts['rows']:,} in this run, {counts['late']:,} late, {counts['null']:,} without a value"
         yield "events", f"{counts['events']:,}" + (f": {', '.join(parts)}" if parts else "")
+        if counts.get("damped") or found.get("pending") is not None:
+            waiting = ", ".join(
+                f"{found[name]:,} {name}" for name in ("pending", "ending") if found.get(name) is not None
+            )
+            yield "damping", f"{counts.get('damped', 0):,} damped" + (f"; {waiting}" if waiting else "")
         yield "dead letters", f"{counts['dead_letters']:,}"
         yield "restarts", f"{counts['restarts']:,}"
     version, rules = found.get("rule_version"), found.get("rules")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fencepost._text import count
-from fencepost.cli.options import DEFAULT_BOOK, Book, DataPath, Json, Types
+from fencepost.cli.options import DEFAULT_BOOK, Book, DataPath, Json, Timeout, Types, read_timeout
 from fencepost.cli.output import print_done, progress
 from fencepost.errors import FencepostError
 
@@ -29,6 +29,7 @@ def verify(
     sequence: Annotated[
         list[str] | None, typer.Option("--sequence", metavar="COLUMN", help="A sequence column of the run.")
     ] = None,
+    timeout: Timeout = None,
     type: Types = None,
     book: Book = DEFAULT_BOOK,
     as_json: Json = False,
@@ -37,7 +38,8 @@ def verify(
 
     Without --events, a sample of rows is matched, and every rule of the book is compared with each of them. With
     --events, the run is computed again: every event id must be there once, and the enters, exits and insides of a
-    sample of objects are found again by comparing every rule with each of their rows. Exit code 1 if anything differs.
+    sample of objects are found again by comparing every rule with each of their rows, but for rules that expire or
+    are damped. Exit code 1 if anything differs.
     """
     from fencepost.cli.binding import bind_rules
     from fencepost.cli.data import open_data
@@ -46,6 +48,7 @@ def verify(
 
     if events is not None and (object is None or time is None):
         raise typer.BadParameter("--events needs --object and --time, as the run had them")
+    silent = read_timeout(timeout)
     with progress() as report:
         data = open_data(file)
         if object is not None or time is not None or sequence:
@@ -56,7 +59,7 @@ def verify(
         if events is None or object is None or time is None:
             checked = _check_rows(bound, sample, seed, report)
         else:
-            checked = check_run(bound, events, object, time, sequence, sample, seed, report)
+            checked = check_run(bound, events, object, time, sequence, sample, seed, report, silent)
     counts = ", ".join(_count_words(number, name) for name, number in checked.items())
     print_done(as_json, checked, f"{counts}: no difference from brute force")
 

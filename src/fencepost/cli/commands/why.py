@@ -1,4 +1,4 @@
-"""`fencepost why`: the rule behind one event."""
+"""`fencepost why`: the rule behind one event, or why there is none."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fencepost.cli.options import DEFAULT_BOOK, Book, Directory, Json, open_book
+from fencepost.cli.options import (
+    DEFAULT_BOOK,
+    Book,
+    Directory,
+    Json,
+    Timeout,
+    Types,
+    open_book,
+    read_key,
+    read_timeout,
+)
 from fencepost.cli.output import print_json, print_text, progress
 from fencepost.errors import FencepostError
 
@@ -18,17 +28,100 @@ if TYPE_CHECKING:
 
 
 def why(
-    event_id: Annotated[str, typer.Argument(metavar="EVENT_ID", help="The event_id of an event.")],
-    events: Annotated[Path, typer.Option("--events", metavar="PATH", help="The file or directory that has the event.")],
+    event_id: Annotated[
+        str | None, typer.Argument(metavar="[EVENT_ID]", help="The event_id of an event.", show_default=False)
+    ] = None,
+    events: Annotated[
+        Path | None, typer.Option("--events", metavar="PATH", help="The file or directory that has the event.")
+    ] = None,
+    rule: Annotated[
+        Any, typer.Option("--rule", metavar="ID", parser=read_key, help="Ask about this rule: its id, or its name.")
+    ] = None,
+    object: Annotated[str | None, typer.Option("--object", metavar="VALUE", help="And about this object.")] = None,
+    rows: Annotated[
+        Path | None,
+        typer.Option("--rows", metavar="FILE", help="Its rows: *.jsonl, *.csv or *.parquet, or a directory."),
+    ] = None,
+    object_column: Annotated[
+        str | None, typer.Option("--object-column", metavar="COLUMN", help="The column that names the object.")
+    ] = None,
+    time: Annotated[str | None, typer.Option("--time", metavar="COLUMN", help="The column of event time.")] = None,
+    sequence: Annotated[
+        list[str] | None, typer.Option("--sequence", metavar="COLUMN", help="Order rows of equal time by this column.")
+    ] = None,
+    timeout: Timeout = None,
+    type: Types = None,
     rules: Directory = None,
     book: Book = DEFAULT_BOOK,
     as_json: Json = False,
 ) -> None:
-    """Explain why an event happened.
+    """Explain why an event happened, or why a rule is silent about an object.
 
-    Prints when it happened, the values before and after, and the rule as it was then: whether it held, and which of its
-    parts were decisive.
+    With EVENT_ID and --events: when it happened, the values before and after, and the rule as it was then: whether it
+    held, and which of its parts were decisive. With --rule, --object, --rows, --object-column and --time: whether the
+    object is inside after these rows, whether that is reported, and what the rule waits for.
     """
+    if event_id is not None and events is not None and rule is None and object is None:
+        _explain_event(event_id, events, rules, book, as_json=as_json)
+    elif event_id is None and events is None and None not in (rule, object, rows, object_column):
+        assert object is not None, "it was asked above"
+        columns = (str(object_column), time, sequence)
+        _explain_absence(rule, object, Path(str(rows)), columns, timeout, type, rules, book, as_json=as_json)
+    else:
+        raise typer.BadParameter(
+            "an event needs EVENT_ID and --events; its absence --rule, --object, --rows, --object-column and --time"
+        )
+
+
+def _explain_absence(
+    rule: int | str,
+    name: str,
+    rows: Path,
+    columns: tuple[str, str | None, list[str] | None],
+    timeout: str | None,
+    types: list[str] | None,
+    directory: str | None,
+    book: str,
+    *,
+    as_json: bool,
+) -> None:
+    from fencepost.cli.binding import bind_rules, load_newest
+    from fencepost.cli.data import open_data
+    from fencepost.cli.replaying import find_roles, make_monitor, note_ignored
+
+    with progress() as report:
+        data = open_data(rows)
+        own, time, *_ = find_roles(data, *columns)
+        if isinstance(rule, str) and directory is not None:
+            rule = load_newest(directory).id_of(rule)
+        elif isinstance(rule, str):
+            with open_book(book) as opened_book:
+                rule = opened_book.id_of(rule)
+        bound = bind_rules(book, directory, data, types, report, (rule,), time=time)
+        monitor = make_monitor(bound, *columns, read_timeout(timeout))
+        asked: Any = name
+        for table in bound.batches(report, "watching"):
+            asked = _read_object(name, table.schema.field(own).type)
+            monitor.update(table)
+    note_ignored(monitor, bound)
+    found = monitor.why_not(rule, asked)
+    if as_json:
+        print_json(asdict(found))
+    else:
+        print_text(found)
+
+
+def _read_object(text: str, type_: Any) -> Any:
+    """An object in the type that its column has."""
+    import pyarrow as pa
+
+    try:
+        return pa.array([text]).cast(type_)[0].as_py()
+    except pa.ArrowException:
+        raise FencepostError(f"--object {text}", f"a value of type {type_}, as in the file", "Correct it.") from None
+
+
+def _explain_event(event_id: str, events: Path, rules: str | None, book: str, *, as_json: bool) -> None:
     from fencepost.monitor import Monitor
 
     with progress() as report:

@@ -70,7 +70,7 @@ _STATEFUL = (
     Key("sequence", "text or list", "columns that order rows of equal time; Kafka: partition and offset"),
     Key("buckets", "whole number", "how many buckets objects are spread over; kept by the checkpoint", default=32),
     Key("timeout", "duration", "how long an object may be silent before it is gone"),
-    Key("tick", "duration or false", "how often time ends what is silent or expired; false for never"),
+    Key("tick", "duration or false", "how often time goes on without rows; false for never"),
     Key("late", "text", "directory for late rows"),
     Key("labels", "true or false", "whether events have name and labels of their rule; without it, yes"),
     Key("carry", "text or list", "columns of the row that caused an event, which the event has, too", default=()),

@@ -12,12 +12,13 @@ from prometheus_client.registry import Collector
 from fencepost.errors import FencepostError
 from fencepost.pipeline.file.checks import parse_address
 from fencepost.pipeline.file.document import PipelineFile
-from fencepost.pipeline.runtime.progress import KINDS, Histogram, Progress
+from fencepost.pipeline.runtime.progress import KINDS, WAITING, Histogram, Progress
 
 _COUNTERS = {
     "rows": ("fencepost_rows", "Rows read from the sources, usable or not."),
     "late": ("fencepost_late", "Rows older than the last of their object."),
     "null": ("fencepost_null", "Rows without a value in any column that rules use."),
+    "damped": ("fencepost_damped", "Enters that waited and came to nothing."),
     "dead_letters": ("fencepost_dead_letters", "Rows that could not be used."),
     "batches": ("fencepost_batches", "Micro-batches with rows."),
     "rule_changes": ("fencepost_rule_changes", "Changes of rules that arrived on a topic."),
@@ -48,6 +49,9 @@ class PipelineMetrics(Collector):
         yield _gauge("fencepost_rejected_versions", "Newer versions that could not be used.", rejected)
         skipped = progress.gauges.get("skipped", 0)
         yield _gauge("fencepost_skipped_rules", "Rules left out, since the stream lacks a column.", skipped)
+        pending, ending = (progress.gauges.get(name) for name in WAITING)
+        yield _gauge("fencepost_pending", "Enters that wait, as of the last tick or version.", pending)
+        yield _gauge("fencepost_ending", "Exits that wait, as of the last tick or version.", ending)
         yield _gauge("fencepost_event_lag_seconds", "From the newest event time to now.", progress.lag())
         behind = progress.offsets_behind
         yield _gauge("fencepost_offsets_behind", "Messages not read yet, where the source tells.", behind)

@@ -17,6 +17,7 @@ from fencepost.pipeline.runtime.operators import OBSERVED, TIMES
 from fencepost.pipeline.runtime.sources import FAULTS
 
 KINDS = ("enter", "exit", "cross", "inside", "silent")
+WAITING = ("pending", "ending")
 TRIGGER_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 """Seconds that divide how long triggers took."""
 LATENCY_BOUNDS = (*TRIGGER_BOUNDS, 300.0, 900.0, 3600.0, 21600.0, 86400.0)
@@ -40,7 +41,7 @@ class Histogram:
         return list(self._counts)
 
 
-_GAUGES = ("rules", "rejected", "skipped")
+_GAUGES = ("rules", "rejected", "skipped", *WAITING)
 
 
 class Summary(NamedTuple):
@@ -68,6 +69,8 @@ class Summary(NamedTuple):
     """Rows without a value in any column that rules use."""
     restarts: int = 0
     """How often the pipeline was started again after a failure that passed."""
+    damped: int = 0
+    """Enters that waited and came to nothing."""
 
     def __str__(self) -> str:
         rate = self.rows / self.seconds if self.seconds else 0.0
@@ -101,7 +104,8 @@ class Progress:
         self.version: int | None = None
         """The rule version in force; None before the first micro-batch."""
         self.gauges: dict[str, float] = {}
-        """What the operator said last: rules in force, newer versions that could not be used, rules without columns."""
+        """What the operator said last: rules in force, versions that could not be used, rules without columns, and what
+        damping holds."""
         self.newest: int | None = None
         """The newest event time of any row, in microseconds since 1970; None where times are no instants."""
         self.batch: dict[str, Any] | None = None
@@ -178,7 +182,7 @@ class Progress:
             kinds = {kind: figures.get(kind) or 0 for kind in KINDS}
             self._counts.update(kinds)
             self._counts.update(events=sum(kinds.values()), late=figures.get("late") or 0)
-            self._counts.update(null=figures.get("null_rows") or 0)
+            self._counts.update(null=figures.get("null_rows") or 0, damped=figures.get("damped") or 0)
             self.version = figures.get("version") or self.version
             self.gauges |= {name: figures[name] for name in _GAUGES if figures.get(name) is not None}
 
@@ -204,6 +208,7 @@ class Progress:
             "rules": self.gauges.get("rules"),
             "rejected_versions": self.gauges.get("rejected", 0),
             "skipped_rules": self.gauges.get("skipped", 0),
+            **{name: self.gauges.get(name) for name in WAITING},
             "last_batch": self.batch,
             "newest": newest,
             "offsets_behind": self.offsets_behind,

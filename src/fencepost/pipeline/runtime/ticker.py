@@ -17,6 +17,7 @@ from fencepost.published import VersionDirectory
 from fencepost.published.markers import Markers
 from fencepost.rules.durations import parse_duration
 from fencepost.snapshot import NEVER
+from fencepost.snapshot.damping import has_durations
 from fencepost.spark.plan.columns import quoted
 from fencepost.spark.work.caches import Published, snapshot_at
 
@@ -48,12 +49,13 @@ def make_ticker(file: PipelineFile, frames: Mapping[str, Any], rules: str, log: 
 class Ticker:
     """Ticks as long as it is called; a marker that cannot be written is logged, once for each cause.
 
-    With a directory of `rules` it only ticks while one of them expires.
+    With a directory of `rules` it only ticks while one of them expires or has a duration, such as `for`.
     """
 
     def __init__(self, ticks: Ticks, rules: VersionDirectory | None, log: Log) -> None:
         self._ticks, self._rules, self._log = ticks, rules, log
-        self._expiring: tuple[int, bool] | None = None
+        self._wanted: tuple[int, bool] | None = None
+        """Whether the rules of a version need ticks."""
         self._logged = ""
 
     def tick(self, query: Any, progress: Progress) -> None:
@@ -62,22 +64,24 @@ class Ticker:
         for report in progress.read(query):  # after the look at the query: what it did before that is reported
             self._ticks.see(report)
         try:
-            self._ticks.tick(now, idle=idle, wanted=lambda: self._has_expiring(progress.version))
+            self._ticks.tick(now, idle=idle, wanted=lambda: self._is_wanted(progress.version))
         except (FencepostError, OSError) as error:
             if str(error) != self._logged:
                 self._logged = str(error)
-                self._log.warning(f"silent objects and expired rules wait, since no time could be announced: {error}")
+                what = "silent objects, expired rules and durations"
+                self._log.warning(f"{what} wait, since no time could be announced: {error}")
 
-    def _has_expiring(self, version: int | None) -> bool:
+    def _is_wanted(self, version: int | None) -> bool:
         if self._rules is None:
             return True
         version = self._rules.latest() if version is None else version
         if version is None:
             return False
-        if self._expiring is None or self._expiring[0] != version:
+        if self._wanted is None or self._wanted[0] != version:
             snapshot = snapshot_at(Published(str(self._rules.path)), version)
-            self._expiring = version, bool((snapshot.rules.expires[snapshot.in_force] != NEVER).any())
-        return self._expiring[1]
+            expires = bool((snapshot.rules.expires[snapshot.in_force] != NEVER).any())
+            self._wanted = version, expires or has_durations(snapshot.damping, snapshot.in_force)
+        return self._wanted[1]
 
 
 def _is_idle(query: Any) -> bool:

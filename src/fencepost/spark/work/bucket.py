@@ -12,7 +12,7 @@ from pyspark.sql import Row
 
 from fencepost._files.whole import write_whole
 from fencepost.emitting.emitter import Emitter
-from fencepost.emitting.engine import Counts, Step
+from fencepost.emitting.engine import Counts, Step, Waiting
 from fencepost.indexes.arrays import Int64s
 from fencepost.snapshot import DETECTS, Table
 from fencepost.spark.work.band_task import BandTask, cut_by_time
@@ -111,14 +111,15 @@ def step(bucket: int, packed: Packed, store: BucketStore, task: Task) -> list[di
     newest = max(markers[VERSION], default=None)
     # Shards know of themselves which of their rules expire.
     if markers[CLOCK] and newest is None and task.shards is None and all(each is None for each in rows):
-        held = pass_time(store, task, bucket, max(markers[CLOCK]))
-        if held is not None:
-            return _nothing_happened(task, bucket, held, begin)
+        head = pass_time(store, task, bucket, max(markers[CLOCK]))
+        if head is not None:
+            return _nothing_happened(task, bucket, head, begin)
+    is_marked = any(markers.values())
     before = open_bucket(store, task, bucket)
     held = None if before is None else before.version
     claim = version_in_force(task, held, newest)
     engine: Any = task.make_engine(claim.version, bucket) if before is None else before.engine
-    counted = engine.counts
+    counted, waited = engine.counts, engine.waiting
     sender: Any = EventSender(task) if task.shards is None else MoveSender(task, bucket)
     if before is not None and claim.version != before.version:
         sender.follow(engine, claim.version)
@@ -128,26 +129,36 @@ def step(bucket: int, packed: Packed, store: BucketStore, task: Task) -> list[di
         sender.update(engine, rows)
     keep(engine, before, store, task, bucket)
     counts = [now - then for now, then in zip(engine.counts, counted, strict=True)]
-    sent: list[dict[str, Any]] = sender.rows(_meter(task, counts, sender.counts, claim.version, claim.rejected, begin))
+    waiting = engine.waiting._replace(damped=engine.waiting.damped - waited.damped)
+    meter = _meter(task, counts, sender.counts, (*waiting, is_marked), (claim.version, claim.rejected), begin)
+    sent: list[dict[str, Any]] = sender.rows(meter)
     return sent
 
 
-def _nothing_happened(task: Task, bucket: int, version: int, begin: int) -> list[dict[str, Any]]:
+def _nothing_happened(task: Task, bucket: int, head: Mapping[str, Any], begin: int) -> list[dict[str, Any]]:
     """What a step reports in which a time came and ended nothing."""
     sender: Any = EventSender(task) if task.shards is None else MoveSender(task, bucket)
-    sent: list[dict[str, Any]] = sender.rows(_meter(task, [0] * len(Counts._fields), sender.counts, version, 0, begin))
+    waiting = Waiting(0, *head.get("waiting", (0, 0)))
+    meter = _meter(task, Counts(), sender.counts, (*waiting, True), (int(head["version"]), 0), begin)
+    sent: list[dict[str, Any]] = sender.rows(meter)
     return sent
 
 
 def _meter(
-    task: Task, counts: Sequence[int], events: Mapping[str, int], version: int, rejected: int, begin: int
+    task: Task,
+    counts: Sequence[int],
+    events: Mapping[str, int],
+    waiting: Sequence[int],
+    in_force: tuple[int, int],
+    begin: int,
 ) -> dict[str, int]:
-    """The figures of one step: rows, events by kind, time, and the version in force."""
+    """The figures of one step: rows, events by kind, what damping holds back, time, and the version in force."""
+    version, rejected = in_force
     if task.shards is None:
         rules, skipped = len(task.rules_at(version)), task.count_skipped(version)
     else:  # shards know what they leave out
         rules, skipped = head_at(task.source, version).rules, 0
-    meter = [*counts, *(events[kind] for kind in DETECTS)]
+    meter = [*counts, *(events[kind] for kind in DETECTS), *map(int, waiting)]
     meter += [time.perf_counter_ns() - begin, version, rules, rejected, skipped]
     return dict(zip(METERS, meter, strict=True))
 

@@ -15,8 +15,11 @@ ROWS, VERSION, CLOCK, OTHER_ROWS = range(4)
 ROW_KINDS = (ROWS, OTHER_ROWS)
 """By side."""
 PACKED = "bucket int, kind int, number bigint, payload binary"
-METERS = ("rows", "late", "null_rows", *DETECTS, "nanoseconds", "version", "rules", "rejected", "skipped")
-"""The figures of one step of a bucket."""
+METERS = (
+    *("rows", "late", "null_rows", *DETECTS, "damped", "pending", "ending", "marked"),
+    *("nanoseconds", "version", "rules", "rejected", "skipped"),
+)
+"""The figures of one step of a bucket; `marked` is 1 where a marker came, which comes to all buckets."""
 STEPPED = ", ".join(["payload binary", *(f"{name} bigint" for name in METERS)])
 """The columns that a step gives back: its packed events, and its meter."""
 MOST_ROWS = 1_000_000

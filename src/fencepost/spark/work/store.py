@@ -185,8 +185,8 @@ def open_bucket(store: BucketStore, task: Task, bucket: int) -> Opened | None:
     return _restored(head, _unsealed(head, [store.base(), *entries]), task, bucket)
 
 
-def pass_time(store: BucketStore, task: Task, bucket: int, marker: int) -> int | None:
-    """Let a time come that ends nothing, by the head alone; the version in force, or None where it may end something.
+def pass_time(store: BucketStore, task: Task, bucket: int, marker: int) -> dict[str, Any] | None:
+    """Let a time come that ends nothing, by the head alone; that head, or None where it may end something.
 
     What an engine would remember of it is the marker.
     """
@@ -205,7 +205,7 @@ def pass_time(store: BucketStore, task: Task, bucket: int, marker: int) -> int |
         warm_engines.put((task, bucket), (token, warm[1]))
     clock = {**head["clock"], "marker": latest_marker(head["clock"]["marker"], now)}
     store.replace_head(_write_head({**head, "clock": clock, "token": token}))
-    return int(head["version"])
+    return dict(head)
 
 
 def keep(engine: Any, before: Opened | None, store: BucketStore, task: Task, bucket: int) -> None:
@@ -349,6 +349,7 @@ def _head(engine: Any, task: Task) -> dict[str, Any]:
         "version": engine.version,
         "clock": engine.clock.saved(),
         "next": engine.next_instant(),
+        "waiting": engine.waiting[1:],
         "token": secrets.token_hex(16),
         **task.kept_settings(),
         **task.describe_state(),
