@@ -205,7 +205,9 @@ class Monitor(Host):
 
     @changes
     def advance(self, time: Any) -> pa.Table:
-        """Moves every object's clock to a time and returns what ends by it: expired rules, objects gone silent.
+        """Moves every object's clock to a time and returns what it brings: rules expire, objects go silent, waits end.
+
+        It promises that no older row will come; see docs/damping.md for what waits.
 
         Args:
             time: a value of the time column; one that is earlier than before has no effect.

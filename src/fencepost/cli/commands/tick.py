@@ -35,8 +35,9 @@ def tick(
 ) -> None:
     """Announce a time to all streams that follow a directory.
 
-    Rules then expire, and silent objects time out, although no row comes. A tick promises that no row older than TIME
-    will follow. It cannot be undone. A time that is not later than the last announced one has no effect.
+    Rules then expire, silent objects time out and durations are over, although no row comes. A tick promises that no
+    row older than TIME will follow. It cannot be undone. A time that is not later than the last announced one has no
+    effect.
     """
     from fencepost.published import VersionDirectory
     from fencepost.published.markers import number_of
