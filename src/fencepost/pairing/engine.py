@@ -130,8 +130,9 @@ class Pairwise:
 
     @property
     def waiting(self) -> Waiting:
-        """What damping holds back: nothing, of bands."""
-        return Waiting()
+        """What damping holds back."""
+        damped = self.states[LEFT].damped
+        return Waiting(damped.dropped, damped.pending, damped.ending)
 
     @property
     def states(self) -> tuple[State, State]:

@@ -21,8 +21,8 @@ RAW, REPORTED, INNER, SINCE, ROWS, QUIET, LAST, ENTERS = range(8)
 only `stay`), since when raw differs from reported, on how many rows, when cooldown ends, the time of the last event,
 and how many enters were reported."""
 FIELDS = 8
-_ENDED, _FROM, _BEGAN, _EVENTS, _RANGES = range(FIELDS, FIELDS + 5)
-SCRATCH = FIELDS + 5
+_ENDED, _FROM, _BEGAN, _EVENTS, _RANGES, _DROPPED = range(FIELDS, FIELDS + 6)
+SCRATCH = FIELDS + 6
 
 ENDS_IT, LEAVES_IT, ENTERS_IT, LEAVES_STAY, CROSSES_IT = range(1, 6)
 """What a row does to a pair: time ends it (which is found here anew), the condition ceases, it begins, `stay` ceases,
@@ -172,6 +172,8 @@ def end(s: Int64s, p: Policies, i: int, out: Reports, row: int, time: int, reaso
     """Let time end a pair."""
     if s[REPORTED]:
         report(s, p, i, out, row, time, EXIT, reason, place, place)
+    elif s[RAW]:
+        s[_DROPPED] += 1
     s[RAW] = 0
     s[INNER] = 0
     if reason == TIMED_OUT:
@@ -302,7 +304,7 @@ def damp_pairs(
     Rules that a clock marker has passed have ended. `counts` has how many events and ranges were written, and how many
     pending enters were dropped.
     """
-    s[_EVENTS] = s[_RANGES] = 0
+    s[_EVENTS] = s[_RANGES] = s[_DROPPED] = 0
     for i in range(len(states)):
         load(s, states, i)
         s[_ENDED] = p.expires[i] <= marker
@@ -347,7 +349,7 @@ def damp_pairs(
                 is_raw = False
             if is_raw != (s[RAW] == 1):
                 if s[RAW] and not s[REPORTED]:
-                    counts[2] += 1
+                    s[_DROPPED] += 1
                 s[RAW], s[SINCE], s[ROWS] = is_raw, time, 0
             if m.is_new[at] and silent:
                 s[REPORTED] = s[RAW]
@@ -363,7 +365,7 @@ def damp_pairs(
         if s[_FROM] >= 0:
             close_inside(s, i, last, ranges)
         store(s, states, i)
-    counts[0], counts[1] = s[_EVENTS], s[_RANGES]
+    counts[0], counts[1], counts[2] = s[_EVENTS], s[_RANGES], s[_DROPPED]
 
 
 @kernel
@@ -372,16 +374,13 @@ def tick_pairs(s: Int64s, states: Int64s, p: Policies, gone: Int64s, now: int, o
 
     `gone` says when silence ends each object.
     """
-    s[_EVENTS] = 0
+    s[_EVENTS] = s[_DROPPED] = 0
     for i in range(len(states)):
         load(s, states, i)
         s[_ENDED] = 0
-        pending = s[RAW] and not s[REPORTED]
         settle(s, p, i, out, i, now, gone[i], i)
-        if pending and not s[RAW] and not s[REPORTED]:
-            counts[2] += 1
         store(s, states, i)
-    counts[0] = s[_EVENTS]
+    counts[0], counts[2] = s[_EVENTS], s[_DROPPED]
 
 
 @kernel
