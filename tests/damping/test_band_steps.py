@@ -142,3 +142,18 @@ def test_lengths_that_times_cannot_do_with_are_refused_with_the_rows() -> None:
     with pytest.raises(FencepostError, match="Rule 1, which has a length of 0:05:00, and t as bigint"):
         monitor.update(left=rows(("a", 0, 5.0)))
     assert monitor.counters["rows"] == 0
+
+
+def test_what_is_remembered_of_rules_that_are_not_there_is_left_out() -> None:
+    monitor, other = monitor_of(for_=5), monitor_of()
+    monitor.update(left=rows(("a", 0, 5.0)), right=rows(("p", 0, 3.0)))
+    other.update(left=rows(("b", 0, 50.0)))
+    assert monitor._pairs.states[0].damped.count == 1
+    other._pairs.restore([monitor._pairs.tables()])
+    assert other._pairs.states[0].damped.count == 0
+    assert told(other.update(left=rows(("a", 3, 50.0)))) == [("a", "p", "exit", 3, None)]
+
+
+def test_engines_share_the_snapshot_of_their_rules() -> None:
+    engine = monitor_of(for_=5)._pairs
+    assert engine.copy()._snapshot is engine._snapshot is not None

@@ -37,6 +37,7 @@ from fencepost.pairing.damping import (
     DampedBands,
     damp_advance,
     damp_change,
+    keep_damped,
     read_damped_bands,
 )
 from fencepost.pairing.indexes import BandIndexes
@@ -166,7 +167,7 @@ class Pairwise:
 
     def copy(self) -> "Pairwise":
         """An engine with the same rows and rules; the snapshot is shared."""
-        return deepcopy(self, {id(self._rules): self._rules})
+        return deepcopy(self, {id(shared): shared for shared in (self._rules, self._snapshot)})
 
     # -- rules ---------------------------------------------------------------------------------------------
 
@@ -476,7 +477,9 @@ class Pairwise:
 
     def restore(self, entries: Iterable[Sequence[Any]], kinds: Sequence[dict[str, str]] = ({}, {})) -> None:
         """Take over rows that were saved under the same rules, in place of those that are here."""
-        self.sides.restore(self.sides.read(entries), (kinds[LEFT], kinds[RIGHT]))
+        states = self.sides.read(entries)
+        keep_damped(states[LEFT], self.damped())
+        self.sides.restore(states, (kinds[LEFT], kinds[RIGHT]))
         self._indexes.refill()
 
     # -- questions -----------------------------------------------------------------------------------------
