@@ -118,7 +118,9 @@ def test_nan_null_and_absent_keys_keep_the_last_known_value() -> None:
         "rows": 3,
         "late": 0,
         "null": 1,
-        **{"damped": 0, "pending": 0, "ending": 0},
+        "damped": 0,
+        "pending": 0,
+        "ending": 0,
         "events": {"inside": 1, "enter": 1, "exit": 0, "cross": 0, "silent": 0},
     }
     assert summarize(monitor.update({"vehicle": [7], "ts": [3], "x": [0.0], "y": [3.0], "k": ["u"]})) == [

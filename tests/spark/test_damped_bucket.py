@@ -50,7 +50,7 @@ def test_a_bucket_goes_on_with_what_waits(tmp_path: Path, appends: bool) -> None
     rules.publish(tmp_path, SCHEMA)
     directory = VersionDirectory(tmp_path)
     task, store = task_of(tmp_path, pa.int64()), Kept(appends)
-    never_stops = fp.Monitor(directory.load(), object=OBJECT, time=TIME, timeout=50)
+    never_stops = fp.Monitor(directory.load(), object=OBJECT, time=TIME, timeout=50, schema=SCHEMA)
     reasons: list[str | None] = []
     marker = 1
     for at in range(0, 900, 10):
@@ -108,3 +108,16 @@ def test_a_tick_that_ends_nothing_reads_the_head_alone(tmp_path: Path, warm: boo
     (reported,) = step(0, [(CLOCK, 111, b"")], store, task)
     [event] = packed_table(reported["payload"]).to_pylist()
     assert (event["time"], event["reason"]) == (110, "held")
+
+
+def test_what_waits_for_a_rule_that_is_left_out_is_forgotten() -> None:
+    rules = fp.Rules()
+    for id in (1, 2):
+        rules.add(id, f"x > {id}", detect="enter,exit", for_=10)
+    monitor = fp.Monitor(rules, object="o", time="t")
+    monitor.update({"o": ["a"], "t": [0], "x": [5.0]})
+    [table] = monitor._watch.tables()
+    rules.remove(2)
+    fewer = fp.Monitor(rules, object="o", time="t")
+    fewer._watch.restore([[table]])
+    assert fewer._watch.state.damped.all().rules.tolist() == [1]

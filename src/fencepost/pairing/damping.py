@@ -138,10 +138,7 @@ def _check_untimed(columns: DampingColumns, ids: Int64s) -> None:
 
 def keep_damped(lefts: State, damped: DampedBands | None) -> None:
     """Forget what is remembered of rules that are not damped, or not in force, by now."""
-    held = lefts.damped.all()
-    stays = np.isin(held.rules, _NOTHING if damped is None else damped.ids)
-    if not stays.all():
-        lefts.damped.prepare(lefts.damped.slots(), held.take(stays))()
+    lefts.damped.keep_only(_NOTHING if damped is None else damped.ids)
 
 
 # -- rows --------------------------------------------------------------------------------------------------

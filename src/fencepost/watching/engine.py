@@ -515,5 +515,10 @@ class Watch:
         """Take over objects that were saved, in place of those that are here."""
         state = type(self.state)()
         replay_tables(state, (entry[0] for entry in entries), self.rules.kept)
+        if state.damped.count:  # rules may be left out by now, since a stream lacks their columns
+            in_force = self.rules.snapshot().in_force
+            damping = self.rules.damping
+            waiting = np.zeros(0, np.int64) if damping is None else np.intersect1d(damping.rules, in_force)
+            state.damped.keep_only(self.rules.ids[waiting])
         self.state = state
         self.forget_answers()

@@ -202,6 +202,13 @@ class Entries:
 
         return put
 
+    def keep_only(self, rules: Int64s) -> None:
+        """Forget what is remembered of other rules than those with these ids."""
+        held = self.all()
+        stays = np.isin(held.rules, rules)
+        if not stays.all():
+            self.prepare(self.slots(), held.take(stays))()
+
     def _make_room(self, slots: int, new: int) -> None:
         """Let there be room for so many objects, and so many new entries beside those that are free."""
         if slots > len(self._heads):
