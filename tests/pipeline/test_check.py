@@ -168,7 +168,7 @@ CASES = {
     ),
     "a tick that says nothing": (
         ('time = "ts"', 'time = "ts"\ntick = true'),
-        'operator.tick (line 12): True; expected a duration such as "1 minute", or false: how often time ends',
+        'operator.tick (line 12): True; expected a duration such as "1 minute", or false: how often time goes on',
     ),
     "a tick of no length": (
         ('time = "ts"', 'time = "ts"\ntick = "often"'),

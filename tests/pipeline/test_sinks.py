@@ -255,7 +255,7 @@ def all_metrics() -> set[str]:
     progress = Progress(Log(StringIO()))
     progress.show_delivered("pager", Delivered(1, 1, 1), 1)
     progress.newest, progress.offsets_behind, progress.version = 0, 0, 1
-    progress.gauges = {"rules": 1}
+    progress.gauges = {"rules": 1, "pending": 0, "ending": 0}
     registry = CollectorRegistry()
     registry.register(PipelineMetrics(progress))
     return set(re.findall(r"^([a-z_]+)", generate_latest(registry).decode(), re.MULTILINE))
