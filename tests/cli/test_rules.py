@@ -39,6 +39,7 @@ def test_rules_from_the_first_to_the_last(tmp_path: Path) -> None:
         "expires": None,
         "enabled": True,
         "name": "ibm roof",
+        **dict.fromkeys(["for", "keep_firing_for", "stay", "margin", "cooldown", "limit", "every"]),
         "version": 2,
     }
     assert "name      ibm roof" in shell.call("fencepost rules show 1").out.splitlines()
