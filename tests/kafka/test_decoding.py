@@ -174,7 +174,12 @@ def test_a_book_that_debezium_changes(spark: Any, broker: Broker, tmp_path: Path
     (tmp_path / "in" / "1.json").write_text('{"vehicle": "v1", "at": 1, "x": 5.0}')
     first, second = row(1, 4.0, 8.0), row(2, 0.0, 1.0)
     values = [envelope("r", None, first), envelope("c", None, second), envelope("u", first, row(1, 4.5, 8.0))]
-    send(spark, broker, "alerts", [*values, envelope("d", second, None), None, envelope("c", None, row(3, "x", 1.0))])
+    send(
+        spark,
+        broker,
+        "alert-table",
+        [*values, envelope("d", second, None), None, envelope("c", None, row(3, "x", 1.0))],
+    )
     book = RuleBook(f"sqlite:///{tmp_path}/rules.db")
     (tmp_path / "pipeline.toml").write_text(f"""
 [source]
@@ -186,7 +191,7 @@ book = "sqlite:///rules.db"
 [rules.changes]
 format = "debezium"
 servers = "{broker.servers}"
-topic = "alerts"
+topic = "alert-table"
 id = "alert"
 range = "x=low,high"
 detect = "enter"
@@ -209,5 +214,5 @@ once = true
     assert [(rule.id, str(rule.condition), rule.detect) for rule in book] == [(1, "x >= 4.5 AND x < 8.0", "enter")]
     book.close()
     (letter,) = [json.loads(line) for path in (tmp_path / "bad").iterdir() for line in path.read_text().splitlines()]
-    assert letter["origin"].startswith("alerts/")
+    assert letter["origin"].startswith("alert-table/")
     assert "low" in letter["fault"]

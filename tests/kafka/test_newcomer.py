@@ -72,7 +72,7 @@ buckets = 2
 [[sink]]
 format = "kafka"
 servers = "{servers}"
-topic = "alerts"
+topic = "delays"
 checkpoint = "checkpoint"
 [[sink]]
 format = "parquet"
@@ -285,7 +285,7 @@ def test_a_newcomer_from_the_first_rule_to_the_last_restart(
     # Files have every event once; Kafka and the webhook may have some twice after the kill, and then the same.
     assert Counter(pq.read_table(tmp_path / "alerts")["event_id"].to_pylist()) == Counter(wanted.keys())
     posted = {json.dumps(body, sort_keys=True) for body in heard.bodies}
-    sent = {message["value"].decode() for message in messages(spark, broker, "alerts")}
+    sent = {message["value"].decode() for message in messages(spark, broker, "delays")}
     for bodies in (posted, sent):
         found = [json.loads(body) for body in bodies]
         assert Counter(event["event_id"] for event in found) == Counter(wanted.keys())
