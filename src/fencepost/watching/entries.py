@@ -27,12 +27,11 @@ from fencepost.indexes.kernels.damping import (
 
 _NOTHING = np.zeros(0, np.int64)
 _MOST_ROWS = 2**31 - 1
-_GROWTH = 8
-"""Room grows by an eighth: there may be millions of entries, and half of it would stay empty if it doubled."""
+_GROWTH = 16
+"""Room grows by a sixteenth: there may be millions of entries, and half of it would stay empty if it doubled."""
 _IS_RAW, _IS_REPORTED, _IS_INNER = 1, 2, 4
 _FLAGS = ((RAW, _IS_RAW), (REPORTED, _IS_REPORTED), (INNER, _IS_INNER))
 _COLUMNS = {
-    "slots": np.int32,
     "others": np.int32,
     "rules": np.int64,
     "since": np.int64,
@@ -106,26 +105,28 @@ class Entries:
         count = count_listed(heads, nexts, slots)
         entries, places = np.empty(count, np.int64), np.empty(count, np.int64)
         collect_listed(heads, nexts, slots, entries, places)
-        return self._read(entries), places
+        return self._read(entries, slots[places]), places
 
     def of_others(self, others: Int64s) -> Pending:
         """The entries of pairs with these right rows; it looks at all entries."""
         if not self.count or not len(others):
             return NONE_PENDING
-        entries = self._listed()
-        return self._read(entries[np.isin(self._columns["others"][entries], others)])
+        entries, slots = self._listed()
+        chosen = np.isin(self._columns["others"][entries], others)
+        return self._read(entries[chosen], slots[chosen])
 
     def others(self) -> Int64s:
         """The right rows that have entries, ascending; none where entries are about objects."""
         if not self.of_pairs or not self.count:
             return _NOTHING
-        return np.unique(self._columns["others"][self._listed()]).astype(np.int64)
+        return np.unique(self._columns["others"][self._listed()[0]]).astype(np.int64)
 
-    def _listed(self) -> Int64s:
-        """The places of all entries."""
-        entries = np.empty(self.count, np.int64)
-        collect_listed(self._heads, self._columns["nexts"], self.slots(), entries, np.empty_like(entries))
-        return entries
+    def _listed(self) -> tuple[Int64s, Int64s]:
+        """The places of all entries, and the slots of their objects."""
+        slots = self.slots()
+        entries, places = np.empty(self.count, np.int64), np.empty(self.count, np.int64)
+        collect_listed(self._heads, self._columns["nexts"], slots, entries, places)
+        return entries, slots[places]
 
     def has(self, slot: int) -> bool:
         """Whether an object has any entry."""
@@ -141,7 +142,7 @@ class Entries:
         """The objects that have entries, ascending."""
         return np.flatnonzero(self._heads >= 0)
 
-    def _read(self, entries: Int64s) -> Pending:
+    def _read(self, entries: Int64s, slots: Int64s) -> Pending:
         columns = self._columns
         states = np.empty((len(entries), FIELDS), np.int64)
         flags = columns["flags"][entries]
@@ -150,7 +151,7 @@ class Entries:
         for field, name in ((SINCE, "since"), (ROWS, "rows"), (QUIET, "quiet"), (LAST, "last"), (ENTERS, "enters")):
             states[:, field] = columns[name][entries]
         others = columns["others"][entries].astype(np.int64) if self.of_pairs else np.zeros(len(entries), np.int64)
-        return Pending(columns["slots"][entries].astype(np.int64), others, columns["rules"][entries], states)
+        return Pending(slots, others, columns["rules"][entries], states)
 
     def prepare(self, slots: Int64s, pending: Pending) -> Callable[[], None]:
         """Let these objects, each named once, have these entries and no others, once the result is called.
@@ -175,7 +176,6 @@ class Entries:
         states = pending.states
         flags = _flags_of(states)
         values = {
-            "slots": pending.slots,
             "rules": pending.rules,
             "since": states[:, SINCE],
             "quiet": states[:, QUIET],
@@ -192,7 +192,7 @@ class Entries:
             self._heads[slots] = -1
             for name, column in values.items():
                 self._columns[name][entries] = column
-            link_entries(self._heads, self._columns["nexts"], self._columns["slots"], entries)
+            link_entries(self._heads, self._columns["nexts"], pending.slots, entries)
             self._free[: len(left)] = left
             self._free_count = len(left)
             self._end += len(entries) - reused
@@ -215,7 +215,7 @@ class Entries:
             longer = np.full(max(slots, len(self._heads) + len(self._heads) // _GROWTH, 16), -1, np.int32)
             longer[: len(self._heads)] = self._heads
             self._heads = longer
-        room = len(self._columns["slots"])
+        room = len(self._columns["rules"])
         needed = self._end + max(0, new - self._free_count)
         if needed > room:
             room = max(needed, room + room // _GROWTH, 16)

@@ -417,11 +417,11 @@ def collect_listed(heads: Any, nexts: Any, slots: Int64s, entries: Int64s, place
 
 
 @kernel
-def link_entries(heads: Any, nexts: Any, slots: Any, entries: Int64s) -> None:
-    """Put entries in front of the lists of their slots."""
-    for entry in entries:
-        nexts[entry] = heads[slots[entry]]
-        heads[slots[entry]] = entry
+def link_entries(heads: Any, nexts: Any, slots: Int64s, entries: Int64s) -> None:
+    """Put entries in front of the lists of these slots."""
+    for i in range(len(entries)):
+        nexts[entries[i]] = heads[slots[i]]
+        heads[slots[i]] = entries[i]
 
 
 def rows_until_new(is_new: Bools) -> Int64s:
