@@ -120,6 +120,11 @@ TRIALS = [
             long=True,
             patience=1_200,
         )
-        for name, operator in (("stream", "watch"), ("bands", "bands"), ("match", "match"))
+        for name, operator in (
+            ("stream", "watch"),
+            ("damped", "damped"),
+            ("bands", "bands"),
+            ("match", "match"),
+        )
     ),
 ]

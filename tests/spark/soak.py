@@ -26,7 +26,7 @@ from rich.progress import Progress
 
 import fencepost as fp
 from fencepost.published import VersionDirectory
-from tests.spark import test_bands, test_watch
+from tests.spark import test_bands, test_damped, test_watch
 from tests.spark.record import recorded_batches
 from tests.spark.test_watch import DETECT, EPOCH
 
@@ -126,6 +126,10 @@ class Soak:
         """Of a rule that is added, and of one that is edited."""
         return f"x > {self._rng.randrange(8)}", f"y < {self._rng.randrange(1, 9)}"
 
+    def new_options(self) -> dict[str, Any]:
+        """Of such a rule."""
+        return {"detect": DETECT}
+
     def rows(self, number: int) -> list[pa.Table]:
         """The rows of a file, for each source."""
         return [_renamed(test_watch.traffic(_ROWS, number, start=number * _SECONDS), number)]
@@ -192,9 +196,9 @@ class Soak:
         known = [rule.id for rule in self._rules]
         self._rules.remove(self._rng.choice(known))
         added, changed = self.new_conditions()
-        self._rules.add(self._next_rule, added, detect=DETECT, initial=True)
+        self._rules.add(self._next_rule, added, initial=True, **self.new_options())
         edited = self._rng.choice([rule.id for rule in self._rules])
-        self._rules.replace(edited, changed, detect=DETECT, enabled=self._rng.random() < 0.8)
+        self._rules.replace(edited, changed, enabled=self._rng.random() < 0.8, **self.new_options())
         self._next_rule += 1
         self._rules.publish(self.path / "published")
 
@@ -224,6 +228,20 @@ class Soak:
                 _bytes_below(self.path / "checkpoint" / part) for part in ("", "state", "sources")
             )
             self.samples.append(Sample(_memory(self._program.pid), state, whole - self.noted))
+
+
+class DampedSoak(Soak):
+    """One run of watch with rules that wait, so that kills meet pairs that are pending."""
+
+    def first_rules(self) -> fp.Rules:
+        return test_damped.damped_rules(8)
+
+    def new_conditions(self) -> tuple[str, str]:
+        return f"x > {self._rng.randrange(8)}", f"x < {self._rng.randrange(1, 9)}"
+
+    def new_options(self) -> dict[str, Any]:
+        length = f"{self._rng.randrange(1, 90)} seconds"
+        return {"detect": "enter,exit,inside", self._rng.choice(["for_", "keep_firing_for", "cooldown"]): length}
 
 
 class BandSoak(Soak):
@@ -273,7 +291,11 @@ class MatchSoak(Soak):
         return found
 
 
-SOAKS: dict[str, type[Soak]] = {soak.operator: soak for soak in (Soak, BandSoak, MatchSoak)}
+SOAKS: dict[str, type[Soak]] = {
+    **{soak.operator: soak for soak in (Soak, BandSoak, MatchSoak)},
+    "damped": DampedSoak,
+}
+"""By the name of the operator; rules that wait are a run of watch."""
 
 
 def _renamed(table: pa.Table, number: int) -> pa.Table:
