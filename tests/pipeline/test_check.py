@@ -247,6 +247,14 @@ CASES = {
         ('format = "parquet"\npath = "alerts/"', 'format = "webhook"\nurl = "http://host/a b"'),
         "'http://host/a b'; expected http:// or https:// and a host, in ASCII and without blanks",
     ),
+    "a NUL in a path": (
+        ('path = "alerts/"', 'path = "\\u0000"'),
+        r"sink.path (line 14): '\x00'; expected text without NUL characters",
+    ),
+    "a NUL in the name of a column": (
+        ('symbol = "string"', '"symb\\u0000l" = "string"'),
+        "expected text without NUL characters",
+    ),
     "a line feed in an address": (
         ('format = "parquet"\npath = "alerts/"', 'format = "webhook"\nurl = "http://host/\\na"'),
         "'http://host/\\na'; expected http:// or https:// and a host",
@@ -346,6 +354,9 @@ def test_files_that_lie_about_their_columns(home: Path) -> None:
     assert "the columns symbol, price, ts; expected those of a.csv in their order: price, symbol, ts." in fault
     (home / "events" / "a.csv").write_text("symbol,price,ts\n")
     assert faults(home, changed(('"json"', '"csv"'))) == []
+    (home / "events" / "a.csv").write_text("symbol||price||ts\n")
+    apart = 'format = "csv"\noptions = { Sep = "||" }'
+    assert faults(home, changed(('format = "json"', apart))) == [], "more than one character between columns"
     parquet = changed(
         ('"json"', '"parquet"'), ('schema = { symbol = "string", price = "double", ts = "timestamp" }', "")
     )

@@ -131,9 +131,16 @@ def _header_faults(file: PipelineFile, name: str, source: dict[str, Any]) -> Ite
     first = next(files_of(file.resolved(source["path"])), None)
     if first is None or not first.exists():
         return
+    spelled = (str(value) for key, value in source["options"].items() if key.lower() in {"sep", "delimiter"})
+    separator = next(spelled, ",")
+    if not separator or "\\" in separator:
+        return  # Spark refuses it, or has escapes of its own
     try:
         with first.open(newline="", encoding="utf-8") as opened:
-            header = next(csv.reader(opened, delimiter=str(source["options"].get("sep", ","))), [])
+            if len(separator) == 1:
+                header = next(csv.reader(opened, delimiter=separator), [])
+            else:
+                header = next(opened, "").rstrip("\r\n").split(separator)
     except (OSError, ValueError) as error:
         yield file.fault(f"{name}.path", f"{first} ({error})", "a CSV file in UTF-8", "Check path and format.")
         return

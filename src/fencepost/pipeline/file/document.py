@@ -275,6 +275,8 @@ def _unknown_key(made: PipelineFile, name: str, chooser: str | None, variant: st
 def _value_fault(made: PipelineFile, place: str, key: Key, value: Any) -> Fault | None:
     if not _has_kind(value, key):
         return made.fault(place, repr(value), f"{_KINDS.get(key.kind, key.kind)}: {key.meaning}", "Correct the value.")
+    if key.name != "options" and _has_nul(value):  # which no path, address or name can have; readers of CSV can
+        return made.fault(place, repr(value), "text without NUL characters", "Correct the value.")
     if key.choices and value not in key.choices:
         return made.fault(place, repr(value), f"one of {', '.join(key.choices)}", meant(value, key.choices))
     if key.kind.startswith("duration") and isinstance(value, str):
@@ -283,6 +285,12 @@ def _value_fault(made: PipelineFile, place: str, key: Key, value: Any) -> Fault 
         except FencepostError as error:
             return made.refusal(place, error)
     return None
+
+
+def _has_nul(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_nul, (*value, *value.values())))
+    return any(map(_has_nul, value)) if isinstance(value, list) else isinstance(value, str) and "\0" in value
 
 
 def _as_kind(value: Any, key: Key) -> Any:
