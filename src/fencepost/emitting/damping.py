@@ -8,6 +8,7 @@ semantics, `fencepost.indexes.kernels.damping` the pass itself.
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from fencepost.emitting.detections import REASON_CODES
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
@@ -54,27 +55,33 @@ class Options(NamedTuple):
     cooldowns: Int64s
     limits: Int64s
     stays: Bools
+    places: npt.NDArray[np.int32]
+    """By row of rule, its place among these; -1 where it is not damped."""
 
     def of(self, rules: Int64s, expires: Int64s, detects: UInt8s) -> Policies:
         """The policies of pairs with rules in these rows; those of rules that are not damped do nothing."""
+        insides = (detects[rules] & 1) != 0
         if not len(self.rules):
             zeros, ones = np.zeros(len(rules), np.int64), np.ones(len(rules), np.int64)
             none = np.zeros(len(rules), np.bool_)
             never = np.full(len(rules), NEVER)
-            return Policies(zeros, ones, zeros, ones, zeros, never, expires[rules], none, (detects[rules] & 1) != 0)
-        at = np.minimum(np.searchsorted(self.rules, rules), len(self.rules) - 1)
-        is_damped = self.rules[at] == rules
-        plain = (0, 1, 0, 1, 0, NEVER, False)
-        options = zip(self[1:], plain, strict=True)
-        holds, hold_rows, keeps, keep_rows, cooldowns, limits, stays = (
-            np.where(is_damped, column[at], default) for column, default in options
-        )
-        insides = (detects[rules] & 1) != 0
+            return Policies(zeros, ones, zeros, ones, zeros, never, expires[rules], none, insides)
+        at = self.places[rules]
+        columns: Any = [column[at] for column in self[1:-1]]
+        plain = at < 0
+        if plain.any():
+            for column, default in zip(columns, (0, 1, 0, 1, 0, NEVER, False), strict=True):
+                column[plain] = default
+        holds, hold_rows, keeps, keep_rows, cooldowns, limits, stays = columns
         return Policies(holds, hold_rows, keeps, keep_rows, cooldowns, limits, expires[rules], stays, insides)
 
 
 _NOTHING = np.zeros(0, np.int64)
-NO_OPTIONS = Options(_NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, stays=np.zeros(0, np.bool_))
+NO_OPTIONS = Options(
+    *(_NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING),
+    stays=np.zeros(0, np.bool_),
+    places=np.zeros(0, np.int32),
+)
 """Of rules that are not damped."""
 
 
@@ -101,6 +108,7 @@ class Damped(NamedTuple):
     groups: Int64s
     rules: Int64s
     states: Int64s
+    policies: Policies
     reports: Reports
     ranges: Ranges
     dropped: int
@@ -130,10 +138,10 @@ def damp_batch(
     """Take pairs through a batch: those that rows do something to, and those that are remembered."""
     count = max(1, len(expires))
     keys = items.groups * count + items.rules
-    order = np.lexsort([items.kinds, items.rows, keys])
+    order = np.lexsort([items.rows * 8 + items.kinds, keys])
     keys, rows, kinds = keys[order], items.rows[order], items.kinds[order]
     own_keys = remembered.groups * count + remembered.rules
-    pairs = np.unique(np.concatenate([keys, own_keys]))
+    pairs = ascending(keys, own_keys)
     groups, rules = np.divmod(pairs, count)
     first_item = np.searchsorted(keys, pairs)
     last_item = np.searchsorted(keys, pairs, side="right")
@@ -150,8 +158,11 @@ def damp_batch(
 
     policies = options.of(rules, expires, detects)
     spans = Spans(batch.first_row[groups], batch.last_row[groups], first_item, last_item)
-    returns = np.concatenate([[0], np.cumsum(batch.moments.gone != NEVER)])
-    room = 2 * (len(rows) + int((returns[spans.last_row] - returns[spans.first_row]).sum())) + 3 * len(pairs)
+    room = 2 * len(rows) + 3 * len(pairs)
+    has_gone = batch.moments.gone != NEVER
+    if has_gone.any():
+        returns = np.concatenate([[0], np.cumsum(has_gone)])
+        room += 2 * int((returns[spans.last_row] - returns[spans.first_row]).sum())
     reports, ranges = _room_for_reports(room), _room_for_ranges(room + len(pairs))
     counts = np.zeros(3, np.int64)
     damp_pairs(
@@ -170,7 +181,7 @@ def damp_batch(
     )
     written = Reports(*(column[: counts[0]] for column in reports))
     inside = Ranges(*(column[: counts[1]] for column in ranges))
-    return Damped(groups, rules, states, written, inside, int(counts[2]))
+    return Damped(groups, rules, states, policies, written, inside, int(counts[2]))
 
 
 def damp_tick(
@@ -258,6 +269,12 @@ def revise_pairs(states: Int64s, edited: Edited, policies: Policies) -> Revised:
     kinds = np.where(rises, ENTER, EXIT).astype(np.uint8)
     needed = there & damped & is_needed(states, times, policies.limits)
     return Revised(states, happens, ends, kinds, reasons.astype(np.uint8), at, since, needed, dropped)
+
+
+def ascending(*parts: Int64s) -> Int64s:
+    """The numbers that occur in any of these, ascending; sorting is quicker here than the hash table of NumPy."""
+    found: Int64s = np.sort(np.concatenate(parts))
+    return found[np.flatnonzero(np.append(True, found[1:] != found[:-1]))] if len(found) else found
 
 
 def later_by(times: Int64s, lengths: Int64s) -> Int64s:

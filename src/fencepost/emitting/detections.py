@@ -179,6 +179,39 @@ def join_detections(parts: Sequence[Detections]) -> Detections:
     return Detections(*(None if each[0] is None else np.concatenate(each) for each in columns))  # type: ignore[arg-type]
 
 
+def replace_detections(found: Detections, gone: Bools, parts: Sequence[Detections]) -> Detections:
+    """The detections without those that are gone, and with others in their place, in no order.
+
+    All columns are copied once, as they lie: most often few are gone, and fewer come.
+    """
+    parts = [part for part in parts if len(part.rules)]
+    holes = np.flatnonzero(gone)
+    if not len(holes):
+        return join_detections([found, *parts])
+    new = join_detections(parts) if parts else found.take(slice(0, 0))
+    count = len(new.rules)
+    size = len(gone) - len(holes) + count
+    if new.since is not None and found.since is None:
+        found = found._replace(since=found.times)
+    elif new.since is None and found.since is not None:
+        new = new._replace(since=new.times)
+    # The last ones that stay go to the holes that are left.
+    filled = holes[: np.searchsorted(holes, size)]
+    moved = size + np.flatnonzero(~gone[size:])
+    columns: list[Any] = []
+    for own, others in zip(found, new, strict=True):
+        if own is None or others is None:
+            columns.append(None)
+            continue
+        column = np.empty(size, own.dtype)
+        column[: len(gone)] = own[:size]
+        column[filled[:count]] = others[: len(filled)]
+        column[len(gone) :] = others[len(filled) :]
+        column[filled[count:]] = own[moved]
+        columns.append(column)
+    return Detections(*columns)
+
+
 def time_reasons(expires: Int64s, ends: Int64s) -> UInt8s:
     """Why time ended what it did: rules that expired by then, else silence."""
     codes = np.where(expires <= ends, REASON_CODES["expired"], REASON_CODES["timeout"])

@@ -245,9 +245,9 @@ def _put_in_order(found: Detections, about: Subjects) -> Detections:
         if any_ended:  # what time ended before one row goes by its time first
             spots = np.flatnonzero(ended[order])
             few = order[spots]
-            order[spots] = few[np.lexsort([found.rules[few], found.times[few], places[few]])]
+            order[spots] = few[np.lexsort([found.detects[few], found.rules[few], found.times[few], places[few]])]
         return found.take(order)
-    by: list[Any] = []
+    by: list[Any] = [found.detects] if any_ended else []  # an exit before the silence of the same instant
     if about.ranks is None or found.others is not None:  # else a row has one object
         for named, numbers in ((about.others, found.others), (about.objects, found.objects)):
             if named is not None and numbers is not None:

@@ -77,10 +77,10 @@ class DampedBands(NamedTuple):
         """The numbers of damped rules."""
         return self.numbers[np.searchsorted(self.ids, ids)]
 
-    def dues(self, pending: Pending) -> Int64s:
-        """When what these pairs wait for is due."""
+    def first_due(self, pending: Pending) -> int:
+        """When the first of what these pairs wait for is due."""
         numbers, nothing = self.numbers_of(pending.rules), np.zeros(len(self.finds), np.int64)
-        return dues_of(numbers, pending.states, self.options, nothing, self.finds)
+        return int(dues_of(numbers, pending.states, self.options, nothing, self.finds).min(initial=NEVER))
 
 
 def read_damped_bands(
@@ -302,8 +302,7 @@ class BandRound:
 
     def _needed(self, done: Damped, lines: _Timeline, groups: Int64s) -> Pending:
         """What is to be remembered of pairs."""
-        limits = self._damped.options.of(done.rules, self._expires, self._rules.detects).limits
-        needed = is_needed(done.states, lines.clocks[lines.last - 1][done.groups], limits)
+        needed = is_needed(done.states, lines.clocks[lines.last - 1][done.groups], done.policies.limits)
         lefts, rights = np.divmod(groups[done.groups[needed]], self._width)
         return Pending(lefts, rights, self._rules.ids[done.rules[needed]], done.states[needed])
 
@@ -391,8 +390,8 @@ class BandRound:
         """Put what is to be remembered into the state, once the result is called."""
         if not len(self._slots) and not self._dropped:
             return lambda: None
-        dues = self._damped.dues(self._pending)
-        return prepare_entries(self._states[LEFT], self._slots, self._pending, dues, self._dropped)
+        due = self._damped.first_due(self._pending)
+        return prepare_entries(self._states[LEFT], self._slots, self._pending, due, self._dropped)
 
 
 def _among(pairs: Int64s, groups: Int64s) -> Int64s:
@@ -438,7 +437,7 @@ def damp_advance(
     needed = is_needed(after, np.where(stays, times, now), limits, stays)
     kept = Pending(pairs.moves, pairs.others, rules.ids[pairs.rules], after).take(needed)
     touched = np.union1d(held.slots, kept.slots)
-    settle = prepare_entries(states[LEFT], touched, kept, damped.dues(kept), dropped)
+    settle = prepare_entries(states[LEFT], touched, kept, damped.first_due(kept), dropped)
 
     def settle_all() -> None:
         states[LEFT].damped.next_due = NEVER  # all entries were looked at
@@ -565,7 +564,7 @@ def damp_change(
     away = held.take(concerned & ~here & is_damped[numbers])
     touched = np.union1d(held.slots[concerned], kept.slots)
     others = held.take(~concerned & np.isin(held.slots, touched))
-    dues = find_policy_dues(revised.states, policies)[needed]
+    due = int(find_policy_dues(revised.states, policies)[needed].min(initial=NEVER))
     pending = others.followed_by(away).followed_by(kept)
-    remember = prepare_entries(states[LEFT], touched, pending, dues, revised.dropped)
+    remember = prepare_entries(states[LEFT], touched, pending, due, revised.dropped)
     return mine, found._replace(since=revised.since[told]), remember

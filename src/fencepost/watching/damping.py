@@ -13,9 +13,11 @@ from fencepost.emitting.damping import (
     Items,
     Options,
     Remembered,
+    ascending,
     damp_batch,
     damp_tick,
     dues_of,
+    find_policy_dues,
     is_needed,
     new_states,
     revise_pairs,
@@ -30,6 +32,7 @@ from fencepost.emitting.detections import (
     Pairs,
     detections_of,
     join_detections,
+    replace_detections,
 )
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.indexes.kernels.damping import (
@@ -43,6 +46,7 @@ from fencepost.indexes.kernels.damping import (
     RAW,
     REPORTED,
     Moments,
+    Policies,
     Reports,
     rows_until_new,
 )
@@ -79,6 +83,13 @@ class DampedRules(NamedTuple):
     """The rows of those rules among all."""
     everys: Int64s | None
     """By row of rule, how often `inside` is reported, 0 for every row; None where no rule says."""
+    ids: Int64s
+    """Of the damped rules, ascending, and their rows."""
+    rows: Int64s
+
+    def rows_of(self, ids: Int64s) -> Int64s:
+        """The rows of damped rules."""
+        return self.rows[np.searchsorted(self.ids, ids)]
 
 
 def read_damped(rules: RulesInForce, clock: Clock) -> DampedRules | None:
@@ -95,7 +106,9 @@ def read_damped(rules: RulesInForce, clock: Clock) -> DampedRules | None:
     if columns.everys.any():
         everys = np.zeros(len(rules.ids), np.int64)
         everys[columns.rules] = clock.lengths(columns.everys, columns.every_units, rules.ids[columns.rules])
-    return DampedRules(options, is_damped, rules.stay, stay_expires, stay_rows, everys)
+    in_force = options.rules[snapshot.rows_of(rules.ids[options.rules]) == options.rules]
+    rows = in_force[np.argsort(rules.ids[in_force])]
+    return DampedRules(options, is_damped, rules.stay, stay_expires, stay_rows, everys, rules.ids[rows], rows)
 
 
 def read_options(columns: DampingColumns, clock: Clock, ids: Int64s, stay_rows: Int64s) -> Options:
@@ -118,10 +131,14 @@ def read_options(columns: DampingColumns, clock: Clock, ids: Int64s, stay_rows: 
         clock.lengths(columns.cooldowns, columns.cooldown_units, ids[columns.rules]),
         np.where(columns.limits == 0, NEVER, columns.limits),
         stays,
+        np.full(len(ids), -1, np.int32),
     )
     plain = (holds == 0) & (options.hold_rows == 1) & (keeps == 0) & (options.keep_rows == 1)
     plain &= (options.cooldowns == 0) & (options.limits == NEVER) & ~stays
-    return Options(*(column[~plain] for column in options)) if plain.any() else options
+    if plain.any():
+        options = Options._make([*(column[~plain] for column in options[:-1]), options.places])
+    options.places[options.rules] = np.arange(len(options.rules))
+    return options
 
 
 class Round:
@@ -132,6 +149,7 @@ class Round:
         self._slots = _NOTHING
         """Objects whose entries differ from those of the state, ascending."""
         self._pending = NONE_PENDING
+        self._next_due = NEVER
         self._dropped = 0
 
     def damp(
@@ -158,27 +176,28 @@ class Round:
         pending, places = self._of(objects)
         if not is_damped.any() and not len(pending.rules) and not len(left_stay.rules):
             return found
-        mine, plain = found.take(np.flatnonzero(is_damped)), found.take(np.flatnonzero(~is_damped))
         groups = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(slots))))
-        is_item = mine.detects != DETECTS["inside"]
-        kinds = np.where(mine.phases == ENDED, ENDS_IT, ITEMS[mine.detects])[is_item]
+        gone = is_damped & (found.detects != DETECTS["inside"])
+        places_of_items = np.flatnonzero(gone)
+        rows_of_items = found.rows[places_of_items]
+        kinds = np.where(found.phases[places_of_items] == ENDED, ENDS_IT, ITEMS[found.detects[places_of_items]])
         items = Items(
-            np.concatenate([groups[mine.rows[is_item]], groups[left_stay.moves]]),
-            np.concatenate([mine.rules[is_item], self._damped.stay_rows[left_stay.rules]]),
-            np.concatenate([mine.rows[is_item], left_stay.moves]),
+            np.concatenate([groups[rows_of_items], groups[left_stay.moves]]),
+            np.concatenate([found.rules[places_of_items], self._damped.stay_rows[left_stay.rules]]),
+            np.concatenate([rows_of_items, left_stay.moves]),
             np.concatenate([kinds, np.full(len(left_stay.moves), LEAVES_STAY)]).astype(np.uint8),
         )
-        rule_rows = self._rules.snapshot().rows_of(pending.rules)
-        gone = np.full(len(slots), NEVER)
+        rule_rows = self._damped.rows_of(pending.rules)
+        ends = np.full(len(slots), NEVER)
         if timeout is not None:
             again = np.flatnonzero(steps.is_new & (steps.previous >= 0))
-            gone[again] = gone_after(steps.clocks[steps.previous[again]], timeout)
+            ends[again] = gone_after(steps.clocks[steps.previous[again]], timeout)
         moments = Moments(
             times,
             steps.previous,
             steps.offset + np.arange(len(slots)),
             steps.is_new,
-            gone,
+            ends,
             rows_until_new(steps.is_new),
         )
         marker = -(2**63) if self._marker is None else self._marker
@@ -189,17 +208,11 @@ class Round:
         self._remember(done, objects, pending, times[batch.last_row - 1])
         self._dropped += done.dropped
 
-        insides = mine.take(np.flatnonzero(~is_item))
-        if len(insides.rules):
-            count = max(1, len(expires))
-            insides = insides.take(np.flatnonzero(~done.has(groups[insides.rows], insides.rules, count)))
-        parts = [
-            plain,
-            insides,
-            report_detections(done.reports, done.rules, objects[done.groups], detects),
-            self._insides(done, steps, slots, times),
-        ]
-        return join_detections(parts)
+        insides = np.flatnonzero(is_damped & ~gone)
+        if len(insides):
+            gone[insides] = done.has(groups[found.rows[insides]], found.rules[insides], max(1, len(expires)))
+        reported = report_detections(done.reports, done.rules, objects[done.groups], detects)
+        return replace_detections(found, gone, [reported, self._insides(done, steps, slots, times)])
 
     def _insides(self, done: Damped, steps: Steps, slots: Int64s, times: Int64s) -> Detections:
         """The rows on which damped pairs are inside, and reported so."""
@@ -232,35 +245,40 @@ class Round:
 
     def _remember(self, done: Damped, objects: Int64s, before: Pending, clocks: Int64s) -> None:
         """Keep the entries that objects have after a piece, whose last rows have these times."""
-        limits = self._damped.options.of(done.rules, np.zeros(len(self._rules.ids), np.int64), self._rules.detects)
-        needed = is_needed(done.states, clocks[done.groups], limits.limits)
-        slots = objects[done.groups][needed]
-        ids = self._rules.ids[done.rules[needed]]
-        now = Pending(slots, np.zeros(len(slots), np.int64), ids, done.states[needed])
-        touched = np.union1d(before.slots, slots)
+        needed = np.flatnonzero(is_needed(done.states, clocks[done.groups], done.policies.limits))
+        slots = objects[done.groups[needed]]
+        ids, states = self._rules.ids[done.rules[needed]], done.states[needed]
+        dues = find_policy_dues(states, Policies(*(column[needed] for column in done.policies)))
+        self._next_due = min(self._next_due, int(dues.min(initial=NEVER)))
+        now = Pending(slots, np.zeros(len(slots), np.int64), ids, states)
+        touched = ascending(before.slots, slots)
+        if not len(self._slots):
+            self._pending, self._slots = now, touched
+            return
         self._pending = self._pending.take(~np.isin(self._pending.slots, touched)).followed_by(now)
-        self._slots = np.union1d(self._slots, touched)
+        self._slots = ascending(self._slots, touched)
 
     def prepare(self) -> Callable[[], None]:
         """Put what is to be remembered into the state, once the result is called."""
         if not len(self._slots) and not self._dropped:
             return lambda: None
-        return _prepare_entries(self._state, self._damped, self._rules, self._slots, self._pending, self._dropped)
+        return prepare_entries(self._state, self._slots, self._pending, self._next_due, self._dropped)
 
 
 def _prepare_entries(
     state: State, damped: DampedRules | None, rules: RulesInForce, slots: Int64s, pending: Pending, dropped: int
 ) -> Callable[[], None]:
-    dues = _NOTHING
+    due = NEVER
     if damped is not None and len(pending.rules):
-        rows = rules.snapshot().rows_of(pending.rules)
+        rows = damped.rows_of(pending.rules)
         dues = dues_of(rows, pending.states, damped.options, np.zeros(len(rules.ids), np.int64), rules.detects)
-    return prepare_entries(state, slots, pending, dues, dropped)
+        due = int(dues.min())
+    return prepare_entries(state, slots, pending, due, dropped)
 
 
-def prepare_entries(state: State, slots: Int64s, pending: Pending, dues: Int64s, dropped: int) -> Callable[[], None]:
-    """Let objects have these entries and no others, once the result is called; their next due time is kept."""
-    put, due = state.damped.prepare(slots, pending), int(dues.min(initial=NEVER))
+def prepare_entries(state: State, slots: Int64s, pending: Pending, due: int, dropped: int) -> Callable[[], None]:
+    """Let objects have these entries and no others, once the result is called; nothing is due before a time."""
+    put = state.damped.prepare(slots, pending)
 
     def settle() -> None:
         put()
@@ -318,7 +336,7 @@ def damp_advance(
     is_damped = damped.is_damped[found.rules] & (found.detects == DETECTS["exit"])
     mine, plain = found.take(np.flatnonzero(is_damped)), found.take(np.flatnonzero(~is_damped))
     pending = state.damped.all()
-    rule_rows = rules.snapshot().rows_of(pending.rules)
+    rule_rows = damped.rows_of(pending.rules)
     known = rule_rows * (len(state.present) + 1) + pending.slots
     new = ~np.isin(mine.rules * (len(state.present) + 1) + mine.objects, known)
     slots = np.concatenate([pending.slots, mine.objects[new]])

@@ -431,5 +431,7 @@ def rows_until_new(is_new: Bools) -> Int64s:
     [0, 3, 3, 3]
     """
     count = len(is_new)
+    if not is_new.any():
+        return np.full(count, count)
     places = np.where(is_new, np.arange(count), count)
     return np.ascontiguousarray(np.minimum.accumulate(places[::-1])[::-1])
