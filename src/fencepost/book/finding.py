@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 from typing import Any, get_args
 
 import pyarrow as pa
-from sqlalchemy import ColumnElement, and_
+from sqlalchemy import ColumnElement, and_, or_, true
 
 from fencepost.book.storing import State
 from fencepost.book.tables import RULES, UNREMOVED
@@ -33,6 +33,14 @@ def conditions_for(labels: Mapping[str, str] | None, state: State | None, text: 
     if text is not None and text.isascii():
         asked.append(RULES.c.condition.icontains(text, autoescape=True))
     return and_(*asked)
+
+
+def mentions(search: str | None) -> ColumnElement[bool]:
+    """What contains a text in its condition or its name."""
+    if not search:
+        return true()
+    inside = (column.icontains(search, autoescape=True) for column in (RULES.c.condition, RULES.c.name))
+    return or_(*inside)
 
 
 def is_asked_for(rule: Rule, labels: Mapping[str, str] | None, text: str | None) -> bool:

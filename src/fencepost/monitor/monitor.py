@@ -15,6 +15,7 @@ from fencepost.indexes.arguments import id_column
 from fencepost.monitor import files, one_row, reasons
 from fencepost.monitor.aside import Aside
 from fencepost.monitor.host import Host, asks, changes
+from fencepost.monitor.known import KnownObject, ObjectPage, find_object, list_objects
 from fencepost.monitor.pair_reasons import BandReason, explain_band
 from fencepost.monitor.rules_view import RulesView
 from fencepost.monitor.settings import check_first, check_report
@@ -352,6 +353,27 @@ class Monitor(Host):
         inside = self._watch.inside(self._in_force(id))
         objects: list[Any] = self._watch.state.objects.values(self._watch.everyone().slots[inside]).to_pylist()
         return objects
+
+    @asks
+    def object_state(self, object: Any) -> KnownObject | None:
+        """What is known of an object: its last time and values, the rules it is inside, and what waits.
+
+        Args:
+            object: the object; None is returned where no row of it has come.
+
+        """
+        return find_object(self._watch, object)
+
+    @asks
+    def objects(self, after: int = 0, limit: int = 100) -> ObjectPage:
+        """Some of the objects that are known, in the order in which they came.
+
+        Args:
+            after: where to go on: `next` of the page before.
+            limit: how many there are at most.
+
+        """
+        return list_objects(self._watch, after, limit)
 
     @asks
     def rules_at(self, **values: Any) -> list[int]:

@@ -23,6 +23,11 @@ class RulesView:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
 
+    @property
+    def snapshot(self) -> Snapshot:
+        """The same as a snapshot."""
+        return self._snapshot
+
     def __len__(self) -> int:
         return len(self._snapshot)
 

@@ -1,0 +1,93 @@
+"""What is known of objects: their last values, and the rules that they are inside."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fencepost.indexes.kernels.damping import RAW, REPORTED, SINCE
+from fencepost.snapshot import NEVER
+from fencepost.watching.engine import Watch
+from fencepost.watching.objects import UNKNOWN
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A rule whose event waits."""
+
+    rule_id: int
+    kind: str
+    """"enter" or "exit"."""
+    since: Any
+
+
+@dataclass(frozen=True)
+class KnownObject:
+    """An object as it was last seen.
+
+    Args:
+        object: the object.
+        time: of its last row.
+        values: its last known values by column; None where nothing is known.
+        inside: ids of the rules whose condition it meets, ascending.
+        waiting: rules whose enter or exit damping holds back.
+    """
+
+    object: Any
+    time: Any
+    values: dict[str, Any]
+    inside: tuple[int, ...]
+    waiting: tuple[Waiting, ...]
+
+
+@dataclass(frozen=True)
+class ObjectPage:
+    """Some objects, and where the next ones are."""
+
+    objects: list[Any]
+    next: int | None
+    total: int
+
+
+def find_object(watch: Watch, object: Any) -> KnownObject | None:
+    """An object; None where no row of it has come, or it is gone."""
+    state, rules, clock = watch.state, watch.rules, watch.clock
+    slot = state.objects.slot(object)
+    if slot == UNKNOWN or not state.present[slot]:
+        return None
+    place = np.array([slot])
+    positions, now = state.positions(place), int(state.times[slot])
+    values: dict[str, Any] = {}
+    for name, type_ in rules.kept.types.items():
+        ordinal = state.value(name, slot)
+        values[name] = None if ordinal is None else type_.decode(np.array([ordinal]))[0].as_py()
+    for name in rules.kept.keys:
+        values[name] = state.strings[name].text(int(positions.keys[name][0]))
+    held = rules.held_at(positions, state.strings).rules
+    expired = (rules.expires[held] != NEVER) & np.array(
+        [each != NEVER and clock.instant(each) <= now for each in rules.expires[held].tolist()], np.bool_
+    )
+    inside = tuple(sorted(rules.ids[held[~expired]].tolist()))
+    waiting = []
+    pending, _ = state.damped.of(place)
+    for number, own in zip(pending.rules.tolist(), pending.states, strict=True):
+        if own[RAW] != own[REPORTED]:
+            since = None if clock.column is None or clock.type is None else _decode(clock.type, int(own[SINCE]))
+            waiting.append(Waiting(number, "enter" if own[RAW] else "exit", since))
+    time = now if clock.type is None else _decode(clock.type, now)
+    return KnownObject(object, time, dict(sorted(values.items())), inside, tuple(waiting))
+
+
+def list_objects(watch: Watch, after: int, limit: int) -> ObjectPage:
+    """The objects in slots from one on, as many as fit on a page."""
+    present = watch.state.present[after:]
+    slots = after + np.flatnonzero(present[: 64 * limit])[:limit]
+    if len(slots) < limit:  # where many went
+        slots = after + np.flatnonzero(present)[:limit]
+    last = int(slots[-1]) + 1 if len(slots) else after
+    more = bool(watch.state.present[last:].any())
+    return ObjectPage(watch.state.objects.values(slots).to_pylist(), last if more else None, watch.state.count)
+
+
+def _decode(type_: Any, ordinal: int) -> Any:
+    return type_.decode(np.array([ordinal]))[0].as_py()

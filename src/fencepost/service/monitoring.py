@@ -1,0 +1,107 @@
+"""The Monitor of a service, as its engine uses it: rows, versions and times in, tables of events out."""
+
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from fencepost.monitor import Monitor
+from fencepost.ordinals import AttributeType
+from fencepost.ordinals.schema import read_schema
+from fencepost.snapshot import Snapshot, Table
+
+_QUIET = threading.Lock()
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Let a block warn of nothing: a service tells what is wrong in its answers."""
+    with _QUIET, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+class Watcher:
+    """A Monitor, and what is known of the version that it follows."""
+
+    def __init__(self, monitor: Monitor, about: Mapping[str, Any]) -> None:
+        self.monitor, self.about = monitor, dict(about)
+        """Of the version in force its number, the revision of the book in it, and its columns."""
+        self._schema: pa.Schema | None = None
+        self._needed: dict[str, Any] = {}
+        self._find_needed()
+
+    @property
+    def version(self) -> int:
+        """The number of the version in force; 0 before the first."""
+        return int(self.about.get("version", 0))
+
+    def _find_needed(self) -> None:
+        """The columns that rows must have, with their types; and what events look like, once that is decided."""
+        schema = self.monitor.update([]).schema
+        self._schema = None if pa.types.is_null(schema.field("object").type) else schema
+        columns = read_schema(self.about.get("columns") or {}).types
+        self._needed = {
+            name.strip('"'): type_.arrow if isinstance(type_, AttributeType) else pa.string()
+            for name, type_ in columns.items()
+        }
+
+    @property
+    def time_type(self) -> Any:
+        """The Arrow type of times; None before the first row."""
+        return None if self._schema is None else self._schema.field("time").type
+
+    @property
+    def object_type(self) -> Any:
+        """The Arrow type of objects; None before the first row."""
+        return None if self._schema is None else self._schema.field("object").type
+
+    def match(self, table: pa.Table) -> Any:
+        """The rules in force that hold for each row by itself."""
+        return self.monitor.rules.snapshot.match(self._fill(table))
+
+    def _fill(self, table: pa.Table) -> pa.Table:
+        """Rows with a column of nulls for each that rules use and they lack."""
+        given = Table(table)
+        for name, type_ in self._needed.items():
+            if given.find(name) is None:
+                table = table.append_column(name, pa.nulls(table.num_rows, type_))
+        return table
+
+    def take(self, table: pa.Table) -> pa.Table | None:
+        """The events of some rows; None where a single row has none."""
+        if table.num_rows == 1 and self._schema is not None:
+            [row] = table.to_pylist()
+            object, time = row.pop(self.monitor.object), row.pop(str(self.monitor.time))
+            events = self.monitor.update_one(object, time, **row)
+            return self._as_table(events) if events else None
+        events = self.monitor.update(self._fill(table))
+        if self._schema is None and not pa.types.is_null(events.schema.field("object").type):
+            self._schema = events.schema
+        return events
+
+    def _as_table(self, events: list[Any]) -> pa.Table:
+        assert self._schema is not None
+        records = []
+        for event in events:
+            record = event.asdict()
+            if record.get("labels") is not None:
+                record["labels"] = list(record["labels"].items())
+            records.append(record)
+        return pa.Table.from_pylist(records, self._schema)
+
+    def follow(self, snapshot: Snapshot, about: Mapping[str, Any]) -> pa.Table:
+        """Let another version be in force, and return the events of the change."""
+        with without_warnings():
+            events = self.monitor.follow(snapshot)
+        self.about = {**about, "columns": dict(snapshot.columns)}
+        self._find_needed()
+        return events
+
+    def advance(self, at: str) -> pa.Table:
+        """Move the clock, and return what that ends."""
+        return self.monitor.advance(datetime.fromisoformat(at))

@@ -1,0 +1,160 @@
+"""Publishing: the rules of the book as versions in DATA/published, each of which the engine then follows."""
+
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fencepost._files.storage import modified
+from fencepost.book import RuleBook
+from fencepost.errors import FencepostError
+from fencepost.language import Condition, infer_types, parse
+from fencepost.published import VersionDirectory
+from fencepost.published.difference import Difference, compare_versions
+from fencepost.rules import RuleFault
+from fencepost.service.monitoring import without_warnings
+from fencepost.service.refusals import MissingError
+
+if TYPE_CHECKING:
+    from fencepost.published.directory import Lease
+    from fencepost.service.engine import Engine
+
+_HOLDER = "service"
+
+
+class Published(NamedTuple):
+    """What publishing led to."""
+
+    version: int
+    """The version in force."""
+    is_new: bool
+    faults: tuple[RuleFault, ...]
+    """The rules that were left out, and why."""
+
+
+@dataclass(frozen=True)
+class VersionInfo:
+    """One version in the directory."""
+
+    version: int
+    at: float
+    """When it was published, in seconds since 1970."""
+    rules: int
+    in_force: bool
+    needed: bool
+    """Whether a restart would need it."""
+    bytes: int
+    """Of its own files; what it shares with a version before it counts there."""
+
+
+class Publishing:
+    """The versions of a service."""
+
+    def __init__(self, book: RuleBook, directory: Path, types: dict[str, str]) -> None:
+        self.book, self.directory, self._types = book, VersionDirectory(directory), types
+        self._path = directory
+        self._lock = threading.Lock()
+        self._leases: dict[int, Lease] = {}
+        self.faults: tuple[RuleFault, ...] = ()
+        """The rules that were left out of the last version."""
+
+    def publish(self, engine: "Engine") -> Published:
+        """Let the book as it is now be in force; a book that has not changed stays at its version."""
+        with self._lock:
+            about, latest = engine.watcher.about, self.directory.latest()
+            revision = self.book.revision
+            if about.get("revision") == revision and about.get("version") == latest and not self.faults:
+                return Published(int(about["version"]), False, ())
+            if not revision and latest is None:
+                return Published(0, False, ())
+            faults: list[RuleFault] = []
+            with without_warnings():
+                number = self.book.publish(
+                    self._path, schema=self._new_columns(about), infer=latest is None, faults=faults
+                )
+            self.faults = tuple(faults)
+            self.follow(engine, number, revision).result()
+            return Published(number, True, self.faults)
+
+    def follow(self, engine: "Engine", number: int, revision: int) -> "Future[Any]":
+        """Let a version be in force."""
+        self.need(number)
+        return engine.put_version(self.directory.load(number), {"version": number, "revision": revision})
+
+    def preview(self, about: dict[str, Any]) -> Difference:
+        """What publishing would change."""
+        with self._lock, without_warnings():
+            return self.book.preview(self._path, schema=self._new_columns(about), infer=self.directory.latest() is None)
+
+    def _new_columns(self, about: dict[str, Any]) -> dict[str, str] | None:
+        """The columns that the directory gets: those of the settings, and those of rules that were changed since."""
+        known = self.directory.schema()
+        named = dict(self._types)
+        if known is not None:
+            _, changed, _ = self.book.rules_since(int(about.get("revision", 0)))
+            lower = {name.lower() for name in (*known, *named)}
+            kinds: dict[str, Any] = {}
+            for rule in changed:
+                try:
+                    own = kinds_of(rule, self.book.zone)
+                    infer_types([kinds, own])
+                except FencepostError:
+                    continue  # it is left out of the version, with the reason
+                kinds |= own
+            found = infer_types([kinds])
+            named |= {name: str(type_) for name, type_ in found.items() if name.lower() not in lower}
+        return named or None
+
+    # -- versions ------------------------------------------------------------------------------------------
+
+    def need(self, number: int) -> None:
+        """Keep a version for a restart."""
+        if number and number not in self._leases:
+            self._leases[number] = self.directory.lease(number, _HOLDER)
+
+    def forget_before(self, number: int) -> None:
+        """Versions before one are needed no more."""
+        for each in [each for each in self._leases if each < number]:
+            self._leases.pop(each).release()
+
+    def renew(self) -> None:
+        """Keep what is needed for another while."""
+        for lease in list(self._leases.values()):
+            lease.renew()
+
+    def versions(self, in_force: int, before: int | None = None, limit: int = 20) -> list[VersionInfo]:
+        """The newest versions first."""
+        numbers = (each for each in self.directory.newest_first() if before is None or each < before)
+        return [self._describe(number, in_force) for number in islice(numbers, limit)]
+
+    def _describe(self, number: int, in_force: int) -> VersionInfo:
+        folder = self._path / f"{number:08}"
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        at = modified(self.directory.path / f"{number:08}.published") or 0.0
+        rules = len(self.directory.load(number, verify=False))
+        return VersionInfo(number, at, rules, number == in_force, number in self._leases, size)
+
+    def difference(self, number: int) -> Difference:
+        """What a version changed of the one before it."""
+        there = self.directory.versions()
+        if number not in there:
+            raise MissingError(
+                f"version {number}",
+                f"one that is kept (the last are: {', '.join(map(str, there[-5:])) or 'none'})",
+                "Ask for one of these.",
+            )
+        place = there.index(number)
+        before = self.directory.load(there[place - 1]) if place else None
+        return compare_versions(before, self.directory.load(number), {}, {})
+
+
+def kinds_of(rule: Any, zone: str) -> dict[str, Any]:
+    """The columns that a rule uses, with the kind of value each is compared with."""
+    kinds: dict[str, Any] = {}
+    for text in (rule.condition, rule.stay):
+        if text is not None:
+            parsed = parse(text, zone)
+            kinds |= parsed.columns if isinstance(parsed, Condition) else {}
+    return kinds

@@ -1,0 +1,78 @@
+"""Saves: the Monitor as it was after some position of the row log, so that a restart need not replay all of it.
+
+    DIR/00000000000000831200.monitor   what Monitor.save(rules=True) writes, with a seal of its own
+    DIR/00000000000000831200.save      where in the logs that was, and the keys of late, sealed; written last
+
+The last two are kept. One that is damaged is refused, never passed over in silence.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fencepost._files.whole import make_folder, write_whole
+from fencepost.errors import FencepostError
+from fencepost.monitor import Monitor
+from fencepost.watching.sealed import check_seal, make_seal
+
+_MARK = b"fencepost save 1"
+_DIGITS = 20
+_KEPT = 2
+
+
+class Save(NamedTuple):
+    """A Monitor, and where it stands."""
+
+    position: int
+    """Of the last record of the row log that is in it."""
+    monitor: Monitor
+    about: dict[str, Any]
+
+
+class Saves:
+    """The saves of a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        make_folder(directory)
+
+    def positions(self) -> list[int]:
+        """Of all saves, ascending."""
+        return sorted(int(path.stem) for path in self._directory.glob("[0-9]*.save"))
+
+    def oldest(self) -> int:
+        """The position behind which the row log is needed."""
+        return next(iter(self.positions()), 0)
+
+    def write(self, position: int, monitor: Monitor, about: dict[str, Any]) -> None:
+        """Keep a Monitor, then drop what is too old."""
+        monitor.save(self._file(position, "monitor"), rules=True)
+        content = json.dumps(about).encode()
+        seal = make_seal(_MARK, np.frombuffer(content, np.uint8))
+        write_whole(self._file(position, "save"), content + seal)
+        for old in self.positions()[:-_KEPT]:
+            self._file(old, "save").unlink(missing_ok=True)
+        kept = {*self.positions(), position}
+        for path in self._directory.iterdir():
+            if path.suffix == ".monitor" and int(path.stem) not in kept:
+                path.unlink(missing_ok=True)
+
+    def load(self) -> Save | None:
+        """The last save."""
+        positions = self.positions()
+        if not positions:
+            return None
+        path = self._file(positions[-1], "save")
+        content, fault = check_seal(_MARK, np.fromfile(path, np.uint8))
+        if fault is not None:
+            raise FencepostError(
+                f"{path}, which {fault}",
+                "a save as the service wrote it",
+                "Restore the file, or delete it to go on from the save before.",
+            )
+        return Save(positions[-1], Monitor.load(self._file(positions[-1], "monitor")), json.loads(content.tobytes()))
+
+    def _file(self, position: int, ending: str) -> Path:
+        return self._directory / f"{position:0{_DIGITS}}.{ending}"

@@ -1,0 +1,93 @@
+"""The settings of a service, and those of them that its data is bound to."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fencepost._files.whole import make_folder, write_whole
+from fencepost.errors import FencepostError
+
+DEFAULT_DATA = "fencepost-data"
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much one call, one reader and the disk may take."""
+
+    body: int = 64 << 20
+    """Bytes of a body."""
+    rows: int = 1_000_000
+    """Rows of a call."""
+    rules: int = 100_000
+    """Rules of a call."""
+    page: int = 1_000
+    """Things on a page."""
+    waiting: int = 2_000_000
+    """Rows that wait for the engine."""
+    behind: int = 100_000
+    """Events that a reader of the stream may be behind."""
+    stalled: float = 30.0
+    """Seconds that it may leave unread what is sent."""
+    readers: int = 1_000
+    """Readers of the stream at once."""
+    rows_age: float = 7 * 86_400.0
+    """Seconds that rows are kept; those that a restart needs are kept in any case."""
+    rows_bytes: int = 20 << 30
+    events_age: float = 30 * 86_400.0
+    events_bytes: int = 20 << 30
+    save_rows: int = 2_000_000
+    """Rows after which the state is saved."""
+    save_seconds: float = 300.0
+    """Seconds after which it is, where there were any rows."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where a service keeps its data, and how it reads rows."""
+
+    data: Path = Path(DEFAULT_DATA)
+    book: str | None = None
+    """The URL of the rule book; None for one beside the data."""
+    object: str = "object"
+    time: str = "time"
+    timeout: str | None = None
+    types: dict[str, str] = field(default_factory=dict)
+    """Types of columns that are remembered from the first row on, whether rules use them or not."""
+    publish: str = "auto"
+    """`auto` lets rules be in force as soon as they are changed, `manual` when somebody publishes."""
+    tick: float | None = None
+    """Seconds between moves of the clock, where rows have the time at which they come."""
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def book_url(self) -> str:
+        """The URL of the rule book."""
+        return self.book or f"sqlite:///{self.data / 'book.db'}"
+
+    def bind(self) -> None:
+        """Keep what the data is bound to with the data, or refuse settings that differ from it."""
+        make_folder(self.data)
+        path = self.data / "service.json"
+        bound: dict[str, Any] = {"format": _FORMAT, "object": self.object, "time": self.time, "timeout": self.timeout}
+        try:
+            found = json.loads(path.read_text())
+        except FileNotFoundError:
+            write_whole(path, json.dumps(bound))
+            return
+        except ValueError:
+            found = {}
+        if found.get("format") != _FORMAT:
+            raise FencepostError(
+                f"{path}, which is damaged or of another version",
+                "what the service wrote when it first used this directory",
+                "Restore the file, or name a new directory with --data.",
+            )
+        for name, value in bound.items():
+            if found.get(name) != value:
+                raise FencepostError(
+                    f"--{name} {value}",
+                    f"{found.get(name)}, with which {self.data} was begun",
+                    "Leave it as it was, or name a new directory with --data.",
+                )

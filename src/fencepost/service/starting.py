@@ -1,0 +1,168 @@
+"""Starting: the Monitor as it was saved, then everything that was logged since, once more.
+
+A replay gives the same events at the same positions. Those that are stored are compared with what the replay finds,
+by their ids, and must be equal; the others are stored now.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from fencepost.errors import FencepostError
+from fencepost.monitor import Monitor
+from fencepost.rules import Rules
+from fencepost.rules.durations import parse_duration
+from fencepost.service.event_log import Caused, EventLog, StoredEvents
+from fencepost.service.keys import Keys, Remembered
+from fencepost.service.monitoring import Watcher
+from fencepost.service.publishing import Publishing
+from fencepost.service.records import ROWS, TICK, VERSION, VOID, Record, unpack_records
+from fencepost.service.rows import load_rows
+from fencepost.service.saves import Saves
+from fencepost.service.segments import Segments
+from fencepost.service.settings import Settings
+
+_EVENTS_AT_ONCE = 50_000
+
+
+@dataclass
+class Start:
+    """A Monitor, and where in the logs it stands."""
+
+    watcher: Watcher
+    position: int
+    """Of the last record that is in it."""
+    event: int
+    """Of the last event that it reported."""
+
+
+def start_watcher(settings: Settings, saves: Saves, rows: Segments, events: EventLog, keys: Keys) -> Start:
+    """The Monitor of the last save, or a new one."""
+    save = saves.load()
+    if save is None:
+        if rows.first > 1 or events.first > 1:
+            raise FencepostError(
+                f"{settings.data} without its saves, whose logs begin at {rows.first} and {events.first}",
+                "a save from which the rows can be replayed",
+                "Restore the directory saves from a backup, or name a new directory with --data.",
+            )
+        return Start(Watcher(_new_monitor(settings), {}), 0, 0)
+    keys.restore(save.about["keys"])
+    start = Start(Watcher(save.monitor, save.about["version"]), save.position, int(save.about["event"]))
+    if rows.next <= start.position:
+        raise FencepostError(
+            f"{rows.directory}, which ends at position {rows.next - 1}",
+            f"rows up to position {start.position}, at which the state was saved",
+            "Restore the files that are missing, or delete the saves of later positions.",
+        )
+    return start
+
+
+def _new_monitor(settings: Settings) -> Monitor:
+    timeout: Any = settings.timeout
+    if timeout is not None:
+        timeout = int(timeout) if timeout.isdigit() else parse_duration(timeout)
+    return Monitor(
+        Rules(),
+        object=settings.object,
+        time=settings.time,
+        timeout=timeout,
+        schema=settings.types or None,
+        labels=True,
+    )
+
+
+def replay(start: Start, rows: Segments, events: EventLog, keys: Keys, publishing: Publishing) -> None:
+    """Apply what was logged behind a position, and store the events that are missing."""
+    voids = {
+        int(record.about["of"])
+        for block in rows.flagged(start.position + 1)
+        for record in unpack_records(block)
+        if record.kind == VOID
+    }
+    publishing.need(start.watcher.version)
+    stored = _Stored(start.event, events)
+    for block in rows.blocks(start.position + 1):
+        for record in unpack_records(block):
+            if record.position <= start.position or record.position in voids:
+                continue
+            found = _apply(start.watcher, record, publishing)
+            number = 0 if found is None else found.num_rows
+            if record.kind == ROWS and "key" in record.about:
+                about = record.about
+                rows_there = load_rows(record.data).num_rows
+                answer = Remembered(
+                    record.position, rows_there, about["digest"], stored.next, number, float(about["at"])
+                )
+                keys.remember(about["key"], answer)
+            if number:
+                stored.add(found, record.position)
+    stored.finish()
+
+
+def _apply(watcher: Watcher, record: Record, publishing: Publishing) -> pa.Table | None:
+    if record.kind == ROWS:
+        try:
+            return watcher.take(load_rows(record.data))
+        except FencepostError:
+            return None  # a crash came before the refusal was noted, and nobody was answered
+    if record.kind == VERSION:
+        number = int(record.about["version"])
+        publishing.need(number)
+        return watcher.follow(publishing.directory.load(number), record.about)
+    return watcher.advance(record.about["time"]) if record.kind == TICK else None
+
+
+class _Stored:
+    """The events that are stored behind a position, beside those that a replay finds."""
+
+    def __init__(self, after: int, events: EventLog) -> None:
+        self._events, self._last = events, events.last
+        self._blocks = events.blocks(after)
+        self._block: StoredEvents | None = None
+        self.next = after + 1
+        self._new: list[pa.Table] = []
+        self._causes: list[Caused] = []
+
+    def add(self, table: pa.Table, position: int) -> None:
+        """Compare the events of a record with what is stored, and store what is not."""
+        causes = table.num_rows
+        while table.num_rows and self.next <= self._last:
+            block = self._current()
+            there = block.table["event_id"].slice(self.next - block.first, table.num_rows)
+            if not there.equals(table["event_id"].slice(0, len(there))):
+                raise FencepostError(
+                    f"{self._events.segments.directory}, whose events from position {self.next} on differ from those "
+                    f"that a replay of the rows finds at position {position}",
+                    "the same events",
+                    "Start the version of fencepost that wrote them, or restore the directory from a backup.",
+                )
+            self.next += len(there)
+            table = table.slice(len(there))
+        if table.num_rows:
+            if self._new and self._new[-1].schema != table.schema:
+                self.finish()
+            self._new.append(table)
+            # Of a record whose events are stored in part, the rest counts as well.
+            self._causes.append(Caused(position, table.num_rows if table.num_rows < causes else causes))
+            self.next += table.num_rows
+            if sum(len(each) for each in self._new) >= _EVENTS_AT_ONCE:
+                self.finish()
+
+    def _current(self) -> StoredEvents:
+        while self._block is None or self._block.last < self.next:
+            self._block = next(self._blocks)
+        return self._block
+
+    def finish(self) -> None:
+        """Store what is left; refuse events that no row causes."""
+        if self._new:
+            self._events.append(pa.concat_tables(self._new), self._causes)
+            self._new, self._causes = [], []
+        elif self.next <= self._last:
+            raise FencepostError(
+                f"{self._events.segments.directory}, which has events up to position {self._last}",
+                f"events up to position {self.next - 1}, which is all that the rows cause",
+                "Restore the rows from a backup, or move the files of later events away.",
+            )

@@ -1,0 +1,82 @@
+"""The FastAPI application of a service.
+
+Pages are mounted by whoever makes them: `make_app(service, pages=[mount])` calls each with the application, after the
+routes of the service; `app.state.service` is the service, `app.state.doors` says who may do what.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from fencepost._version import __version__
+from fencepost.errors import FencepostError
+from fencepost.service.service import Service
+from fencepost.service.web import events, rows, rules, state
+from fencepost.service.web.answers import Answer, refuse, to_refusal
+from fencepost.service.web.doors import OpenDoors
+
+Mount = Callable[[FastAPI], None]
+
+_REMEDIES = {404: "Look at /openapi.json for the routes.", 405: "Look at /openapi.json for the methods."}
+
+
+def make_app(service: Service, *, doors: Any = None, pages: Sequence[Mount] = ()) -> FastAPI:
+    """An application over a service that is open.
+
+    Args:
+        service: what it serves; whoever opened it closes it.
+        doors: who may do what; None lets everybody in.
+        pages: functions that add pages to the application.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+
+    app = FastAPI(
+        title="fencepost",
+        version=__version__,
+        summary="Standing range rules against live rows.",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        default_response_class=Answer,
+    )
+    app.state.service, app.state.doors = service, OpenDoors() if doors is None else doors
+    app.add_exception_handler(FencepostError, _refuse_ours)
+    app.add_exception_handler(RequestValidationError, _refuse_validation)
+    app.add_exception_handler(HTTPException, _refuse_http)
+    for module in (rules, rows, events, state):
+        app.include_router(module.router)
+    for mount in pages:
+        mount(app)
+    return app
+
+
+async def _refuse_ours(_: Request, error: Exception) -> Answer:
+    assert isinstance(error, FencepostError)
+    return refuse(error)
+
+
+async def _refuse_validation(_: Request, error: Exception) -> Answer:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
+    given = repr(first.get("input"))
+    return to_refusal(
+        f"{place}: {given[:120]}", first["msg"][:300], "Correct it; /openapi.json has what is taken.", 422
+    )
+
+
+async def _refuse_http(request: Request, error: Exception) -> Answer:
+    assert isinstance(error, HTTPException)
+    got = f"{request.method} {request.url.path[:200]} ({error.detail})"
+    answer = to_refusal(
+        got, "a route of the service", _REMEDIES.get(error.status_code, "Correct it."), error.status_code
+    )
+    answer.headers.update(error.headers or {})
+    return answer

@@ -1,0 +1,90 @@
+"""Routes that take rows: match, observations, backtest."""
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Request
+from starlette.concurrency import run_in_threadpool
+
+from fencepost.service.refusals import BehindError, TooLargeError
+from fencepost.service.rows import ARROW, LINES, read_rows
+from fencepost.service.web.answers import Answer, event_dicts
+from fencepost.service.web.doors import refusals
+from fencepost.service.web.rules import READS, WRITES, Serving
+
+router = APIRouter(prefix="/v1", tags=["rows"])
+
+_ROW = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "null"]}}
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": {"anyOf": [_ROW, {"type": "array", "items": _ROW, "minItems": 1}]}},
+            LINES[0]: {"schema": {"type": "string", "description": "A JSON object a line."}},
+            ARROW[0]: {"schema": {"type": "string", "format": "binary", "description": "An Arrow IPC stream."}},
+        },
+    }
+}
+_SMALL = 4096
+"""Bytes of a body that is read at once; larger ones are read beside the event loop."""
+_WAIT = 60.0
+
+
+async def read_body(request: Request) -> bytes:
+    """The body, up to the limit of the service."""
+    most = request.app.state.service.settings.limits.body
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise TooLargeError(f"a body of more than {most:,} bytes", "a smaller one", "Send several calls.")
+        parts.append(part)
+    return b"".join(parts)
+
+
+async def read_table(request: Request) -> Any:
+    """The rows of the body."""
+    limits = request.app.state.service.settings.limits
+    body, kind = await read_body(request), request.headers.get("content-type", "")
+    if len(body) <= _SMALL:
+        return read_rows(body, kind, limits.rows)
+    return await run_in_threadpool(read_rows, body, kind, limits.rows)
+
+
+@router.post("/match", openapi_extra=_BODY, responses=refusals(413), dependencies=[READS])
+async def match(request: Request, service: Serving) -> Answer:
+    """Which rules in force hold for each row by itself: a list of rule ids per row. Nothing is remembered."""
+    table = await read_table(request)
+    return Answer({"version": service.version, "rule_ids": await run_in_threadpool(service.match, table)})
+
+
+@router.post(
+    "/observations",
+    status_code=202,
+    openapi_extra=_BODY,
+    responses={200: {"description": "Done, with the events."}, **refusals(413, 503, 507)},
+    dependencies=[WRITES],
+)
+async def observe(
+    request: Request,
+    service: Serving,
+    wait: Annotated[bool, Query(description="Answer with the events that the rows cause.")] = False,
+    key: Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)] = None,
+) -> Answer:
+    """Take rows. They are on the disk when this answers, with the position of the call in the log."""
+    table = await read_table(request)
+    waiting = service.submit(table, key=key)
+    try:
+        receipt = await asyncio.wait_for(asyncio.wrap_future(waiting), _WAIT)
+    except TimeoutError:
+        raise BehindError(
+            f"rows that were not applied within {_WAIT:.0f} seconds",
+            "an engine that is less busy",
+            "Send them again with the same Idempotency-Key; they may have been taken.",
+        ) from None
+    said: dict[str, Any] = {"position": receipt.position, "rows": receipt.rows}
+    if receipt.repeated:
+        said["repeated"] = True
+    if not wait:
+        return Answer(said, 202)
+    return Answer({**said, "events": event_dicts(receipt.events, receipt.first_event)}, 200)

@@ -1,0 +1,95 @@
+"""The routes, called in one process."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from fencepost.service.rows import ARROW, write_rows
+from tests.service.services import Client, serving
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> Iterator[Client]:
+    with serving(tmp_path / "data", object="symbol") as service:
+        yield Client(service)
+
+
+FLOOR = {"name": "ibm floor", "condition": "symbol = 'IBM' AND price < 40", "detect": "enter,exit"}
+
+
+def test_a_rule_and_a_row_make_an_event(call: Client) -> None:
+    made = call("POST", "/v1/rules", json=FLOOR)
+    assert (made.status_code, made.headers["etag"], made.json()["in_force"]) == (201, '"1"', 1)
+    answer = call("POST", "/v1/observations?wait=true", json={"symbol": "IBM", "price": 39.5})
+    [event] = answer.json()["events"]
+    assert (event["detect"], event["name"], event["price"], event["position"]) == ("enter", "ibm floor", 39.5, 1)
+    assert call("GET", "/v1/events").json()["events"] == [event]
+    assert call("GET", "/v1/inside/ibm floor").json()["objects"] == ["IBM"]
+    known = call("GET", "/v1/objects/IBM").json()
+    assert (known["values"], known["inside"]) == ({"price": 39.5, "symbol": "IBM"}, [1])
+    assert "price" in call("GET", f"/v1/why/{event['event_id']}").json()["text"]
+    assert "outside" not in call("GET", "/v1/why-not?rule=1&object=IBM").json()["text"]
+
+
+def test_rows_come_as_lines_lists_and_arrow(call: Client) -> None:
+    call("POST", "/v1/rules", json=FLOOR)
+    rows = b'{"symbol": "IBM", "price": 39}\n{"symbol": "IBM", "price": 41}\n'
+    assert call("POST", "/v1/observations", content=rows).json() == {"position": 2, "rows": 2}
+    arrow = write_rows(pa.table({"symbol": ["IBM"], "price": [39.0]}))
+    answer = call("POST", "/v1/observations?wait=true", content=arrow, headers={"Content-Type": ARROW[0]})
+    assert [event["detect"] for event in answer.json()["events"]] == ["enter"]
+    assert call("POST", "/v1/match", json=[{"symbol": "IBM", "price": 1}, {"price": 1}]).json()["rule_ids"] == [[1], []]
+
+
+def test_a_key_lets_nothing_be_done_twice(call: Client) -> None:
+    call("POST", "/v1/rules", json=FLOOR)
+    row, key = {"symbol": "IBM", "price": 39}, {"Idempotency-Key": "a"}
+    first = call("POST", "/v1/observations?wait=true", json=row, headers=key).json()
+    again = call("POST", "/v1/observations?wait=true", json=row, headers=key).json()
+    assert again == {**first, "repeated": True}
+    other = call("POST", "/v1/observations", json={**row, "price": 38}, headers=key)
+    assert (other.status_code, set(other.json())) == (422, {"got", "expected", "remedy", "message"})
+
+
+def test_rules_are_changed_only_as_expected(call: Client) -> None:
+    call("POST", "/v1/rules", json={"id": 7, **FLOOR})
+    assert call("POST", "/v1/rules", json={"id": 7, **FLOOR}).status_code == 409
+    edited = {**FLOOR, "condition": "symbol = 'IBM' AND price < 41"}
+    assert call("PUT", "/v1/rules/7", json=edited, headers={"If-Match": '"2"'}).status_code == 412
+    assert call("PUT", "/v1/rules/7", json=edited, headers={"If-Match": '"1"'}).headers["etag"] == '"2"'
+    assert call("POST", "/v1/rules/7:restore", json={"version": 1}).json()["condition"] == FLOOR["condition"]
+    actions = [each["action"] for each in call("GET", "/v1/rules/7/history").json()["changes"]]
+    assert actions == ["added", "replaced", "restored"]
+    assert call("DELETE", "/v1/rules/7").status_code == 200
+    assert call("GET", "/v1/rules/7").status_code == 404
+
+
+def test_pages_of_rules_go_on_where_they_ended(call: Client) -> None:
+    lines = "\n".join(
+        f'{{"id": {id}, "condition": "price > {id}", "labels": {{"odd": "{id % 2}"}}}}' for id in range(30)
+    )
+    assert call("POST", "/v1/rules:import", content=lines.encode()).json()["added"] == 30
+    seen, cursor = [], None
+    while True:
+        page = call(
+            "GET", "/v1/rules", params={"limit": 7, "label": "odd:1"} | ({} if cursor is None else {"cursor": cursor})
+        )
+        seen += [rule["id"] for rule in page.json()["rules"]]
+        if (cursor := page.json()["next"]) is None:
+            break
+    assert seen == list(range(1, 30, 2))
+    assert [rule["id"] for rule in call("GET", "/v1/rules?q=price > 2").json()["rules"]][:2] == [2, 20]
+
+
+def test_what_was_taken_is_there_after_a_restart(tmp_path: Path) -> None:
+    with serving(tmp_path, object="symbol") as service:
+        call = Client(service)
+        call("POST", "/v1/rules", json=FLOOR)
+        call("POST", "/v1/observations", json={"symbol": "IBM", "price": 39})
+        before = call("GET", "/v1/events").json()
+    for _ in range(2):
+        with serving(tmp_path, object="symbol") as service:
+            assert Client(service)("GET", "/v1/events").json() == before
+            assert Client(service)("GET", "/v1/inside/1").json()["objects"] == ["IBM"]
