@@ -1,5 +1,6 @@
 """The `fencepost` command: its subcommands, and the one place where a refusal becomes a message."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,9 @@ from fencepost.cli.commands import (
 )
 from fencepost.cli.commands.lab import add_lab_command
 from fencepost.errors import FencepostError
+
+_COLLECTED_AFTER = 50_000
+"""New objects after which Python looks for cycles: packages that are loaded make very many, and none of them goes."""
 
 app = typer.Typer(
     name="fencepost",
@@ -94,6 +98,7 @@ app.command("version")(version.version)
 
 def main() -> None:
     """Run the command line; a refusal is printed in plain words, anything else is a fault of fencepost."""
+    gc.set_threshold(_COLLECTED_AFTER, *gc.get_threshold()[1:])
     try:
         app(prog_name="fencepost")
     except FencepostError as error:

@@ -21,6 +21,8 @@ _FORMAT = "1"
 """Changes where the same row gets another digest."""
 _FEW = 4_096
 """So many distinct texts are hashed one by one."""
+_AT_ONCE = 8_192
+"""Rows whose messages are made and hashed before the next ones: they stay in the cache."""
 
 
 def digest_rows(block: TableBlock, *, with_enabled: bool, conditions: Any = None) -> UInt8s:
@@ -48,7 +50,10 @@ def digest_rows(block: TableBlock, *, with_enabled: bool, conditions: Any = None
                 parts += _bytes_of_bounds(bounds)
     seed = hashlib.blake2b(repr(shape).encode(), digest_size=SIZE).digest()
     parts.append(np.broadcast_to(np.frombuffer(seed, np.uint8), (len(fields.ids), SIZE)))
-    digests: UInt8s = blake2b_rows(np.concatenate(parts, axis=1), SIZE)
+    digests = np.empty((len(fields.ids), SIZE), np.uint8)
+    for start in range(0, len(digests), _AT_ONCE):
+        rows = slice(start, start + _AT_ONCE)
+        digests[rows] = blake2b_rows(np.concatenate([part[rows] for part in parts], axis=1), SIZE)
     damped = np.flatnonzero(np.asarray(pc.is_valid(fields.damping)))
     if len(damped):  # all others keep the digests that they had before there was any
         own = digest_texts(fields.damping.take(pa.array(damped)))

@@ -40,7 +40,7 @@ def open_book(url: str, file: PipelineFile) -> RuleBook:
 def check_book(url: str, file: PipelineFile) -> None:
     """Refuse a book that is not there or has no rule."""
     with open_book(url, file) as book:
-        if not len(book) and not file.section("rules").get("changes"):
+        if book.is_empty and not file.section("rules").get("changes"):
             raise FencepostError(f"{book.url} without a rule", "at least one", "Add rules: fencepost rules add")
 
 
