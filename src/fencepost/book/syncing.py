@@ -356,7 +356,8 @@ def _places_in(known: Any, asked: Any) -> Int64s:
 def _differ(digests: UInt8s, others: UInt8s) -> Bools:
     """Which rows have other digests; a digest is two words."""
     mine, theirs = (np.ascontiguousarray(each).view(np.uint64) for each in (digests, others))
-    return (mine[:, 0] != theirs[:, 0]) | (mine[:, 1] != theirs[:, 1])
+    differ: Bools = (mine[:, 0] != theirs[:, 0]) | (mine[:, 1] != theirs[:, 1])
+    return differ
 
 
 def _as_binary(digests: UInt8s) -> Any:
