@@ -222,12 +222,19 @@ class Watched(Moving):
         return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def moving_rules(n: int) -> Rules:
-    """Ranges of one column such that a step of half a distance between their ends crosses one."""
+def moving_rules(n: int, hold: int | None = None) -> Rules:
+    """Ranges of one column such that a step of half a distance between their ends crosses one.
+
+    Every tenth is damped where it must `hold`, and must have ceased, for so long.
+    """
     rng = np.random.default_rng(3)
     lower = rng.random(n)
     table = {"rule_id": np.arange(n), "lower": lower, "upper": lower + rng.exponential(5 / n, n)}
-    return Rules.from_table(table, ranges={"value": ("lower", "upper")}, detect="enter,exit")
+    options = {}
+    if hold is not None:
+        table["hold"] = pa.array(np.full(n, hold), mask=np.arange(n) % 10 != 0)
+        options = {"for": "hold", "keep_firing_for": "hold"}
+    return Rules.from_table(table, ranges={"value": ("lower", "upper")}, detect="enter,exit", options=options)
 
 
 def watching(spark: Any, scratch: Path, n: int = 1_000_000, objects: int = 100_000) -> Report:
@@ -258,6 +265,36 @@ def watching(spark: Any, scratch: Path, n: int = 1_000_000, objects: int = 100_0
     report.note(
         "  the state operator's share", f"{progress[-1]['durationMs'].get('addBatch', 0) / 1e3:.2f} s of a trigger"
     )
+    return report
+
+
+def damping(spark: Any, scratch: Path, n: int = 1_000_000, objects: int = 100_000) -> Report:
+    """Large triggers where a tenth of the rules is damped, in turns with the same where none is."""
+    trigger_time = 10**9  # of a file, in the unit of `at`
+    types = {"value": "double"}
+    rules = {name: moving_rules(n, hold).compile(types) for name, hold in (("plain", None), ("damped", trigger_time))}
+    streams = {name: Watched(spark, scratch / name, each, objects) for name, each in rules.items()}
+    queries = {name: stream.start(stream.frame) for name, stream in streams.items()}
+
+    def trigger(name: str, rows: int) -> float:
+        streams[name].put(rows, 0.5 / n)
+        return cpu_of(queries[name].processAllAvailable)
+
+    for rows in [ROWS] * 3 + [200] * 40:
+        for name in queries:
+            trigger(name, rows)
+    taken = [{name: (trigger(name, 200), trigger(name, ROWS)) for name in queries} for _ in range(7)]
+    for query in queries.values():
+        query.stop()
+    fixed, whole = (
+        {name: float(np.median([each[name][place] for each in taken])) for name in queries} for place in (0, 1)
+    )
+    net_seconds = {name: whole[name] - fixed[name] for name in queries}
+    report = Report(f"watch: {n:,} rules, one in ten with for and keep_firing_for, {ROWS:,} rows per trigger")
+    ratio = net_seconds["damped"] / net_seconds["plain"]
+    report.at_most("watch, 10% of a million rules damped, over none damped", ratio, 1.15)
+    for name in queries:
+        report.note(f"  {name}", f"{net_seconds[name]:.2f} CPU s, fixed {fixed[name]:.2f}")
     return report
 
 
@@ -321,7 +358,8 @@ def run(full: bool) -> list[Report]:
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         spark = session(scratch)
-        reports = [watching(spark, scratch), small_triggers(spark, scratch), *joining(spark, scratch, cpu_of)]
+        reports = [watching(spark, scratch), damping(spark, scratch / "damping"), small_triggers(spark, scratch)]
+        reports += joining(spark, scratch, cpu_of)
         reports.append(small_band_triggers(spark, scratch))
         reports += [against_nothing(spark, scratch, n, rounds) for n in (100_000, 1_000_000)]
         reports.append(against_joins(spark, scratch, rounds))

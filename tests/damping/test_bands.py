@@ -15,7 +15,7 @@ from fencepost.watching import state
 from tests.damping.band_oracle import BandPair
 from tests.damping.oracle import INF, Policy
 from tests.damping.played import facts_of, instant, options_of
-from tests.damping.test_laws import draw_policy
+from tests.damping.test_scripts import draw_policy
 from tests.effort import seeds
 
 LEFTS, RIGHTS = ["a", "b"], ["p", "q", "r"]
