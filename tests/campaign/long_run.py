@@ -9,11 +9,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 import fencepost as fp
 from fencepost.published import VersionDirectory
 from tests.campaign.trial import Trial, require
 
 UPDATES = 20_000
+_NUMBERS = np.random.default_rng(1).random(20_000)
 # The long form has 10,000 publishes, and a growth of 1.1: see CONTRIBUTING.md.
 PUBLISHES = int(os.environ.get("FENCEPOST_CAMPAIGN_PUBLISHES", "1_000"))
 GROWTH = float(os.environ.get("FENCEPOST_CAMPAIGN_GROWTH", "1.5"))
@@ -21,26 +24,47 @@ GROWTH = float(os.environ.get("FENCEPOST_CAMPAIGN_GROWTH", "1.5"))
 PATIENCE = max(1_200.0, PUBLISHES * 0.5)
 
 
+YARDSTICK = 4
+"""A fixed piece of work is timed beside every so many steps: other load makes both slower."""
+
+
 class Sample(NamedTuple):
     """What one step takes."""
 
-    seconds: float
-    """Of the processor."""
+    time: float
+    """Of the processor, in pieces of fixed work."""
     memory: int
     files: int
 
 
 def measure(steps: int, step: Callable[[int], None], count_files: Callable[[], int]) -> list[Sample]:
     """Take a sample of every step; files are counted once in a hundredth."""
-    samples, files = [], 0
+    seconds, others, yards = [], [], []
+    files, hundredth = 0, steps // 100
     for number in range(steps):
-        start = time.process_time()
-        step(number)
-        seconds = time.process_time() - start
-        if number % (steps // 100) == 0:
+        seconds.append(_seconds_of(lambda: step(number)))  # noqa: B023
+        if number % YARDSTICK == 0:
+            yards.append(_seconds_of(_work))
+        if number % hundredth == 0:
             files = count_files()
-        samples.append(Sample(seconds, _memory(), files))
+        others.append((_memory(), files))
+    samples = []
+    for number, (taken, (memory, counted)) in enumerate(zip(seconds, others, strict=True)):
+        beside = number // hundredth * hundredth // YARDSTICK
+        near = sorted(yards[beside : beside + max(1, hundredth // YARDSTICK)])
+        samples.append(Sample(taken / near[len(near) // 2], memory, counted))
     return samples
+
+
+def _seconds_of(step: Callable[[], object]) -> float:
+    start = time.process_time()
+    step()
+    return time.process_time() - start
+
+
+def _work() -> object:
+    """Half a millisecond of Python and of arrays, as what is measured has both."""
+    return [dict.fromkeys(range(20)) for _ in range(200)], np.sort(_NUMBERS)
 
 
 def _memory() -> int:

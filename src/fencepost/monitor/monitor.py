@@ -17,6 +17,7 @@ from fencepost.monitor.aside import Aside
 from fencepost.monitor.host import Host, asks, changes
 from fencepost.monitor.known import KnownObject, ObjectPage, find_object, list_objects
 from fencepost.monitor.pair_reasons import BandReason, explain_band
+from fencepost.monitor.pair_standing import find_pair_standing
 from fencepost.monitor.rules_view import RulesView
 from fencepost.monitor.settings import check_first, check_report
 from fencepost.monitor.standing import Standing, find_standing
@@ -403,12 +404,13 @@ class Monitor(Host):
         return reasons.explain(rule, self._rules.boxes(rule), given, self._rules.types)
 
     @asks
-    def why_not(self, rule_id: int | str, object: Any) -> Standing:
+    def why_not(self, rule_id: int | str, object: Any, other: Any = None) -> Standing:
         """Where an object stands with a rule in force, and what is missing for an event; prints as a short report.
 
         Args:
             rule_id: of the rule, or its name.
-            object: the object.
+            object: the object; of a band the left row, as `inside` names it.
+            other: of a band, the right row.
 
         >>> from datetime import datetime
         >>> rules = Rules()
@@ -420,10 +422,14 @@ class Monitor(Host):
 
         """
         id = self._id(rule_id)
-        if self._pairs.find(id) is not None:
-            raise FencepostError(
-                f"rule {id}, which is about two streams", "a rule about objects", "Ask inside() which pairs it has."
-            )
+        band = self._pairs.find(id)
+        if (band is None) != (other is None):
+            is_band = f"rule {id}, which {'is about one object' if band is None else 'joins two streams'}"
+            asked = "one object" if other is None else "two"
+            remedy = "Leave out other=." if band is None else "Pass the right row as other=."
+            raise FencepostError(f"{is_band}, and {asked} to ask about", "as many as the rule is about", remedy)
+        if band is not None:
+            return find_pair_standing(self._pairs, band, object, other)
         self._watch.damped()  # which compiles rules that wait
         return find_standing(self._watch, self._in_force(id), object)
 

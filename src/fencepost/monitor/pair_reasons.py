@@ -36,24 +36,23 @@ class BandReason:
     def __str__(self) -> str:
         lines = [f"{self.object} and {self.other}: {headline(self)}"]
         lines += [f"  {name}: {self.before[name]} -> {self.after[name]}" for name in self.after]
-        low = "" if self.lower is None else f"{self.lower} {'<=' if self.closed[0] else '<'} "
-        high = "" if self.upper is None else f" {'<=' if self.closed[1] else '<'} {self.upper}"
-        lines.append(f"  {low}left.{self.left} - right.{self.right}{high}")
+        lines.append(f"  {write_band(f'left.{self.left} - right.{self.right}', self.lower, self.upper, self.closed)}")
         lines += [f"  left.{one} = right.{other}" for one, other in self.same]
         for side, keys in (("left", self.left_keys), ("right", self.right_keys)):
             lines += [f"  {side}.{name} = '{text}'" for name, text in keys.items()]
         return "\n".join(lines)
 
 
+def write_band(difference: str, lower: float | None, upper: float | None, closed: tuple[bool, bool]) -> str:
+    """A band as a condition."""
+    low = "" if lower is None else f"{lower} {'<=' if closed[0] else '<'} "
+    return f"{low}{difference}" + ("" if upper is None else f" {'<=' if closed[1] else '<'} {upper}")
+
+
 def explain_band(rule: BandRule, event: Mapping[str, Any], types: Mapping[str, AttributeType]) -> BandReason:
     """Say why an event of a band rule in force happened; `types` are those of the attributes of bands."""
     check_version(event, rule.id, rule.version)
-    unit = 1 if rule.shape.is_float else types[rule.shape.columns[0]].unit
-    numeric = types[rule.shape.columns[0]].dimension == "number"
-    lower, upper = (
-        bound if bound is None or not numeric or unit == 1 else float(bound * unit)
-        for bound in (rule.lower, rule.upper)
-    )
+    lower, upper, _ = rule.shown_bounds(types)
     return BandReason(
         rule.id,
         rule.version,

@@ -24,8 +24,10 @@ from fencepost.indexes.kernels.damping import (
 )
 from fencepost.monitor.reasons import show_box, show_range
 from fencepost.ordinals import AttributeType
+from fencepost.pairing.rules import BandRule
 from fencepost.rules.damping import Damping
 from fencepost.snapshot import DETECTS, NEVER, detect_names
+from fencepost.watching.clock import Clock
 from fencepost.watching.engine import Watch
 from fencepost.watching.objects import UNKNOWN
 from fencepost.watching.rules_in_force import Box, LiveRule
@@ -53,6 +55,23 @@ class StandingBox:
 
 
 @dataclass(frozen=True)
+class StandingBand:
+    """The band of the rule, and what keeps the pair out of it."""
+
+    band: str
+    missed: tuple[str, ...]
+    """In words, each key and bound that is not met; empty where the band holds."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the pair is inside."""
+        return not self.missed
+
+    def __str__(self) -> str:
+        return f"{self.band}: {', '.join(self.missed) or 'holds'}"
+
+
+@dataclass(frozen=True)
 class Standing:
     """Where an object stands with a rule in force; prints as a sentence and a short report."""
 
@@ -77,10 +96,13 @@ class Standing:
     """The time that the object's clock shows."""
     values: dict[str, Any]
     """Last known values of the columns that the rule uses."""
-    boxes: tuple[StandingBox, ...]
+    boxes: tuple["StandingBox | StandingBand", ...]
+    """Of a band, the band."""
     stay: tuple[StandingBox, ...]
     text: str
     """The answer, as a sentence."""
+    other: Any = None
+    """Of a band: the right row; `object` is the left one."""
 
     def __str__(self) -> str:
         lines = [self.text]
@@ -94,87 +116,107 @@ class Standing:
         return "\n".join(lines)
 
 
-class _Question:
-    """What is known of one object and one rule."""
+@dataclass(frozen=True)
+class Question:
+    """What is known of an object, or of the two rows of a band, and a rule."""
 
-    def __init__(self, watch: Watch, rule: LiveRule, object: Any) -> None:
-        self.watch, self.rule, self.object = watch, rule, object
-        state, clock = watch.state, watch.clock
-        self.slot = state.objects.slot(object)
-        self.is_known = self.slot != UNKNOWN and bool(state.present[self.slot])
-        self.now = LONG_AGO
-        if self.is_known:
-            self.now = int(clock.at_least(state.times[self.slot : self.slot + 1])[0])
-        elif clock.marker is not None:
-            self.now = clock.marker
-        self.expires = NEVER if rule.expires == NEVER else clock.instant(rule.expires)
-        self.values = self._find_values()
-        self.boxes = self._compare(watch.rules.boxes(rule))
-        self.stay = self._compare(watch.rules.stay_boxes(rule))
-        self.policies = self._find_policies()
-        self.state = self._find_state()
+    rule: LiveRule | BandRule
+    damping: Damping
+    object: Any
+    name: str
+    """In words, likewise what `lacks`: why it may be unknown."""
+    lacks: str
+    clock: Clock
+    is_known: bool
+    now: int
+    expires: int
+    values: dict[str, Any]
+    boxes: tuple[StandingBox | StandingBand, ...]
+    stay: tuple[StandingBox, ...]
+    policies: Policies | None
+    remembered: Int64s | None
+    """What damping remembers; where that is nothing, it is reported as it is."""
+    other: Any = None
 
     @property
     def has_expired(self) -> bool:
+        """Whether the rule has."""
         return self.expires <= self.now
 
-    def shown(self, ordinal: int) -> Any:
-        """A time as a value; None where there is none."""
-        type_ = self.watch.clock.type
-        if ordinal in (NEVER, LONG_AGO) or type_ is None or self.watch.clock.column is None:
-            return None
-        return type_.decode(np.array([ordinal]))[0].as_py()
-
-    def _find_values(self) -> dict[str, int | str | None]:
-        """Ordinals of attributes and texts of keys, of the columns that the rule uses."""
-        rules, state = self.watch.rules, self.watch.state
-        boxes = [*rules.boxes(self.rule), *rules.stay_boxes(self.rule)]
-        used = sorted({name for keys, ranges in boxes for name in (*keys, *ranges)})
-        if not self.is_known:
-            return {}
-        codes = state.positions(np.array([self.slot])).keys
-        return {
-            name: state.value(name, self.slot) if name in rules.types else state.strings[name].text(int(codes[name][0]))
-            for name in used
-        }
-
-    def _compare(self, boxes: list[Box]) -> tuple[StandingBox, ...]:
-        types = self.watch.rules.types
-        return tuple(_compare(box, self.values, types) for box in boxes) if self.is_known else ()
-
-    def _find_policies(self) -> Policies | None:
-        damped, row = self.watch.damped(), self.rule.row
-        if damped is None or row is None or not damped.is_damped[row]:
-            return None
-        rules = self.watch.rules
-        return damped.options.of(np.array([row]), np.full(len(rules.ids), NEVER), rules.detects)
-
-    def _find_state(self) -> Int64s:
-        """What damping remembers of the pair; where that is nothing, it is reported as it is."""
-        if self.slot != UNKNOWN:
-            pending, _ = self.watch.state.damped.of(np.array([self.slot]))
-            for place in np.flatnonzero(pending.rules == self.rule.id)[:1].tolist():
-                found: Int64s = pending.states[place]
-                return found
+    @property
+    def state(self) -> Int64s:
+        """As the kernels of damping have it."""
+        if self.remembered is not None:
+            return self.remembered
         state: Int64s = new_states(1)[0]
         inside = self.is_known and not self.has_expired and any(box.holds for box in self.boxes)
         state[RAW] = state[REPORTED] = state[INNER] = inside
         return state
 
+    def shown(self, ordinal: int) -> Any:
+        """A time as a value; None where there is none."""
+        if ordinal in (NEVER, LONG_AGO) or self.clock.type is None or self.clock.column is None:
+            return None
+        return self.clock.type.decode(np.array([ordinal]))[0].as_py()
+
 
 def find_standing(watch: Watch, rule: LiveRule, object: Any) -> Standing:
     """Where an object stands with a rule in force."""
-    asked = _Question(watch, rule, object)
-    state, types = asked.state, watch.rules.types
+    state, clock, types = watch.state, watch.clock, watch.rules.types
+    slot = state.objects.slot(object)
+    is_known = slot != UNKNOWN and bool(state.present[slot])
+    now = LONG_AGO if clock.marker is None else clock.marker
+    values: dict[str, int | str | None] = {}
+    if is_known:
+        now = int(clock.at_least(state.times[slot : slot + 1])[0])
+        boxes = [*watch.rules.boxes(rule), *watch.rules.stay_boxes(rule)]
+        codes = state.positions(np.array([slot])).keys
+        values = {
+            name: state.value(name, slot) if name in types else state.strings[name].text(int(codes[name][0]))
+            for name in sorted({name for keys, ranges in boxes for name in (*keys, *ranges)})
+        }
+    policies, damped = None, watch.damped()
+    if damped is not None and rule.row is not None and damped.is_damped[rule.row]:
+        no_expiry = np.full(len(watch.rules.ids), NEVER)
+        policies = damped.options.of(np.array([rule.row]), no_expiry, watch.rules.detects)
+    pending = state.damped.of(np.array([] if slot == UNKNOWN else [slot], np.int64))[0]
+    own = np.flatnonzero(pending.rules == rule.id)
+
+    def compare(boxes: list[Box]) -> tuple[StandingBox, ...]:
+        return tuple(_compare(box, values, types) for box in boxes) if is_known else ()
+
+    return answer(
+        Question(
+            rule,
+            rule.damping or Damping(),
+            object,
+            str(object),
+            "no row of it has come",
+            clock,
+            is_known,
+            now,
+            NEVER if rule.expires == NEVER else clock.instant(rule.expires),
+            {name: _value(types.get(name), value) for name, value in values.items()},
+            compare(watch.rules.boxes(rule)),
+            compare(watch.rules.stay_boxes(rule)),
+            policies,
+            pending.states[own[0]] if len(own) else None,
+        )
+    )
+
+
+def answer(asked: Question) -> Standing:
+    """Where the asked stands with the rule, and what is missing for an event."""
+    state = asked.state
     raw, reported = bool(state[RAW]), bool(state[REPORTED])
     waits_for, text = _explain(asked)
     due = NEVER
     if asked.policies is not None:
         due = int(find_policy_dues(state[np.newaxis], asked.policies)[0])
     return Standing(
-        rule.id,
-        rule.version,
-        object,
+        asked.rule.id,
+        asked.rule.version,
+        asked.object,
         asked.is_known,
         raw,
         reported,
@@ -183,22 +225,23 @@ def find_standing(watch: Watch, rule: LiveRule, object: Any) -> Standing:
         asked.shown(int(state[QUIET])) if state[QUIET] > asked.now else None,
         waits_for,
         asked.shown(asked.now) if asked.is_known else None,
-        {name: _value(types.get(name), value) for name, value in asked.values.items()},
+        asked.values,
         asked.boxes,
         asked.stay,
         text,
+        asked.other,
     )
 
 
-def _explain(asked: _Question) -> tuple[str | None, str]:
+def _explain(asked: Question) -> tuple[str | None, str]:
     """What is missing for an event, and the answer as a sentence."""
-    rule, state, name, named = asked.rule, asked.state, asked.object, f"rule {asked.rule.id}"
+    rule, state, name, named = asked.rule, asked.state, asked.name, f"rule {asked.rule.id}"
     if asked.has_expired:
         return "expires", f"Rule {rule.id} expired at {_time(asked, asked.expires)}."
     if not asked.is_known:
-        timeout = asked.watch.clock.given_timeout
+        timeout = asked.clock.given_timeout
         gone = "" if timeout is None else f", or it was silent for longer than `timeout` {timeout}"
-        return "object", f"{name} is not known: no row of it has come{gone}.{_later(asked)}"
+        return "object", f"{name} is not known: {asked.lacks}{gone}.{_later(asked)}"
     raw, reported = bool(state[RAW]), bool(state[REPORTED])
     since = _time(asked, int(state[SINCE]))
     if raw and not reported:
@@ -215,9 +258,9 @@ def _explain(asked: _Question) -> tuple[str | None, str]:
     return "condition", f"{name} is outside {named}: {_missed(asked.boxes)}.{_later(asked)}"
 
 
-def _find_wait(asked: _Question) -> tuple[str, str]:
+def _find_wait(asked: Question) -> tuple[str, str]:
     """The option that an enter waits for, and until when."""
-    state, policies, damping = asked.state, asked.policies, asked.rule.damping or Damping()
+    state, policies, damping = asked.state, asked.policies, asked.damping
     if policies is None:
         return "for", "its next row tells."  # what it waited for was taken away
     if state[ENTERS] >= policies.limits[0]:
@@ -231,8 +274,8 @@ def _find_wait(asked: _Question) -> tuple[str, str]:
     return "for", f"`for` {damping.for_} is not over before {_time(asked, held)}."
 
 
-def _find_keep(asked: _Question) -> str:
-    state, policies, damping = asked.state, asked.policies, asked.rule.damping or Damping()
+def _find_keep(asked: Question) -> str:
+    state, policies, damping = asked.state, asked.policies, asked.damping
     if policies is None:
         return "its next row tells."
     short = int(policies.keep_rows[0] - state[ROWS])
@@ -242,9 +285,9 @@ def _find_keep(asked: _Question) -> str:
     return f"`keep_firing_for` {damping.keep_firing_for} is not over before {until}."
 
 
-def _later(asked: _Question) -> str:
+def _later(asked: Question) -> str:
     """What would hold an enter back if the object came inside now."""
-    state, policies, damping = asked.state, asked.policies, asked.rule.damping or Damping()
+    state, policies, damping = asked.state, asked.policies, asked.damping
     if policies is None:
         return ""
     if state[ENTERS] >= policies.limits[0]:
@@ -255,23 +298,23 @@ def _later(asked: _Question) -> str:
     return ""
 
 
-def _limit(asked: _Question) -> str:
-    damping = asked.rule.damping or Damping()
-    ends = "" if asked.watch.clock.given_timeout is None else " before it times out"
+def _limit(asked: Question) -> str:
+    damping = asked.damping
+    ends = "" if asked.clock.given_timeout is None else " before it times out"
     return f"`limit` {damping.limit} is reached: no further enter is reported{ends}."
 
 
-def _missed(boxes: tuple[StandingBox, ...]) -> str:
+def _missed(boxes: tuple[StandingBox | StandingBand, ...]) -> str:
     if len(boxes) == 1:
         return ", ".join(boxes[0].missed)
     return f"none of its {count(len(boxes), 'part')} holds"
 
 
-def _time(asked: _Question, ordinal: int) -> str:
+def _time(asked: Question, ordinal: int) -> str:
     """A time; of the day that the object's clock shows, only the time of day."""
     value, now = asked.shown(ordinal), asked.shown(asked.now)
     if value is None:
-        return f"row {ordinal}" if asked.watch.clock.column is None else "ever"
+        return f"row {ordinal}" if asked.clock.column is None else "ever"
     if not isinstance(value, datetime):
         return str(value)
     text = value.isoformat(" ", "minutes" if value.second == value.microsecond == 0 else "auto").removesuffix("+00:00")

@@ -29,6 +29,7 @@ from fencepost.emitting.emitter import check_names
 from fencepost.emitting.engine import Counts, Step, Waiting
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
+from fencepost.indexes.kernels.damping import Policies
 from fencepost.ordinals import AttributeType, ColumnType
 from fencepost.pairing.batch import BandBatch
 from fencepost.pairing.damping import (
@@ -241,6 +242,14 @@ class Pairwise:
             damped = read_damped_bands(self._snapshot, rules.slots, rules.ids, rules.detects, self.clock)
             self._damped = about, damped
         return self._damped[1]
+
+    def policies(self, rule: BandRule) -> Policies | None:
+        """How a rule in force is damped, on the clock; None where it is not."""
+        damped, rules = self.damped(), self._indexes.rules
+        slot = rules.slots[rule.id]
+        if damped is None or not damped.is_damped[slot]:
+            return None
+        return damped.options.of(np.array([slot]), np.full(len(rules.ids), NEVER), rules.detects)
 
     def _detect_change(self, change: BandChange) -> tuple[Detections, Subjects, Callable[[], None]]:
         """What a change of rules does to the pairs that are there, and what lets that be remembered."""

@@ -1,7 +1,7 @@
 """Band rules as a monitor holds them: what each asks of a pair, and columns by slot for many pairs at once."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.indexes.contracts.registry import Bounds
-from fencepost.ordinals import DOUBLE
+from fencepost.ordinals import DOUBLE, AttributeType
 from fencepost.pairing.rows import RowsAt
 from fencepost.snapshot import NEVER, Snapshot
 from fencepost.snapshot.columns import key_pairs
@@ -66,6 +66,17 @@ class BandRule(NamedTuple):
             (False, False): "()",
         }
         return ends[self.closed]
+
+    def shown_bounds(self, types: Mapping[str, AttributeType]) -> tuple[float | None, float | None, Any]:
+        """The bounds as a reader knows them: numbers, or of times and dates counts of their units.
+
+        Then the unit of the columns, where differences are multiplied by it for that; else None.
+        """
+        type_ = types[self.shape.columns[0]]
+        if self.shape.is_float or type_.dimension != "number" or type_.unit == 1:
+            return self.lower, self.upper, None
+        lower, upper = (None if bound is None else float(bound * type_.unit) for bound in (self.lower, self.upper))
+        return lower, upper, type_.unit
 
     @property
     def pinned(self) -> tuple[str, ...] | None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from fencepost.events import Identities
 from fencepost.indexes.arrays import Int64s
 from fencepost.snapshot import Table
-from fencepost.watching.objects import Objects
+from fencepost.watching.objects import UNKNOWN, Objects
 
 _HALF = 32
 _LOW = (1 << _HALF) - 1
@@ -69,6 +69,17 @@ class KeyedObjects(Objects):
         )
         for pairs, slots in zip(self._pairs, more, strict=True):
             found = pairs.slots(pa.array(found << _HALF | slots), add=add)
+        return found
+
+    def slot(self, value: Any) -> int:
+        """The slot of one object, a dict of its keys and its id, or `UNKNOWN`."""
+        if not isinstance(value, dict) or self.type is None or set(value) != {field.name for field in self.type}:
+            return UNKNOWN
+        found, *more = (own.slot(value[field.name]) for own, field in zip(self._columns, self.type, strict=True))
+        for pairs, slot in zip(self._pairs, more, strict=True):
+            if UNKNOWN in (found, slot):
+                return UNKNOWN
+            found = pairs.slot(found << _HALF | slot)
         return found
 
     def identities(self, slots: Int64s) -> Identities:
