@@ -207,7 +207,14 @@ def _find_shape(rule: Rule, rows: Table) -> _Shape:
         raise FencepostError(f"rule {rule.id}, a band", "a rule about one stream", "Draw its events with plot.events.")
     known = {name: rows.arrow(name).type for name in rows.names if _is_used(name, parsed.columns)}
     types = read_schema(known).types
-    boxes = Binder(types).bind(parsed).boxes
+    bound = Binder(types).bind(parsed)
+    boxes = bound.boxes
+    if bound.computed or any(box.strings for box in boxes):
+        raise FencepostError(
+            f"rule {rule.id}, which asks for more than ranges of columns",
+            "a rule about columns of numbers and times",
+            "Draw its events with plot.events.",
+        )
     used = list(dict.fromkeys(name for box in boxes for name, _, _ in box.ranges))
     attributes = {name: type_ for name in used if isinstance(type_ := types[name], AttributeType)}
     if not attributes:

@@ -25,10 +25,10 @@ from fencepost.language import (
     infer_types,
     parse,
 )
+from fencepost.language.operands import constant_index, parse_tree
 from fencepost.language.parse import Templates
 from fencepost.language.shape import read_shape
 from fencepost.language.source import Source
-from fencepost.language.sql import constant_index, parse_tree
 from fencepost.ordinals import BIGINT, BOOLEAN, DATE, DOUBLE, TIMESTAMP, TIMESTAMP_NTZ, AttributeType
 from tests.conditions import conditions
 from tests.effort import examples
@@ -226,7 +226,7 @@ def test_binding_gives_ordinals(text: str, types: dict[str, ColumnType], boxes: 
     if isinstance(boxes, int):
         assert len(found) == boxes
     else:
-        assert list(found) == boxes
+        assert [(box.ranges, box.keys) for box in found] == boxes
 
 
 def test_columns_match_without_case_unless_quoted() -> None:
@@ -433,7 +433,7 @@ def test_sqlglot_reads_the_same_from_our_tokens_as_from_its_own(text: str) -> No
 
 def test_refusals_cross_process_boundaries() -> None:
     with pytest.raises(ConditionError) as refused:
-        parse("x < y")
+        parse("x < AVG(y)")
     assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
 
 

@@ -176,7 +176,7 @@ def test_a_refused_batch_or_change_leaves_no_trace() -> None:
         lambda: monitor.add(2, "x >= "),
         lambda: monitor.add(2, "x = 'one'"),
         lambda: monitor.add(2, "detect > 5"),
-        lambda: monitor.replace(1, "x < y"),
+        lambda: monitor.replace(1, "x < AVG(y)"),
     ):
         refusal(call)
     assert monitor.counters == before

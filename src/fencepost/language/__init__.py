@@ -4,14 +4,15 @@ The text is parsed without its constants, once per shape; constants are filled i
 columns' types. Every refusal is a `ConditionError` that marks the place.
 
 source          the text, its tokens, errors that mark a place; refusals has one function per reason
-shape, sql      a condition without its constants, and what sqlglot makes of it
-expression      constant expressions
+shape, sql      a condition without its constants, and what it becomes
+operands        what sqlglot makes of a condition: columns and constants
+expression      constant expressions; computing has those over columns
 parse, forms    from one text, or from many alike, to a Condition (condition) or a Band (band)
 bind, bind_band boxes and bands in ordinals
 """
 
 from fencepost.language.band import Band
-from fencepost.language.bind import Binder, BoundBox, BoundCondition, bind, infer_types
+from fencepost.language.bind import Binder, BoundBox, BoundCondition, StringRange, bind, infer_types
 from fencepost.language.bind_band import BoundBand, bind_band
 from fencepost.language.condition import LARGEST_BOX_COUNT, Box, ColumnKind, Condition, Part
 from fencepost.language.parse import parse
@@ -32,6 +33,7 @@ __all__ = [
     "Condition",
     "ConditionError",
     "Part",
+    "StringRange",
     "bind",
     "bind_band",
     "infer_types",

@@ -11,9 +11,9 @@ from sqlglot import exp
 from fencepost.language import refusals
 from fencepost.language.condition import ColumnKind, Part, clash_of, never_holds
 from fencepost.language.expression import Constant, Duration, Evaluate, combine, negated
+from fencepost.language.operands import ARITHMETIC, COMPARISONS, FLIPPED, NEGATED, ColumnUse, Operands, parse_tree
 from fencepost.language.shape import Values
 from fencepost.language.source import Place, RefusalError, Source
-from fencepost.language.sql import ARITHMETIC, COMPARISONS, FLIPPED, NEGATED, ColumnUse, Operands, parse_tree
 
 Side = Literal["left", "right"]
 _EXPECTED = "one difference of a left and a right column compared with constants, and keys joined by AND"

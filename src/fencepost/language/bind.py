@@ -1,11 +1,23 @@
 """Conditions bound to column types: boxes of ordinal ranges and keys."""
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
+from fencepost.computed import Computed, Term, computed_id
+from fencepost.computed.typing import typed
 from fencepost.errors import FencepostError
-from fencepost.language.condition import Box, Clash, ColumnKind, Condition, Part, dropped_parts, never_holds
+from fencepost.language.condition import (
+    LARGEST_BOX_COUNT,
+    Box,
+    Clash,
+    ColumnKind,
+    Condition,
+    Part,
+    dropped_parts,
+    never_holds,
+)
 from fencepost.language.source import Place, RefusalError
 from fencepost.ordinals import BOOLEAN, DATE, DOUBLE, KEY, TIMESTAMP, AttributeType, ColumnType
 from fencepost.ordinals.zones import bound_as
@@ -16,15 +28,55 @@ _DEFAULT_TYPES: dict[ColumnKind, ColumnType] = {
     "date": DATE,
     "timestamp": TIMESTAMP,
     "boolean": BOOLEAN,
+    "any": DOUBLE,
 }
+
+_MOST_KEPT = 10_000
+
+
+class StringRange(NamedTuple):
+    """A range of ordered strings; what its ends are in ordinals depends on the bounds of all rules."""
+
+    term: Term
+    """A bound expression, perhaps a column alone."""
+    lower: str | None
+    upper: str | None
+    lower_closed: bool
+    upper_closed: bool
+
+    def holds(self, text: str) -> bool:
+        """Whether a string is in it."""
+        below = self.lower is not None and (text < self.lower or (text == self.lower and not self.lower_closed))
+        above = self.upper is not None and (text > self.upper or (text == self.upper and not self.upper_closed))
+        return not (below or above)
+
+    def within(self, other: "StringRange") -> "StringRange | None":
+        """What both have in common; None where that is nothing."""
+        lower, lower_closed = self.lower, self.lower_closed
+        if other.lower is not None and (
+            lower is None or (other.lower, not other.lower_closed) > (lower, not lower_closed)
+        ):
+            lower, lower_closed = other.lower, other.lower_closed
+        upper, upper_closed = self.upper, self.upper_closed
+        if other.upper is not None and (upper is None or (other.upper, other.upper_closed) < (upper, upper_closed)):
+            upper, upper_closed = other.upper, other.upper_closed
+        if (
+            lower is not None
+            and upper is not None
+            and (lower > upper or (lower == upper and not (lower_closed and upper_closed)))
+        ):
+            return None
+        return StringRange(self.term, lower, upper, lower_closed, upper_closed)
 
 
 class BoundBox(NamedTuple):
     """A box: every attribute within its ordinals, every key equal to its string; sorted by column."""
 
     ranges: tuple[tuple[str, int, int], ...]
-    """Column, first and last ordinal. The whole range of a type still asks for a value."""
+    """Column or computed attribute, first and last ordinal. The whole range of a type still asks for a value."""
     keys: tuple[tuple[str, str], ...]
+    strings: tuple[StringRange, ...] = ()
+    """One per expression."""
 
 
 class BoundCondition(NamedTuple):
@@ -34,6 +86,8 @@ class BoundCondition(NamedTuple):
     """At least one; boxes that touch along one attribute are united."""
     dropped: tuple[str, ...]
     """For every branch that can never hold, the reason."""
+    computed: Mapping[str, Computed] = MappingProxyType({})
+    """The computed attributes that boxes have ranges of, by name."""
 
 
 class Binder:
@@ -50,6 +104,8 @@ class Binder:
         for name in self._types:
             self._by_lower_case.setdefault(name.lower(), []).append(name)
         self._known: dict[str, tuple[str, ColumnType]] = {}
+        self._terms: dict[Term, Term] = {}
+        self._computed: dict[str, Computed] = {}
 
     def bind(self, condition: Condition) -> BoundCondition:
         """The condition with every constant turned into ordinals of its column's type."""
@@ -59,11 +115,13 @@ class Binder:
             clashes: list[Clash] = []
             for box in condition.boxes:
                 result = self._box(box)
-                if isinstance(result, BoundBox):
-                    bound.append(result)
+                if isinstance(result, list):
+                    bound += result
                     alive.append(box)
                 else:
                     clashes.append(result)
+            if len(bound) > LARGEST_BOX_COUNT:
+                raise too_many_boxes(len(bound))
             if not bound:
                 raise never_holds(clashes[0])
         except RefusalError as refusal:
@@ -71,7 +129,13 @@ class Binder:
         dropped = condition.dropped
         if clashes:
             dropped += dropped_parts(condition.text, alive, clashes)
-        return BoundCondition(_unite(bound) if len(bound) > 1 else tuple(bound), dropped)
+        boxes = _unite(bound) if len(bound) > 1 else tuple(bound)
+        if not self._computed:
+            return BoundCondition(boxes, dropped)
+        used = {name: self._computed[name] for box in boxes for name, _, _ in box.ranges if name in self._computed}
+        if len(self._computed) > _MOST_KEPT:
+            self._computed.clear()
+        return BoundCondition(boxes, dropped, used)
 
     def find(self, column: str, place: Place | None = None) -> tuple[str, ColumnType]:
         """Name and type in the schema of a column as Condition.columns has it."""
@@ -104,24 +168,46 @@ class Binder:
             f"Did you mean {near[0]}?" if near else "Correct the name, or add the column to the schema.",
         )
 
-    def _box(self, box: Box) -> BoundBox | Clash:
-        """The box in ordinals, or the places of the parts that leave it empty."""
+    def _box(self, box: Box) -> list[BoundBox] | Clash:
+        """The box in ordinals, or the places of the parts that leave it empty.
+
+        It is several boxes where a range of an expression is several ranges of its column.
+        """
         ranges: dict[str, tuple[int, int]] = {}
         keys: dict[str, str] = {}
+        strings: dict[Term, StringRange] = {}
+        choices: list[tuple[str, Sequence[tuple[int, int]], Place]] = []
         first_place: dict[str, Place] = {}
         last_place: dict[str, Place] = {}
         for part in box:
-            name, type_ = self.find(part.column, part.place)
-            if isinstance(part.lower, str) or type_ == KEY:
-                key = _key(part, name, type_)
-                if keys.setdefault(name, key) != key:
-                    return first_place[name], part.place
-                first_place.setdefault(name, part.place)
-                continue
-            bound = _ordinals(part, name, type_)
-            if bound is None:
-                return part.place, part.place
-            first, last = bound
+            if part.term is not None:
+                found = self._expression(part)
+                if isinstance(found, StringRange):
+                    if not _narrow(strings, found):
+                        return part.place, part.place
+                    continue
+                name, allowed = found
+                if len(allowed) != 1:
+                    if not allowed:
+                        return part.place, part.place
+                    choices.append((name, allowed, part.place))
+                    continue
+                first, last = allowed[0]
+            else:
+                name, type_ = self.find(part.column, part.place)
+                if type_ == KEY or isinstance(part.lower, str) or isinstance(part.upper, str):
+                    _check_key(part, name, type_)
+                    if part.upper == part.lower and isinstance(part.lower, str):
+                        if keys.setdefault(name, part.lower) != part.lower:
+                            return first_place[name], part.place
+                        first_place.setdefault(name, part.place)
+                    elif not _narrow(strings, _string_range(part, Term("column", (), name, KEY))):
+                        return part.place, part.place
+                    continue
+                bound = _ordinals(part, name, type_)
+                if bound is None:
+                    return part.place, part.place
+                first, last = bound
             if name not in ranges:
                 first_place[name] = last_place[name] = part.place
             else:
@@ -134,9 +220,86 @@ class Binder:
                 if first > last:
                     return first_place[name], last_place[name]
             ranges[name] = (first, last)
-        return BoundBox(
-            tuple(sorted([(name, first, last) for name, (first, last) in ranges.items()])), tuple(sorted(keys.items()))
-        )
+        for term, range_ in list(strings.items()):
+            if term.name == "column" and term.value in keys:  # a key that is in the range, or never is
+                if not range_.holds(keys[term.value]):
+                    return first_place[term.value], first_place[term.value]
+                del strings[term]
+        return _boxes(ranges, keys, strings, choices)
+
+    def _expression(self, part: Part) -> "StringRange | tuple[str, Sequence[tuple[int, int]]]":
+        """What a comparison of an expression asks for: strings, or ordinals of a column or a computed attribute."""
+        assert part.term is not None
+        term = self._bound_term(part.term, part.place)
+        if term.type == KEY:
+            _check_key(part, term.text, KEY)
+            return _string_range(part, term)
+        _check_comparable(part, term)
+        own = _ordinals(part, term.text, term.attribute)
+        computed = Computed(term)
+        name = computed_id(computed)
+        if name in self._types:
+            raise RefusalError(
+                [part.place], f"is called like the column {name}", "a column of another name", "Rename it."
+            )
+        self._computed[name] = computed
+        return name, ([] if own is None else [own])
+
+    def _bound_term(self, term: Term, place: Place) -> Term:
+        found = self._terms.get(term)
+        if found is None:
+            try:
+                found = typed(term, lambda column: self.find(column, place))
+            except RefusalError:
+                raise
+            except FencepostError as error:
+                raise RefusalError([place], error.got, error.expected, error.remedy) from None
+            if len(self._terms) > _MOST_KEPT:
+                self._terms.clear()
+            self._terms[term] = found
+        return found
+
+
+def too_many_boxes(count: int) -> RefusalError:
+    """The refusal of a condition that is too many boxes of columns."""
+    return RefusalError(
+        [], f"makes {count:,} boxes", f"at most {LARGEST_BOX_COUNT} in one condition", "Split it into several rules."
+    )
+
+
+def _narrow(strings: dict[Term, StringRange], found: StringRange) -> bool:
+    """Let a box ask for a range of strings, too; whether any string is left."""
+    known = strings.get(found.term)
+    common = found.within(found) if known is None else known.within(found)
+    if common is None:
+        return False
+    strings[found.term] = common
+    return True
+
+
+def _boxes(
+    ranges: Mapping[str, tuple[int, int]],
+    keys: Mapping[str, str],
+    strings: Mapping[Term, StringRange],
+    choices: Sequence[tuple[str, Sequence[tuple[int, int]], Place]],
+) -> list[BoundBox] | Clash:
+    """A box, or as many as there are choices of ranges."""
+    ordered = tuple(strings[term] for term in sorted(strings, key=lambda each: each.text))
+    named, found = tuple(sorted(keys.items())), [dict(ranges)]
+    for name, allowed, place in choices:
+        narrowed = []
+        for each in found:
+            first, last = each.get(name, (allowed[0][0], allowed[-1][1]))
+            for low, high in allowed:
+                if max(first, low) <= min(last, high):
+                    narrowed.append({**each, name: (max(first, low), min(last, high))})
+        if not narrowed:
+            return place, place
+        found = narrowed
+    return [
+        BoundBox(tuple(sorted([(name, first, last) for name, (first, last) in each.items()])), named, ordered)
+        for each in found
+    ]
 
 
 def bind(condition: Condition, types: Mapping[str, ColumnType] | None = None) -> BoundCondition:
@@ -162,6 +325,8 @@ def infer_types(columns: Iterable[Mapping[str, ColumnKind]]) -> dict[str, Column
     for mapping in columns:
         for column, kind in mapping.items():
             known = kinds.get(column, kind)
+            if "any" in (known, kind):
+                kind = known = kind if known == "any" else known
             if known != kind and {known, kind} == {"date", "timestamp"}:
                 kind = known = "timestamp"
             if known != kind:
@@ -193,7 +358,8 @@ def _unquote(kinds: Mapping[str, ColumnKind]) -> dict[str, ColumnType]:
     return types
 
 
-def _key(part: Part, name: str, type_: ColumnType) -> str:
+def _check_key(part: Part, name: str, type_: ColumnType) -> None:
+    """Refuse strings for what has none, and anything else for strings."""
     if type_ != KEY:
         raise RefusalError(
             [part.place],
@@ -201,14 +367,27 @@ def _key(part: Part, name: str, type_: ColumnType) -> str:
             f"a constant of type {type_}",
             "Write a number without quotes, a time as DATE '2024-12-31' or TIMESTAMP '2024-12-31 23:59:59'.",
         )
-    if not isinstance(part.lower, str):
+    if not all(each is None or isinstance(each, str) for each in (part.lower, part.upper)):
         raise RefusalError(
             [part.place],
             f"does not fit {name}, which is a key",
-            f"{name} = or IN with strings",
+            f"{name} compared with strings",
             "Put the constant in single quotes, or give the column another type.",
         )
-    return part.lower
+
+
+def _check_comparable(part: Part, term: Term) -> None:
+    if isinstance(part.lower, str) or isinstance(part.upper, str):
+        raise RefusalError(
+            [part.place],
+            f"does not fit {term.text}, which is {term.type}",
+            f"a constant of type {term.type}",
+            "Write a number without quotes, a time as DATE '2024-12-31' or TIMESTAMP '2024-12-31 23:59:59'.",
+        )
+
+
+def _string_range(part: Part, term: Term) -> StringRange:
+    return StringRange(term, part.lower, part.upper, part.lower_closed, part.upper_closed)  # type: ignore[arg-type]
 
 
 def _ordinals(part: Part, name: str, type_: AttributeType) -> tuple[int, int] | None:
@@ -243,13 +422,13 @@ def _unite_along(column: str, boxes: Iterable[BoundBox]) -> list[BoundBox]:
     for box in boxes:
         own = [(first, last) for name, first, last in box.ranges if name == column]
         if own:
-            rest = BoundBox(tuple(each for each in box.ranges if each[0] != column), box.keys)
+            rest = BoundBox(tuple(each for each in box.ranges if each[0] != column), box.keys, box.strings)
             ranges_by_rest.setdefault(rest, []).extend(own)
         else:
             united.append(box)
     for rest, ranges in ranges_by_rest.items():
         for first, last in _unite_ranges(ranges):
-            united.append(BoundBox(tuple(sorted((*rest.ranges, (column, first, last)))), rest.keys))
+            united.append(rest._replace(ranges=tuple(sorted((*rest.ranges, (column, first, last))))))
     return united
 
 

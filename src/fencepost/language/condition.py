@@ -12,6 +12,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Literal, NamedTuple, Protocol
 
+from fencepost.computed.bounds import after_prefix
+from fencepost.computed.terms import Term
 from fencepost.language import refusals
 from fencepost.language.expression import Evaluate
 from fencepost.language.shape import Values
@@ -23,21 +25,25 @@ LARGEST_BOX_COUNT = 256
 _COUNTED = 1024
 """Boxes beyond the limit are counted up to here, then no longer made."""
 
-ColumnKind = Literal["number", "key", "date", "timestamp", "boolean"]
+ColumnKind = Literal["number", "key", "date", "timestamp", "boolean", "any"]
+"""What kind of constants a column is compared with; `any` where it is not compared with constants."""
+
 Bound = int | Fraction | float | bool | str | date | datetime | timedelta
 
 
 class Part(NamedTuple):
-    """One comparison: a column whose value lies in a range; a range of one string is an equality key."""
+    """One comparison: a column or an expression whose value lies in a range; a column that is one string is a key."""
 
     column: str
-    """In lower case, or in its double quotes where the condition quotes it."""
+    """In lower case, or in its double quotes where the condition quotes it; of an expression its text."""
     lower: Bound | None
     """An exact constant; None is unbounded."""
     upper: Bound | None
     lower_closed: bool
     upper_closed: bool
     place: Place
+    term: Term | None = None
+    """The expression; None for a column."""
 
 
 Box = tuple[Part, ...]
@@ -52,7 +58,7 @@ class Condition:
     boxes: tuple[Box, ...]
     """At most 256; a box without parts always holds."""
     columns: Mapping[str, ColumnKind]
-    """Every column of the boxes with the kind of constant it is compared with."""
+    """Every column of the boxes, those of expressions too, with the kind of constant it is compared with."""
     dropped: tuple[str, ...] = ()
     """For every branch that can never hold, the reason."""
 
@@ -83,7 +89,7 @@ class Leaf(NamedTuple):
         column, lower, upper, lower_closed, upper_closed, place = self
         low = None if lower is None else lower(values)
         high = low if upper is lower else None if upper is None else upper(values)
-        part = Part(column(values), low, high, lower_closed, upper_closed, place)
+        part = part_of(column(values), low, high, lower_closed, upper_closed, place)
         if upper is not lower and excludes(part, part):
             clashes.append((place, place))
             return []
@@ -102,8 +108,45 @@ class WithoutPoints(NamedTuple):
         points = sorted({point(values) for point in self.points}, key=_comparable)
         edges = [None, *points, None]
         column = self.column(values)
-        gaps: list[Box] = [(Part(column, low, high, False, False, self.place),) for low, high in pairwise(edges)]
+        gaps: list[Box] = [(part_of(column, low, high, False, False, self.place),) for low, high in pairwise(edges)]
         return _check_count(gaps, self.place)
+
+
+class LikePattern(NamedTuple):
+    """LIKE, whose pattern is a prefix before `%` or has no wildcard at all."""
+
+    column: Evaluate
+    pattern: Evaluate
+    is_prefix: bool
+    """Whether the pattern is a prefix as it stands."""
+    lowers: bool
+    """Whether upper and lower case are the same."""
+    negate: bool
+    place: Place
+
+    def expand(self, values: Values, clashes: list[Clash]) -> list[Box]:
+        """See Node."""
+        text, column, place = self.pattern(values), self.column(values), self.place
+        text = text.lower() if self.lowers else text
+        prefix = text if self.is_prefix or not text.endswith("%") else text.rstrip("%")
+        if not self.is_prefix and any(each in prefix for each in ("%", "_", "\\")):
+            raise refusals.wildcards(place, text)
+        if not self.is_prefix and prefix == text:
+            if self.negate:
+                ends: list[tuple[str | None, str | None]] = [(None, text), (text, None)]
+                return [(part_of(column, low, high, False, False, place),) for low, high in ends]
+            return [(part_of(column, text, text, True, True, place),)]
+        end = after_prefix(prefix)
+        if not self.negate:
+            return [(part_of(column, prefix, end, True, False, place),)]
+        outside: list[Box] = []
+        if prefix:
+            outside.append((part_of(column, None, prefix, False, False, place),))
+        if end is not None:
+            outside.append((part_of(column, end, None, True, False, place),))
+        if not outside:
+            clashes.append((place, place))
+        return outside
 
 
 class Fixed(NamedTuple):
@@ -171,8 +214,22 @@ class AllOf(NamedTuple):
         return found
 
 
+def part_of(
+    column: "str | Term",
+    lower: Bound | None,
+    upper: Bound | None,
+    lower_closed: bool,
+    upper_closed: bool,
+    place: Place,
+) -> Part:
+    """The comparison of a column or an expression."""
+    if isinstance(column, str):
+        return Part(column, lower, upper, lower_closed, upper_closed, place)
+    return Part(column.text, lower, upper, lower_closed, upper_closed, place, column)
+
+
 class Use(NamedTuple):
-    """A comparison of a column with a kind of constant."""
+    """A column and the kind of constant that it is compared with."""
 
     column: Evaluate
     kind: ColumnKind
@@ -198,7 +255,11 @@ class Shape:
             raise never_holds(clashes[0])
         if not clashes:
             return Condition(text, tuple(boxes), columns)
-        needed = {part.column for box in boxes for part in box}
+        needed = {part.column for box in boxes for part in box if part.term is None}
+        for box in boxes:
+            for part in box:
+                if part.term is not None:
+                    needed.update(each.value for each in part.term.walk() if each.name == "column")
         columns = {column: kind for column, kind in columns.items() if column in needed}
         return Condition(text, tuple(boxes), columns, dropped_parts(text, boxes, clashes))
 
@@ -207,7 +268,9 @@ class Shape:
         for column, kind, place in self.uses:
             name = column(values)
             known = columns.setdefault(name, kind)
-            if known != kind:
+            if known == "any":
+                columns[name] = kind
+            elif known != kind and kind != "any":
                 if {known, kind} != {"date", "timestamp"}:
                     raise refusals.mixed_kinds(name, place, known, kind)
                 columns[name] = "timestamp"

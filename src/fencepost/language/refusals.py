@@ -1,11 +1,11 @@
 """What the language refuses: one function per reason, each with the nearest thing that works."""
 
-import re
 from collections.abc import Sequence
 
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
+from fencepost.errors import FencepostError
 from fencepost.language.source import Place, RefusalError, Source
 
 _KIND_NAMES = {
@@ -16,10 +16,9 @@ _KIND_NAMES = {
     "boolean": "TRUE or FALSE",
     "interval": "an interval",
     "column": "a column",
+    "any": "a column",
 }
 _COMPARISON = "a column compared with a constant"
-_LIKE_A_TIME = re.compile(r"'\d{4}-\d{1,2}-\d{1,2}")
-_LIKE_A_NUMBER = re.compile(r"'[+-]?\d+(\.\d+)?'")
 
 
 def syntax(source: Source, error: ParseError) -> RefusalError:
@@ -49,13 +48,8 @@ def predicate(node: exp.Expression, place: Place) -> RefusalError:
     """The expression cannot stand where true or false is needed."""
     if isinstance(node, exp.Is):
         return _is_test(node, place)
-    if isinstance(node, (exp.Like, exp.ILike, exp.RegexpLike, exp.SimilarTo, exp.Glob)):
-        return RefusalError(
-            [place],
-            "is a pattern",
-            _COMPARISON,
-            "List the strings, symbol IN ('IBM', 'SAP'), or compute whether it matches into a boolean column.",
-        )
+    if isinstance(node, (exp.RegexpLike, exp.SimilarTo, exp.Glob, exp.Escape)):
+        return pattern(place)
     if isinstance(node, exp.NullSafeEQ):
         return RefusalError([place], "also holds for null", "a comparison with =", "Write = instead.")
     if isinstance(node, (exp.Literal, exp.Neg, exp.Interval, exp.Cast, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)):
@@ -86,9 +80,16 @@ def operand(node: exp.Expression, place: Place) -> RefusalError:
             [place], "changes while the rule stands", "a fixed constant", "Write TIMESTAMP '2024-12-31 23:59:59'."
         )
     if isinstance(node, exp.Cast):
-        return RefusalError([place], "is a cast of a column", _COMPARISON, "Cast the constant instead.")
-    if isinstance(node, exp.Abs):
-        return RefusalError([place], "is a function", _COMPARISON, "Write x BETWEEN -5 AND 5 for ABS(x) <= 5.")
+        return RefusalError(
+            [place], "is a cast of a column", "columns as they are, or CAST(x AS DOUBLE)", "Cast the constant instead."
+        )
+    if isinstance(node, exp.AggFunc):
+        return RefusalError(
+            [place],
+            "is about several rows",
+            _COMPARISON,
+            "Compute it into a column of the data and compare that column.",
+        )
     if (isinstance(node, exp.Predicate) and not isinstance(node, exp.Func)) or isinstance(node, exp.Connector):
         return RefusalError(
             [place], "is a comparison inside another", _COMPARISON, "Join comparisons with AND: 1 < x AND x < 5."
@@ -101,45 +102,102 @@ def operand(node: exp.Expression, place: Place) -> RefusalError:
     )
 
 
-def column_arithmetic(column: str, place: Place) -> RefusalError:
-    """Arithmetic on a column."""
+def column_arithmetic(place: Place) -> RefusalError:
+    """A column where only a constant can be."""
     return RefusalError(
         [place],
         "computes with a column",
-        _COMPARISON,
-        f"Move the constants to the other side: {column} > 3 for {column} + 2 > 5, {column} < -5 for -{column} > 5.",
+        "a constant there",
+        "Write the constant, or compute it into a column of the data and compare that column.",
     )
 
 
-def two_columns(left: str, right: str, symbol: str, source: Source, place: Place) -> RefusalError:
-    """A comparison of two columns."""
-    remedy = f"Compute {left} - {right} into a column of the data and compare that with 0."
-    if symbol == "=" and source.tokens[place[1]].text.startswith('"'):
-        remedy = f"Strings take single quotes: {left} = '{right[1:-1]}'."
-    return RefusalError([place], "compares two columns", _COMPARISON, remedy)
+def two_columns(left: str, right: str, place: Place) -> RefusalError:
+    """A comparison with what is most likely a string in double quotes."""
+    name = right[1:-1].replace('""', '"')
+    return RefusalError(
+        [place],
+        "compares two columns",
+        "strings in single quotes",
+        f"Write {left} = '{name}' for the string, {left} = `{name}` for the column.",
+    )
 
 
 def negated_key(place: Place) -> RefusalError:
-    """A string excluded."""
+    """A string excluded in a band."""
     return RefusalError(
         [place],
         "is an excluded string",
-        "keys that are named: symbol = 'IBM' or symbol IN ('IBM', 'SAP')",
-        "List the keys that are meant, or compute the exclusion into a boolean column.",
+        "keys that are named: left.symbol = 'IBM'",
+        "Write a band for each key that is meant, or compute the exclusion into a column that both sides have.",
     )
 
 
-def ordered_key(source: Source, place: Place, constant: Place) -> RefusalError:
-    """An ordering comparison with a string."""
-    text = source.tokens[constant[1]].text
-    remedy = "List the strings that are meant: symbol IN ('IBM', 'SAP')."
-    if _LIKE_A_TIME.match(text):
-        remedy = f"Write DATE {text}." if len(text) <= len("'2024-12-31'") else f"Write TIMESTAMP {text}."
-    elif _LIKE_A_NUMBER.fullmatch(text):
-        remedy = f"Write {text[1:-1]} without quotes."
+def pattern(place: Place) -> RefusalError:
+    """LIKE with anything but a pattern that is written out, or another way to match."""
     return RefusalError(
-        [place], "puts strings in order", "numbers, dates or timestamps in order; strings with = or IN", remedy
+        [place],
+        "is a pattern that is no range",
+        "a column LIKE a text that ends in %: name LIKE 'Acme%'",
+        "Write the beginning of the text, or compute whether it matches into a boolean column.",
     )
+
+
+def wildcards(place: Place, text: str) -> RefusalError:
+    """A pattern with a wildcard anywhere but at its end."""
+    begin = text.lstrip("%")
+    remedy = "List the strings that are meant, or compute whether they match into a boolean column."
+    if "\\" in text:
+        remedy = "Write a range instead: name >= 'A_' AND name < 'A`'; = and IN take any character."
+    elif not text.startswith(("%", "_")):
+        remedy = f"Write LIKE '{begin[: _first_wildcard(begin)]}%' where all that begin so are meant."
+    return RefusalError([place], "has a wildcard before its end", "a text that ends in %: name LIKE 'Acme%'", remedy)
+
+
+def _first_wildcard(text: str) -> int:
+    return min(text.index(each) for each in "%_" if each in text)
+
+
+def time_arithmetic(place: Place) -> RefusalError:
+    """A column and an interval."""
+    return RefusalError(
+        [place],
+        "computes with a time",
+        "times compared with constants",
+        "Move the interval to the constant: ts > TIMESTAMP '2024-12-31' + INTERVAL '1' DAY.",
+    )
+
+
+def digits(name: str, place: Place) -> RefusalError:
+    """A function of a number with further arguments."""
+    return RefusalError(
+        [place],
+        "rounds to digits",
+        f"{name} of one number",
+        f"Write {name}(x * 100) = 1234 for {name}(x, 2) = 12.34.",
+    )
+
+
+def substring(place: Place) -> RefusalError:
+    """A part of a string that is counted from its end."""
+    return RefusalError(
+        [place],
+        "is a part of a string that depends on its length",
+        "a start from 1 on and a length, both constants",
+        "Write for example SUBSTR(sku, 1, 2) = 'AB', or compute it into a column of the data.",
+    )
+
+
+def field(place: Place, fields: Sequence[str]) -> RefusalError:
+    """EXTRACT of what is not known."""
+    return RefusalError(
+        [place], "asks for an unknown field", f"one of {', '.join(fields)}", "Write EXTRACT(HOUR FROM ts) >= 9."
+    )
+
+
+def zone(place: Place, error: FencepostError) -> RefusalError:
+    """AT TIME ZONE with no zone."""
+    return RefusalError([place], "is no time zone", error.expected, error.remedy)
 
 
 def null_constant(place: Place) -> RefusalError:

@@ -1,201 +1,36 @@
-"""SQL condition to a compiled shape: sqlglot parses, this module keeps what boxes can express.
-
-The tokens that sqlglot gets carry their own index as position, and constants carry it as their text: what it
-parses is the shape, and every node can be traced back to the text.
-"""
+"""SQL condition to a compiled shape: sqlglot parses, this module keeps what boxes can express."""
 
 from collections.abc import Iterable
 from itertools import chain
-from operator import eq, ge, gt, itemgetter, le, lt, ne
-from typing import NamedTuple
+from operator import eq, ge, gt, le, lt, ne
 
-from sqlglot import Token as SqlToken
-from sqlglot import Tokenizer, TokenType, exp
-from sqlglot.errors import ErrorLevel, ParseError
-from sqlglot.parser import Parser
+from sqlglot import exp
 
 from fencepost.language import refusals
-from fencepost.language.condition import AllOf, AnyOf, Compared, Fixed, Leaf, Node, Shape, Use, WithoutPoints
-from fencepost.language.expression import CASTS, Constant, ConstantKind, Evaluate, cast, combine, interval, negated
-from fencepost.language.shape import canonical_name, slots_by_start
-from fencepost.language.source import Place, RefusalError, Source, Token
+from fencepost.language.computing import Expression, Expressions, Operand
+from fencepost.language.condition import (
+    AllOf,
+    AnyOf,
+    Compared,
+    Fixed,
+    Leaf,
+    LikePattern,
+    Node,
+    Shape,
+    WithoutPoints,
+)
+from fencepost.language.expression import Constant, ConstantKind
+from fencepost.language.operands import COMPARISONS, FLIPPED, NEGATED, ColumnUse, always, constant_index, parse_tree
+from fencepost.language.source import Place, Source
 
-_WORDS = {**Tokenizer.KEYWORDS, **Tokenizer.SINGLE_TOKENS}
-# sqlglot keeps no position for these three; read as names they keep theirs.
-_NAMED_CONSTANTS = frozenset(["TRUE", "FALSE", "NULL"])
-_MARK = 10**12  # constants are numbered from here, beyond any that sqlglot makes up
-
-COMPARISONS: dict[type[exp.Expression], str] = {
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-}
-NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
-FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
-ARITHMETIC: dict[type[exp.Expression], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
 _COMPUTED = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, "<>": ne}
-_NAMING = ("word", "quoted")
-
-
-class ColumnUse(NamedTuple):
-    """A column where it is mentioned: its name here, how to find it in other texts, its table, its place."""
-
-    name: str
-    evaluate: Evaluate
-    table: str
-    place: Place
-
-
-def parse_tree(source: Source) -> exp.Expression:
-    """The tree that sqlglot makes of the condition."""
-    if not source.tokens:
-        raise RefusalError([], "is empty", "a condition such as price > 40", "Write TRUE for a rule that always holds.")
-    tokens = [_sql_token(index, token) for index, token in enumerate(source.tokens)]
-    try:
-        trees = Parser(error_level=ErrorLevel.IMMEDIATE).parse_into(exp.Condition, tokens, source.text)
-    except ParseError as error:
-        raise refusals.syntax(source, error) from None
-    if len(trees) != 1 or not isinstance(trees[0], exp.Expression):  # a leading ELSE ends the statement before it
-        raise refusals.reserved(source.tokens[0].text, (0, 0))
-    return trees[0]
-
-
-def _sql_token(index: int, token: Token) -> SqlToken:
-    text = token.text
-    if token.kind == "number":
-        type_, text = TokenType.NUMBER, str(_MARK + index)
-    elif token.kind == "string":
-        type_, text = TokenType.STRING, str(_MARK + index)
-    elif token.kind == "quoted":
-        type_, text = TokenType.IDENTIFIER, text[1:-1].replace(text[0] * 2, text[0])
-    else:
-        word = text.upper()
-        if word == "IF":  # sqlglot would take it for a statement, and warn in the log
-            raise refusals.reserved(text, (index, index))
-        type_ = TokenType.VAR if word in _NAMED_CONSTANTS else _WORDS.get(word, TokenType.VAR)
-    return SqlToken(type_, text, 1, index, index, index)
-
-
-def constant_index(literal: exp.Literal) -> int | None:
-    """The token of a constant; None for one that sqlglot made up, as it does for `. 5`."""
-    return int(literal.this) - _MARK if literal.this.isdecimal() and int(literal.this) >= _MARK else None
 
 
 def compile_shape(source: Source) -> Shape:
     """The shape of a condition on one stream."""
     builder = _Builder(source)
     root = builder.predicate(parse_tree(source), negate=False)
-    return Shape(root, tuple(builder.uses), builder.operands.all_names_are_filled())
-
-
-class Operands:
-    """Reads what stands left and right of a comparison: constants and columns."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self._slots = slots_by_start(source.text)
-        self._names_filled: set[int] = set()
-
-    def all_names_are_filled(self) -> bool:
-        """Whether every name that is a slot was read as a column."""
-        tokens = self.source.tokens
-        return self._names_filled.issuperset(
-            self._slots[token.start] for token in tokens if token.kind in _NAMING and token.start in self._slots
-        )
-
-    def read(self, node: exp.Expression) -> Constant | ColumnUse:
-        """The constant or column that an expression is; refuses everything else."""
-        if isinstance(node, exp.Literal):
-            index = constant_index(node)
-            if index is None:
-                raise refusals.operand(node, self.place_of(node))
-            kind = "number" if self.source.tokens[index].kind == "number" else "key"
-            slot = self._slots[self.source.tokens[index].start]
-            return Constant(kind, itemgetter(slot), (index, index))  # type: ignore[arg-type]
-        if isinstance(node, exp.Column):
-            return self._column(node)
-        if isinstance(node, exp.Paren):
-            return self.read(node.this)
-        if isinstance(node, exp.Neg):
-            return negated(self._constant(node.this, node))
-        if symbol := ARITHMETIC.get(type(node)):
-            return combine(symbol, self._constant(node.this, node), self._constant(node.expression, node))
-        if isinstance(node, exp.Interval):
-            return self._interval(node)
-        if type(node) is exp.Cast:
-            return self._cast(node)
-        raise refusals.operand(node, self.place_of(node))
-
-    def place_of(self, node: exp.Expression) -> Place:
-        """First and last token of any expression, as far as sqlglot knows them."""
-        found = []
-        for each in node.walk():
-            if isinstance(each, exp.Literal) and (index := constant_index(each)) is not None:
-                found.append(index)
-            elif "start" in each.meta:
-                found.append(each.meta["start"])
-        if not found:
-            return self.source.everything
-        return self._with_keywords(node, min(found), max(found))
-
-    def _with_keywords(self, node: exp.Expression, first: int, last: int) -> Place:
-        """The place with the words that sqlglot has no position for: CAST(, (SELECT, CASE and END."""
-        words = [token.text.upper() for token in self.source.tokens]
-        if isinstance(node, exp.Cast) and "(" in words[:first][-1:]:
-            return first - 1, last
-        if isinstance(node, (exp.Query, exp.Exists)) and "SELECT" in words[:first]:
-            return max(0, _last_index(words[:first], "SELECT") - 1), last
-        if isinstance(node, exp.Case) and "CASE" in words[:first] and "END" in words[last:]:
-            return _last_index(words[:first], "CASE"), words.index("END", last)
-        return first, last
-
-    def _constant(self, node: exp.Expression, around: exp.Expression) -> Constant:
-        operand = self.read(node)
-        if isinstance(operand, ColumnUse):
-            raise refusals.column_arithmetic(operand.name, self.place_of(around))
-        return operand
-
-    def _column(self, node: exp.Column) -> Constant | ColumnUse:
-        identifier = node.this
-        if not isinstance(identifier, exp.Identifier) or node.args.get("db"):
-            raise refusals.operand(node, self.place_of(node))
-        index = identifier.meta["start"]
-        name, place = identifier.this, (index, index)
-        table = node.args.get("table")
-        if table is not None:
-            place = (table.meta["start"], index)
-        elif not identifier.quoted and name.upper() in _NAMED_CONSTANTS:
-            if name.upper() == "NULL":
-                raise refusals.null_constant(place)
-            return Constant("boolean", _always(name.upper() == "TRUE"), place)
-        token = self.source.tokens[index]
-        column = canonical_name(token.text)
-        if table is not None:
-            return ColumnUse(column, _always(column), table.this.lower(), place)
-        slot = self._slots.get(token.start)
-        if slot is None:  # a word like DATE, which stays in the key
-            return ColumnUse(column, _always(column), "", place)
-        self._names_filled.add(slot)
-        return ColumnUse(column, itemgetter(slot), "", place)
-
-    def _interval(self, node: exp.Interval) -> Constant:
-        unit = node.args.get("unit")
-        if not isinstance(node.this, exp.Expression) or not (unit is None or isinstance(unit, exp.Var)):
-            raise refusals.interval_form(self.place_of(node))
-        return interval(self._constant(node.this, node), unit.name if unit else None)
-
-    def _cast(self, node: exp.Cast) -> Constant:
-        constant = self.read(node.this)
-        if isinstance(constant, ColumnUse):
-            raise refusals.operand(node, self.place_of(node))
-        type_name = getattr(node.to.this, "name", "")
-        if type_name not in CASTS:
-            raise refusals.cast_type(self.place_of(node), sorted(CASTS))
-        parameters = [self._constant(parameter.this, node) for parameter in node.to.expressions]
-        return cast(constant, type_name, parameters)
+    return Shape(root, tuple(builder.operands.uses), builder.operands.all_names_are_filled())
 
 
 class _Builder:
@@ -203,8 +38,7 @@ class _Builder:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.operands = Operands(source)
-        self.uses: list[Use] = []
+        self.operands = Expressions(source)
 
     def predicate(self, node: exp.Expression, *, negate: bool) -> Node:
         """The node for something that is true or false."""
@@ -220,7 +54,11 @@ class _Builder:
             return self._between(node, negate)
         if isinstance(node, exp.In):
             return self._among(node, negate)
-        if isinstance(node, exp.Column):
+        if isinstance(node, (exp.Like, exp.ILike, exp.StartsWith)):
+            return self._like(node, negate)
+        if isinstance(node, exp.Is) and node.expression.name.upper() == "NULL":
+            return self._missing(node, negate)
+        if isinstance(node, (exp.Column, exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif)):
             return self._truth(node, negate)
         raise refusals.predicate(node, self.operands.place_of(node))
 
@@ -235,28 +73,36 @@ class _Builder:
         place = _span(child.place for child in children)
         return AllOf(children, place) if (kind is exp.And) != negate else AnyOf(children, place)
 
-    def _compare(self, symbol: str, left: Constant | ColumnUse, right: Constant | ColumnUse, place: Place) -> Node:
+    def _compare(self, symbol: str, left: Operand, right: Operand, place: Place) -> Node:
         if isinstance(left, Constant):
             if isinstance(right, Constant):
                 if left.kind == "interval" or not _are_comparable(left.kind, right.kind):
                     raise refusals.different_kinds(place, left.kind, right.kind)
                 return Compared(_COMPUTED[symbol], left.evaluate, right.evaluate, place)
             return self._compare(FLIPPED[symbol], right, left, place)
-        if isinstance(right, ColumnUse):
-            raise refusals.two_columns(left.name, right.name, symbol, self.source, place)
-        self._note(left, right, place)
-        if right.kind == "key" and symbol != "=":
-            if symbol == "<>":
-                raise refusals.negated_key(place)
-            raise refusals.ordered_key(self.source, place, right.place)
-        constant = right.evaluate
+        if not isinstance(right, Constant):
+            return self._compare_two(symbol, left, right, place)
+        self.operands.demand(left, right.kind, place)
+        column, constant = left.evaluate, right.evaluate
         if symbol == "=":
-            return Leaf(left.evaluate, constant, constant, True, True, place)
+            return Leaf(column, constant, constant, True, True, place)
         if symbol == "<>":
-            return WithoutPoints(left.evaluate, (constant,), place)
+            return WithoutPoints(column, (constant,), place)
         if symbol in (">", ">="):
-            return Leaf(left.evaluate, constant, None, symbol == ">=", False, place)
-        return Leaf(left.evaluate, None, constant, False, symbol == "<=", place)
+            return Leaf(column, constant, None, symbol == ">=", False, place)
+        return Leaf(column, None, constant, False, symbol == "<=", place)
+
+    def _compare_two(
+        self, symbol: str, left: ColumnUse | Expression, right: ColumnUse | Expression, place: Place
+    ) -> Node:
+        """A comparison of what both have columns: an expression that is TRUE or FALSE."""
+        if symbol == "=" and isinstance(left, ColumnUse) and isinstance(right, ColumnUse):
+            self.operands.refuse_double_quotes(left, right, place)
+        if symbol in (">", "<="):  # a > b is b < a, and a <= b is not b < a
+            return self._compare_two(FLIPPED[symbol], right, left, place)
+        compared = self.operands.compared("=" if symbol in ("=", "<>") else "<", left, right, place)
+        truth = always(symbol in ("=", "<"))
+        return Leaf(compared.evaluate, truth, truth, True, True, place)
 
     def _between(self, node: exp.Between, negate: bool) -> Node:
         value, low, high = (self.operands.read(node.args[name]) for name in ("this", "low", "high"))
@@ -266,7 +112,7 @@ class _Builder:
         if negate:
             return AnyOf((self._compare("<", value, low, place), self._compare(">", value, high, place)), place)
         above, below = self._compare(">=", value, low, place), self._compare("<=", value, high, place)
-        if isinstance(value, ColumnUse) and isinstance(above, Leaf) and isinstance(below, Leaf):
+        if isinstance(above, Leaf) and isinstance(below, Leaf) and above.upper is below.lower is None:
             return above._replace(upper=below.upper, upper_closed=True)
         return AllOf((above, below), place)
 
@@ -279,43 +125,55 @@ class _Builder:
         children = tuple(self._compare("<>" if negate else "=", value, item, place) for item in items)
         if not negate:
             return AnyOf(children, place)
-        if isinstance(value, ColumnUse):  # all at once: as many gaps as constants, not their combinations
-            points = [child.points for child in children if isinstance(child, WithoutPoints)]
-            return WithoutPoints(value.evaluate, tuple(chain.from_iterable(points)), place)
+        gaps = [child for child in children if isinstance(child, WithoutPoints)]
+        if not isinstance(value, Constant) and len(gaps) == len(children):
+            # All at once: as many gaps as constants, not their combinations.
+            return WithoutPoints(value.evaluate, tuple(chain.from_iterable(each.points for each in gaps)), place)
         return AllOf(children, place)
 
-    def _truth(self, node: exp.Column, negate: bool) -> Node:
+    def _like(self, node: exp.Expression, negate: bool) -> Node:
+        value, pattern = self.operands.read(node.this), node.expression
+        place = self.operands.place_of(node)
+        negate ^= bool(node.args.get("negate"))
+        if isinstance(value, Constant) or not isinstance(pattern, exp.Literal) or constant_index(pattern) is None:
+            raise refusals.pattern(place)
+        text = self.operands.read(pattern)
+        if not isinstance(text, Constant) or text.kind != "key":
+            raise refusals.pattern(place)
+        self.operands.demand(value, "key", place)
+        if isinstance(node, exp.ILike):
+            value = self.operands.call("lower", value, place)
+        is_prefix = isinstance(node, exp.StartsWith)
+        lowers = isinstance(node, exp.ILike)
+        return LikePattern(value.evaluate, text.evaluate, is_prefix, lowers, negate, place)
+
+    def _missing(self, node: exp.Expression, negate: bool) -> Node:
+        """IS NULL, and IS NOT NULL."""
+        value, place = self.operands.read(node.this), self.operands.place_of(node)
+        if isinstance(value, Constant):
+            raise refusals.predicate(node, place)
+        missing = self.operands.call("is null", value, place)
+        truth = always(not negate)
+        return Leaf(missing.evaluate, truth, truth, True, True, place)
+
+    def _truth(self, node: exp.Expression, negate: bool) -> Node:
         operand = self.operands.read(node)
         if isinstance(operand, Constant):
+            if operand.kind != "boolean":
+                raise refusals.no_predicate(operand.place)
             return Fixed(operand.evaluate(()) != negate, operand.place)
         place = operand.place
         if negate and place[0] > 0 and self.source.tokens[place[0] - 1].text.upper() == "NOT":
             place = (place[0] - 1, place[1])
-        return self._compare("=", operand, Constant("boolean", _always(not negate), place), place)
-
-    def _note(self, column: ColumnUse, constant: Constant, place: Place) -> None:
-        """Remembers what kind of constant the column is compared with."""
-        if column.table:
-            raise refusals.qualified(column.name, place)
-        if constant.kind == "interval":
-            raise refusals.different_kinds(place, "column", "interval")
-        self.uses.append(Use(column.evaluate, constant.kind, place))
-
-
-def _always(value: str | bool) -> Evaluate:
-    return lambda _: value
+        return self._compare("=", operand, Constant("boolean", always(not negate), place), place)
 
 
 def _are_comparable(one: ConstantKind, other: ConstantKind) -> bool:
     return one == other or {one, other} == {"date", "timestamp"}
 
 
-def _around(first: Constant | ColumnUse, last: Constant | ColumnUse) -> Place:
+def _around(first: Operand, last: Operand) -> Place:
     return first.place[0], last.place[1]
-
-
-def _last_index(words: list[str], word: str) -> int:
-    return len(words) - 1 - words[::-1].index(word)
 
 
 def _span(places: Iterable[Place]) -> Place:

@@ -401,7 +401,7 @@ class Monitor(Host):
         band = self._pairs.find(rule.id)
         if band is not None:
             return explain_band(band, given, self._pairs.types)
-        return reasons.explain(rule, self._rules.boxes(rule), given, self._rules.types)
+        return reasons.explain(rule, self._rules.boxes(rule), given, self._rules.types, self._rules.computed_of(rule))
 
     @asks
     def why_not(self, rule_id: int | str, object: Any, other: Any = None) -> Standing:

@@ -17,7 +17,7 @@ from fencepost.snapshot import DETECTS, Batch
 from fencepost.snapshot.labels import RuleTexts
 from fencepost.watching.engine import Watch
 from fencepost.watching.objects import UNKNOWN
-from fencepost.watching.positions import NO_KEY, Positions
+from fencepost.watching.positions import NO_KEY, Positions, with_computed
 
 _EPOCH = datetime(1970, 1, 1)
 _EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
@@ -183,7 +183,11 @@ def _rules_at(watch: Watch, positions: Positions, rows: int) -> list[frozenset[i
     strings, snapshot = watch.state.strings, watch.rules.snapshot()
     known = {name: None if mask[0] and mask[-1] else mask for name, mask in positions.known.items()}  # one row or two
     keys = {name: strings[name].translate(positions.keys[name], snapshot.key_column(name)) for name in snapshot.keys}
-    found = snapshot.match_rows(Batch(rows, positions.ordinals, known, keys))
+    batch = Batch(rows, positions.ordinals, known, keys)
+    if snapshot.computed:
+        batch = batch._replace(ordinals=dict(positions.ordinals))
+        with_computed(snapshot, batch, positions, strings)
+    found = snapshot.match_rows(batch)
     return [frozenset(found[row].tolist()) for row in range(rows)]
 
 

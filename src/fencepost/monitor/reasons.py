@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
+from fencepost.computed import Computed
 from fencepost.errors import FencepostError
+from fencepost.monitor.expressions import columns_used, compute, show_part, show_range, shown_values
 from fencepost.ordinals import AttributeType
 from fencepost.rules.damping import Damping, span_numbers, spelled
 from fencepost.snapshot.columns import MICROSECONDS, UNITS
@@ -33,7 +35,7 @@ class ReasonBox:
     def __str__(self) -> str:
         parts = {name: f"{name} = '{text}'" for name, text in self.keys.items()}
         for name, (low, high) in self.ranges.items():
-            parts[name] = f"{'' if low is None else f'{low} <= '}{name}{'' if high is None else f' <= {high}'}"
+            parts[name] = show_part(name, low, high)
         states = {(True, True): "before and after", (True, False): "before, not after", (False, True): "after"}
         state = states.get((self.held_before, self.holds_after), "neither")
         if 0 < len(self.decisive) < len(parts):  # else it goes without saying which
@@ -100,17 +102,8 @@ def show_box(keys: Mapping[str, str], ranges: Mapping[str, tuple[Any, Any]]) -> 
     """A box in words: what keys equal, and the smallest and largest values inside, None where unbounded."""
     parts = [f"{name} = '{text}'" for name, text in keys.items()]
     for name, (low, high) in ranges.items():
-        parts.append(f"{'' if low is None else f'{low} <= '}{name}{'' if high is None else f' <= {high}'}")
+        parts.append(show_part(name, low, high))
     return " and ".join(parts) or "always"
-
-
-def show_range(type: AttributeType, first: int, last: int) -> tuple[Any, Any]:
-    """The values of the ends of a range; None where unbounded."""
-    low, high = (
-        None if end == limit else type.decode(np.array([end]))[0].as_py()
-        for end, limit in zip((first, last), type.limits, strict=True)
-    )
-    return low, high
 
 
 def explain_wait(damping: Damping | None, event: Mapping[str, Any]) -> Waited | None:
@@ -167,32 +160,60 @@ def check_version(event: Mapping[str, Any], id: int, version: int) -> None:
         )
 
 
-def explain(rule: LiveRule, boxes: list[Box], event: Mapping[str, Any], types: Mapping[str, AttributeType]) -> Reason:
+def explain(
+    rule: LiveRule,
+    boxes: list[Box],
+    event: Mapping[str, Any],
+    types: Mapping[str, AttributeType],
+    computed: Mapping[str, Computed] = MappingProxyType({}),
+) -> Reason:
     """Compare the boxes of a rule in force with the values of one of its events."""
     check_version(event, rule.id, rule.version)
-    keys = dict.fromkeys(name for keys, _ in boxes for name in keys)
+    used = {name: computed[name] for _, ranges in boxes for name in ranges if name in computed}
+    columns = [name for name in columns_used(list(used), used) if name not in types]
+    keys = dict.fromkeys([*(name for keys, _ in boxes for name in keys), *columns])
     names = [*types, *(name for name in keys if name in event and f"{name}_before" in event)]
     before = {name: event.get(f"{name}_before") for name in names}
     after = {name: event.get(name) for name in names}
-    compared = tuple(_compare(box, before, after, types) for box in boxes)
+    compared = tuple(_compare(box, before, after, types, used) for box in boxes)
+    if used:
+        before |= shown_values(used, _ordinals(before, types))
+        after |= shown_values(used, _ordinals(after, types))
     shown = (event.get("object"), event["detect"], event.get("reason"), before, after, compared, event.get("time"))
     return Reason(rule.id, rule.version, *shown, explain_wait(rule.damping, event))
 
 
+def _ordinals(values: Mapping[str, Any], types: Mapping[str, AttributeType]) -> dict[str, int | str | None]:
+    return {name: types[name].encode_one(value, name) if name in types else value for name, value in values.items()}
+
+
 def _compare(
-    box: Box, before: Mapping[str, Any], after: Mapping[str, Any], types: Mapping[str, AttributeType]
+    box: Box,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    types: Mapping[str, AttributeType],
+    computed: Mapping[str, Computed],
 ) -> ReasonBox:
     keys, ranges = box
 
     def failing(values: Mapping[str, Any]) -> tuple[str, ...]:
         """The columns whose parts do not hold."""
         failed = [name for name, text in keys.items() if name in values and values[name] != text]
+        ordinals: dict[str, Any] = _ordinals({name: each for name, each in values.items() if name in types}, types)
+        if computed:
+            ordinals |= compute(computed, _ordinals(values, types))
         for name, (first, last) in ranges.items():
-            ordinal = types[name].encode_one(values[name], name)
+            ordinal = ordinals.get(name)
             if ordinal is None or not first <= ordinal <= last:
-                failed.append(name)
+                failed.append(computed[name].text if name in computed else name)
         return tuple(failed)
 
-    shown = {name: show_range(types[name], first, last) for name, (first, last) in ranges.items()}
+    shown = {}
+    for name, ends in ranges.items():
+        each = computed.get(name)
+        if each is None:
+            shown[name] = show_range(types[name], *ends)
+        else:
+            shown[each.text] = show_range(each.type, *ends, each.bounds)
     begun, ended = failing(before), failing(after)
     return ReasonBox(keys, shown, not begun, not ended, () if begun and ended else begun or ended)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fencepost._text import count
+from fencepost.computed import Computed
 from fencepost.emitting.damping import find_policy_dues, new_states
 from fencepost.indexes.arrays import Int64s
 from fencepost.indexes.kernels.damping import (
@@ -22,7 +23,8 @@ from fencepost.indexes.kernels.damping import (
     Policies,
     later,
 )
-from fencepost.monitor.reasons import show_box, show_range
+from fencepost.monitor.expressions import columns_used, compute, show_range, shown_values
+from fencepost.monitor.reasons import show_box
 from fencepost.ordinals import AttributeType
 from fencepost.pairing.rules import BandRule
 from fencepost.rules.damping import Damping
@@ -95,7 +97,7 @@ class Standing:
     clock: Any
     """The time that the object's clock shows."""
     values: dict[str, Any]
-    """Last known values of the columns that the rule uses."""
+    """Last known values of the columns that the rule uses, and what its expressions make of them."""
     boxes: tuple["StandingBox | StandingBand", ...]
     """Of a band, the band."""
     stay: tuple[StandingBox, ...]
@@ -167,13 +169,16 @@ def find_standing(watch: Watch, rule: LiveRule, object: Any) -> Standing:
     is_known = slot != UNKNOWN and bool(state.present[slot])
     now = LONG_AGO if clock.marker is None else clock.marker
     values: dict[str, int | str | None] = {}
+    computed: dict[str, Computed] = {}
     if is_known:
         now = int(clock.at_least(state.times[slot : slot + 1])[0])
         boxes = [*watch.rules.boxes(rule), *watch.rules.stay_boxes(rule)]
-        codes = state.positions(np.array([slot])).keys
+        codes, known = state.positions(np.array([slot])).keys, watch.rules.computed_of(rule)
+        named = {name for keys, ranges in boxes for name in (*keys, *ranges)}
+        computed = {name: known[name] for name in sorted(named) if name in known}
         values = {
             name: state.value(name, slot) if name in types else state.strings[name].text(int(codes[name][0]))
-            for name in sorted({name for keys, ranges in boxes for name in (*keys, *ranges)})
+            for name in sorted(columns_used(list(named), computed))
         }
     policies, damped = None, watch.damped()
     if damped is not None and rule.row is not None and damped.is_damped[rule.row]:
@@ -182,8 +187,11 @@ def find_standing(watch: Watch, rule: LiveRule, object: Any) -> Standing:
     pending = state.damped.of(np.array([] if slot == UNKNOWN else [slot], np.int64))[0]
     own = np.flatnonzero(pending.rules == rule.id)
 
+    ordinals = {**values, **compute(computed, values)}
+    shown = {name: _value(types.get(name), value) for name, value in values.items()}
+
     def compare(boxes: list[Box]) -> tuple[StandingBox, ...]:
-        return tuple(_compare(box, values, types) for box in boxes) if is_known else ()
+        return tuple(_compare(box, ordinals, types, computed) for box in boxes) if is_known else ()
 
     return answer(
         Question(
@@ -196,7 +204,7 @@ def find_standing(watch: Watch, rule: LiveRule, object: Any) -> Standing:
             is_known,
             now,
             NEVER if rule.expires == NEVER else clock.instant(rule.expires),
-            {name: _value(types.get(name), value) for name, value in values.items()},
+            {**shown, **shown_values(computed, values)},
             compare(watch.rules.boxes(rule)),
             compare(watch.rules.stay_boxes(rule)),
             policies,
@@ -325,19 +333,29 @@ def _value(type_: AttributeType | None, value: int | str | None) -> Any:
     return value if type_ is None or value is None else type_.decode(np.array([value]))[0].as_py()
 
 
-def _compare(box: Box, values: Mapping[str, int | str | None], types: Mapping[str, AttributeType]) -> StandingBox:
+def _compare(
+    box: Box,
+    values: Mapping[str, int | str | None],
+    types: Mapping[str, AttributeType],
+    computed: Mapping[str, Computed],
+) -> StandingBox:
     keys, ranges = box
     shown, missed = {}, []
     for name, text in keys.items():
         if values[name] != text:
             missed.append(f"{name} is {'not known' if values[name] is None else repr(values[name])}, not {text!r}")
     for name, (first, last) in ranges.items():
-        low, high = shown[name] = show_range(types[name], first, last)
+        each = computed.get(name)
+        named, type_ = (name, types[name]) if each is None else (each.text, each.type)
+        bounds = None if each is None else each.bounds
+        low, high = shown[named] = show_range(type_, first, last, bounds)
         value: Any = values[name]
         if value is None:
-            missed.append(f"{name} is not known")
-        elif value < first:
-            missed.append(f"{name} is {_value(types[name], value)}, below {low}")
-        elif value > last:
-            missed.append(f"{name} is {_value(types[name], value)}, above {high}")
+            missed.append(f"{named} is not known")
+        elif value < first or value > last:
+            if each is not None and bounds is not None:
+                own = repr(next(iter(shown_values({name: each}, values).values()), values.get(each.term.value or "")))
+            else:
+                own = _value(type_, value)
+            missed.append(f"{named} is {own}, {f'below {low}' if value < first else f'above {high}'}")
     return StandingBox(dict(keys), shown, tuple(missed))

@@ -66,6 +66,13 @@ def rules_of_zone(zone: str) -> tzinfo | None:
     return ZoneInfo(zone)
 
 
+def zone_name(zone: tzinfo | None) -> str:
+    """The name that `check_zone` gave what `rules_of_zone` made of it."""
+    if zone is None:
+        return "UTC"
+    return zone.key if isinstance(zone, ZoneInfo) else str(zone).removeprefix("UTC")
+
+
 def instant_at(wall: datetime, zone: tzinfo, offset: timedelta | None = None) -> datetime:
     """The instant, in UTC, at which the clock of a zone shows this; of two, that with the offset, or the earlier."""
     earlier, later = (wall.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))

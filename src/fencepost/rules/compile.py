@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost.computed.attributes import MOST_EXPRESSIONS, too_many
 from fencepost.errors import FencepostError, join_message
 from fencepost.indexes.arrays import Int64s
 from fencepost.language import (
@@ -18,6 +19,7 @@ from fencepost.language import (
     Band,
     Binder,
     BoundBand,
+    BoundCondition,
     ColumnKind,
     ColumnType,
     Condition,
@@ -29,7 +31,7 @@ from fencepost.language.forms import Constants, Form, find_forms
 from fencepost.ordinals import DOUBLE, AttributeType
 from fencepost.ordinals.schema import described_columns, read_schema
 from fencepost.rules.bounds import edges_of
-from fencepost.rules.box_groups import BoxGroups
+from fencepost.rules.box_groups import BoxGroups, types_of
 from fencepost.rules.checked import TextRule
 from fencepost.rules.faults import Faults, FaultyRules
 from fencepost.rules.rule import Rule, labels_text, microseconds_of
@@ -213,6 +215,8 @@ def _leave_out(columns: CompiledColumns, faulty: Iterable[int]) -> CompiledColum
             boxes.append(BoxSet(each.keys, each.attributes, numbers[each.rules[mine]], keys, *ends))
     bands = columns.bands
     used = {name for each in boxes for name in each.attributes}
+    computed = {name: each for name, each in columns.computed.items() if name in used}
+    used |= {name for each in computed.values() for name in each.columns}
     if bands is not None:
         bands = take_bands(bands, np.flatnonzero(stays[bands.rules]))
         bands = None if bands is None else bands._replace(rules=numbers[bands.rules])
@@ -225,7 +229,7 @@ def _leave_out(columns: CompiledColumns, faulty: Iterable[int]) -> CompiledColum
         used |= set() if stay is None else stay.types.keys()
     types = {name: type_ for name, type_ in columns.types.items() if name in used}
     # A faulty rule has no dropped branches.
-    return CompiledColumns(rules, boxes, types, bands, columns.dropped, damping, stay)
+    return CompiledColumns(rules, boxes, types, bands, columns.dropped, damping, stay, computed)
 
 
 def types_agree(changed: CompiledColumns, last: Snapshot) -> bool:
@@ -405,18 +409,32 @@ class _Builder:
             except FencepostError as error:
                 self._faults.add(rule.id, (self._types.blame(_columns_of(parsed)) or error).one_line)
                 continue
+            if bound.computed and not self._take_computed(rule.id, bound):
+                continue
             for box in bound.boxes:
                 groups.add(row, box)
             if bound.dropped:
                 self._dropped[rule.id] = bound.dropped
 
+    def _take_computed(self, id: int, bound: BoundCondition) -> bool:
+        """Whether there is room for the expressions of a rule."""
+        computed = self._groups.computed
+        for name, each in bound.computed.items():
+            if name not in computed:
+                if len(computed) >= MOST_EXPRESSIONS:
+                    self._faults.add(id, too_many(each.term).one_line)
+                    return False
+                computed[name] = each
+        return True
+
     def finished(self, rules: RuleColumns) -> CompiledColumns:
         """All that was added."""
-        boxes = self._groups.finished()
-        types = {name: type_ for each in boxes for name in each.attributes if (type_ := self._types.types[name]) != KEY}
+        boxes, computed = self._groups.finished(), self._groups.computed
+        types = types_of(boxes, computed, self._types.types)
         for _, band in self._bands:
             types |= {band.left: band.left_type, band.right: band.right_type}
-        return CompiledColumns(rules, boxes, dict(sorted(types.items())), _band_columns(self._bands), self._dropped)
+        bands = _band_columns(self._bands)
+        return CompiledColumns(rules, boxes, dict(sorted(types.items())), bands, self._dropped, computed=computed)
 
     def _key_name(self, column: str) -> str:
         name, type_ = self._found(column)

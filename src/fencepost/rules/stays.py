@@ -1,7 +1,7 @@
 """The damping of many rules as columns, and the outer boxes of those that are left by other borders than entered."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost.computed import Computed
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
-from fencepost.language import KEY, Binder, BoundBox, Condition, ConditionError, infer_types, parse
+from fencepost.language import KEY, Binder, BoundBox, Condition, ConditionError, StringRange, infer_types, parse
 from fencepost.ordinals import DOUBLE, AttributeType
-from fencepost.rules.box_groups import BoxGroups
+from fencepost.rules.box_groups import BoxGroups, StringEnds, types_of
 from fencepost.rules.damping import Damping, damping_of, span_numbers
 from fencepost.rules.table_rules import canonical_name
 from fencepost.rules.texts import range_text
@@ -84,21 +85,29 @@ class _Sliced(NamedTuple):
     boxes: Int64s
 
 
-def outer_boxes(sets: Sequence[BoxSet], dampings: Dampings, binder: Binder, zone: str, refuse: Refuse) -> list[BoxSet]:
-    """The outer boxes of rules with `stay` or `margin`, whose own boxes are given.
+def outer_boxes(
+    sets: Sequence[BoxSet],
+    computed: Mapping[str, Computed],
+    dampings: Dampings,
+    binder: Binder,
+    zone: str,
+    refuse: Refuse,
+) -> tuple[list[BoxSet], dict[str, Computed]]:
+    """The outer boxes of rules with `stay` or `margin`, whose own boxes are given, and their computed attributes.
 
     Args:
         sets: the boxes of all rules.
+        computed: their attributes that are no columns.
         dampings: of all rules.
         binder: knows the columns and their types.
         zone: that timestamps of `stay` are read in, if they have none of their own.
         refuse: takes the rules whose boxes do not lie within those of `stay`, and other faults.
     """
-    outer = _Outer(dampings, binder, zone, refuse)
+    outer = _Outer(computed, dampings, binder, zone, refuse)
     for boxes in sets:
         for damping, mine in _by_damping(boxes, dampings):
             outer.add(boxes, damping, mine)
-    return outer.finished()
+    return outer.finished(), outer.computed
 
 
 def _by_damping(boxes: BoxSet, dampings: Dampings) -> Iterator[_Sliced]:
@@ -118,8 +127,11 @@ def _by_damping(boxes: BoxSet, dampings: Dampings) -> Iterator[_Sliced]:
 class _Outer:
     """Collects outer boxes."""
 
-    def __init__(self, dampings: Dampings, binder: Binder, zone: str, refuse: Refuse) -> None:
+    def __init__(
+        self, computed: Mapping[str, Computed], dampings: Dampings, binder: Binder, zone: str, refuse: Refuse
+    ) -> None:
         self._dampings, self._binder, self._zone, self._refuse = dampings, binder, zone, refuse
+        self._inner = computed
         self._groups = BoxGroups()
         self._bound: dict[str, tuple[BoundBox, ...] | FencepostError] = {}
         self._stayed: dict[str, list[Int64s]] = {}
@@ -140,7 +152,7 @@ class _Outer:
         self._stayed.setdefault(stay, []).append(rows)
         inside = np.zeros(len(mine), np.bool_)
         for box in outer:
-            inside |= _lie_in(boxes, mine, box)
+            inside |= _lie_in(boxes, mine, box, self._inner)
         for place in np.flatnonzero(~inside).tolist():
             error = self._sticking_out(boxes, int(mine[place]), outer)
             self._refuse(boxes.rules[mine[place : place + 1]], error)
@@ -153,7 +165,9 @@ class _Outer:
                 self._bound[stay] = error
                 return error
             try:
-                self._bound[stay] = self._binder.bind(parsed).boxes
+                bound = self._binder.bind(parsed)
+                self._bound[stay] = bound.boxes
+                self._groups.computed |= bound.computed
             except FencepostError as error:
                 self._bound[stay] = FencepostError(f"stay: {error.got}", error.expected, error.remedy)
         return self._bound[stay]
@@ -173,8 +187,12 @@ class _Outer:
                 own = f"{name} = '{keys[name]}'" if name in keys else f"any {name}"
                 faults.append(f"{own} of the condition sticks out of {name} = '{text}' of stay")
         places = {name: place for place, name in enumerate(boxes.attributes)}
+        for each in outer.strings:
+            if not _lie_in(boxes, np.array([box]), BoundBox((), (), (each,)), self._inner)[0]:
+                faults.append(f"the condition sticks out of the range of {each.term.text} of stay")
         for name, first, last in outer.ranges:
-            type_ = _type_of(self._binder, name)
+            computed = self._groups.computed.get(name)
+            type_ = _type_of(self._binder, name) if computed is None else computed.type
             smallest, largest = type_.limits
             if name not in places:
                 asked = range_text(name, first, last, type_)
@@ -227,10 +245,19 @@ class _Outer:
             for box in outer:
                 keys = tuple(pa.array([text] * len(rows), pa.string()) for _, text in box.keys)
                 ends = np.array([(first, last) for _, first, last in box.ranges], np.int64).reshape(-1, 2)
-                group = self._groups.at(tuple(name for name, _ in box.keys), tuple(name for name, _, _ in box.ranges))
+                terms = tuple(each.term for each in box.strings)
+                names = tuple(name for name, _ in box.keys), tuple(name for name, _, _ in box.ranges)
+                group = self._groups.at(*names, terms)
                 firsts, lasts = (np.tile(ends[:, side], (len(rows), 1)) for side in (0, 1))
                 group.arrays.append((rows, keys, firsts, lasts))
+                if terms:
+                    group.string_arrays.append(tuple(_repeated(each, len(rows)) for each in box.strings))
         return self._groups.finished()
+
+    @property
+    def computed(self) -> dict[str, Computed]:
+        """The computed attributes of all outer boxes, once they are finished."""
+        return self._groups.computed
 
 
 def _type_of(binder: Binder, attribute: str) -> AttributeType:
@@ -251,9 +278,18 @@ def parse_stay(stay: str, zone: str) -> Condition:
     return parsed
 
 
-def _lie_in(boxes: BoxSet, mine: Int64s, outer: BoundBox) -> Bools:
+def _repeated(range_: StringRange, count: int) -> StringEnds:
+    """A range of strings for several boxes."""
+    text = pa.large_string()
+    lower, upper = (pa.array([end] * count, text) for end in (range_.lower, range_.upper))
+    return StringEnds(lower, upper, np.full(count, range_.lower_closed), np.full(count, range_.upper_closed))
+
+
+def _lie_in(boxes: BoxSet, mine: Int64s, outer: BoundBox, computed: Mapping[str, Computed]) -> Bools:
     """Which of some boxes lie within another one."""
     inside = np.ones(len(mine), np.bool_)
+    for each in outer.strings:
+        inside &= _strings_lie_in(boxes, mine, each, computed)
     for name, text in outer.keys:
         if name not in boxes.keys:
             return np.zeros(len(mine), np.bool_)
@@ -266,6 +302,25 @@ def _lie_in(boxes: BoxSet, mine: Int64s, outer: BoundBox) -> Bools:
         place = boxes.attributes.index(name)
         inside &= (boxes.firsts[mine, place] >= first) & (boxes.lasts[mine, place] <= last)
     return inside
+
+
+def _strings_lie_in(boxes: BoxSet, mine: Int64s, outer: StringRange, computed: Mapping[str, Computed]) -> Bools:
+    """Which of some boxes ask for strings of a range alone: by a key, or by a range of their own."""
+    if outer.term.name == "column" and outer.term.value in boxes.keys:
+        values = boxes.key_values[boxes.keys.index(outer.term.value)].take(pa.array(mine)).to_pylist()
+        return np.array([outer.holds(text) for text in values], np.bool_)
+    for place, name in enumerate(boxes.attributes):
+        each = computed.get(name)
+        if each is not None and each.bounds is not None and each.term == outer.term:
+            inside = np.ones(len(mine), np.bool_)
+            if outer.lower is not None:
+                at = int(each.bounds.ordinals(pa.array([outer.lower]))[0][0])
+                inside &= boxes.firsts[mine, place] >= at + (at & 1 or not outer.lower_closed)
+            if outer.upper is not None:
+                at = int(each.bounds.ordinals(pa.array([outer.upper]))[0][0])
+                inside &= boxes.lasts[mine, place] <= at - (at & 1 or not outer.upper_closed)
+            return inside
+    return np.zeros(len(mine), np.bool_)
 
 
 class _Margin:
@@ -362,7 +417,8 @@ def check_outer(parsed: Condition, damping: Damping, zone: str) -> None:
     def refuse(_: Int64s, error: FencepostError) -> None:
         raise error
 
-    outer_boxes(groups.finished(), Dampings.of([damping]), binder, zone, refuse)
+    sets = groups.finished()
+    outer_boxes(sets, {**groups.computed, **bound.computed}, Dampings.of([damping]), binder, zone, refuse)
 
 
 def add_damping(
@@ -372,21 +428,20 @@ def add_damping(
     damping = dampings.columns()
     if damping is None:
         return made
-    sets = outer_boxes(made.boxes, dampings, binder, zone, refuse)
+    sets, computed = outer_boxes(made.boxes, made.computed, dampings, binder, zone, refuse)
     if not sets:
         return made._replace(damping=damping)
     rows = np.unique(np.concatenate([boxes.rules for boxes in sets]))
     numbers = np.full(len(made.rules.ids), -1, np.int64)
     numbers[rows] = np.arange(len(rows))
-    types = {}
-    for boxes in sets:
-        for name in boxes.attributes:
-            types[name] = _type_of(binder, name)
+    used = {name for boxes in sets for name in boxes.attributes}
+    computed = {name: each for name, each in {**made.computed, **computed}.items() if name in used}
+    types = types_of(sets, computed, {name: _type_of(binder, name) for name in used - computed.keys()})
     stays = pa.array([damping.stay for damping in dampings.distinct], pa.large_string())
     nothing = pa.nulls(len(rows), pa.large_string())
     ids, versions, detects, initial, expires = (column[rows] for column in made.rules[:5])
     texts = stays.take(pa.array(dampings.codes[rows]))
     rules = RuleColumns(ids, versions, detects, initial, expires, texts, nothing, nothing)
     renumbered = [boxes._replace(rules=numbers[boxes.rules]) for boxes in sets]
-    stay = CompiledColumns(rules, renumbered, dict(sorted(types.items())), None, {})
+    stay = CompiledColumns(rules, renumbered, dict(sorted(types.items())), None, {}, computed=computed)
     return made._replace(types=dict(sorted({**made.types, **types}.items())), damping=damping, stay=stay)

@@ -4,7 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from fencepost.computed import Given
 from fencepost.indexes.arrays import Bools
+from fencepost.ordinals import KEY
 from fencepost.snapshot.columns import BoxSet, CompiledColumns
 from fencepost.snapshot.tables import Table
 
@@ -35,6 +37,12 @@ class BruteForce:
         """
         given = Table(table)
         encoded = {name: type_.encode(given.column(name), name) for name, type_ in self._attributes().items()}
+        computed = self._columns.computed
+        if computed:
+            ordinals_of = {name: ordinals for name, (ordinals, _) in encoded.items()}
+            valid_of = {name: valid for name, (_, valid) in encoded.items()}
+            asked = Given(given.rows, ordinals_of, valid_of, given.arrow)
+            encoded |= {name: each.ordinals(asked) for name, each in computed.items()}
         strings = {name: given.arrow(name).to_pylist() for name in self._columns.keys}
         found: list[set[int]] = []
         for row in range(given.rows):
@@ -52,7 +60,9 @@ class BruteForce:
 
     def _attributes(self) -> dict[str, Any]:
         used = {name for boxes in self._columns.boxes for name in boxes.attributes}
-        return {name: self._columns.types[name] for name in used}
+        columns = self._columns
+        used |= {name for each in columns.computed.values() for name, kind in each.columns.items() if kind != KEY}
+        return {name: columns.types[name] for name in used - columns.computed.keys()}
 
 
 def _as_list(values: Any) -> Any:

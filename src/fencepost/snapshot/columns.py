@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencepost.errors import FencepostError
 
 if TYPE_CHECKING:  # whoever only stores rules needs no compiled code
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from fencepost.computed import Computed
     from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt8s
     from fencepost.ordinals import AttributeType
 
@@ -134,11 +136,15 @@ class CompiledColumns(NamedTuple):
     damping: DampingColumns | None = None
     stay: CompiledColumns | None = None
     """The rules that who is inside leaves by other borders: with the same ids and versions, and their outer boxes."""
+    computed: Mapping[str, Computed] = MappingProxyType({})
+    """The attributes of boxes that are no columns, by name."""
 
     @property
     def keys(self) -> list[str]:
-        """The key columns that boxes use, those of `stay` included, sorted."""
+        """The key columns that boxes use, those in expressions and those of `stay` included, sorted."""
         used = {name for each in self.boxes for name in each.keys}
+        for each in self.computed.values():
+            used |= {name for name, type_ in each.columns.items() if type_ == "key"}
         return sorted(used if self.stay is None else used.union(self.stay.keys))
 
     def with_versions(self, versions: Int64s) -> CompiledColumns:

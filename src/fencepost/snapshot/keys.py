@@ -84,6 +84,12 @@ class KeyColumn:
         return pa.concat_arrays(tables).take(pa.array(codes))
 
 
+def check_strings(name: str, values: Any) -> Any:
+    """An Arrow array, perhaps a dictionary, that must have strings."""
+    own = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    return values if is_string(own) else _as_strings(name, values)
+
+
 def _as_strings(name: str, values: Any) -> Any:
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if pa.types.is_dictionary(array.type):

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,9 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fencepost._files.storage import Place
+from fencepost.computed import Computed
+from fencepost.computed.attributes import from_json, to_json
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import store
+from fencepost.snapshot.bounds import join_bounds
 from fencepost.snapshot.columns import BandColumns, BoxSet, CompiledColumns, DampingColumns, RuleColumns
 from fencepost.snapshot.damping import join_damping, take_damping
 from fencepost.snapshot.group import Group
@@ -54,6 +58,7 @@ class Layer:
         dropped: Mapping[int, tuple[str, ...]],
         damping: DampingColumns | None = None,
         stay: "Layer | None" = None,
+        computed: Mapping[str, Computed] = MappingProxyType({}),
     ) -> None:
         self.rules = rules
         self.groups = tuple(groups)
@@ -63,6 +68,8 @@ class Layer:
         self.dropped = dict(dropped)
         self.damping = damping
         self.stay = stay
+        self.computed = dict(computed)
+        """The attributes of groups that are no columns, by name."""
         self.home: Home | None = None
         """Where the layer is saved; None if it never was."""
         self._moves = 0
@@ -80,9 +87,11 @@ class Layer:
             if len(extended) > len(before) or name not in columns:
                 columns[name] = extended
                 own_keys.append(name)
-        groups = [Group.build(boxes, columns, given.types) for boxes in given.boxes if len(boxes.rules)]
+        types = {**given.types, **{name: each.type for name, each in given.computed.items()}}
+        groups = [Group.build(boxes, columns, types) for boxes in given.boxes if len(boxes.rules)]
         stay = None if given.stay is None else cls.build(given.stay, stays_of(below))
-        return cls(given.rules, groups, columns, own_keys, given.bands, given.dropped, given.damping, stay)
+        rest = (given.bands, given.dropped, given.damping, stay, given.computed)
+        return cls(given.rules, groups, columns, own_keys, *rest)
 
     def __len__(self) -> int:
         return len(self.rules.ids)
@@ -159,7 +168,9 @@ class Layer:
             stay_rows = np.sort(self.stay.rows_of(rules.ids))
             stay_rows = stay_rows[stay_rows >= 0]
             stay = self.stay.take(stay_rows, types) if len(stay_rows) else None
-        return CompiledColumns(rules, sets, dict(types), bands, {id: self.dropped[id] for id in here}, damping, stay)
+        dropped, used = {id: self.dropped[id] for id in here}, {name for each in sets for name in each.attributes}
+        computed = {name: each for name, each in self.computed.items() if name in used}
+        return CompiledColumns(rules, sets, dict(types), bands, dropped, damping, stay, computed)
 
     # -- keeping it -------------------------------------------------------------------------------------
 
@@ -182,6 +193,9 @@ class Layer:
         if self.damping is not None:
             for field, values in self.damping._asdict().items():
                 (texts if isinstance(values, pa.Array) else arrays)[f"damping.{field}"] = values
+        for number, each in enumerate(self.computed.values()):
+            if each.bounds is not None:
+                texts[f"bounds{number}"] = each.bounds.strings
         if self.stay is not None:
             for part, whole in zip(self.stay.to_arrays(), (arrays, texts), strict=True):
                 whole.update({f"stay.{name}": values for name, values in part.items()})
@@ -196,6 +210,7 @@ class Layer:
             "bands": self.bands is not None,
             **({} if self.damping is None else {"damping": True}),
             **({} if self.stay is None else {"stay": self.stay.described()}),
+            **({"computed": to_json(self.computed)} if self.computed else {}),
         }
 
     def note_home(self, home: Home) -> None:
@@ -249,7 +264,12 @@ class Layer:
         if "stay" in described:
             own_arrays, own_texts = (store.with_prefix(items, "stay.") for items in (arrays, texts))
             stay = cls.from_arrays(described["stay"], own_arrays, own_texts, stays_of(below))
-        return cls(rules, groups, columns, described["keys"], bands, dropped, damping, stay)
+        computed: dict[str, Computed] = {}
+        if "computed" in described:
+            own = described["computed"]
+            bounds = {name: texts[f"bounds{number}"] for number, name in enumerate(own) if f"bounds{number}" in texts}
+            computed = from_json(own, bounds)
+        return cls(rules, groups, columns, described["keys"], bands, dropped, damping, stay, computed)
 
 
 def _key_columns(below: Sequence[Layer]) -> Mapping[str, KeyColumn]:
@@ -276,6 +296,9 @@ def join_rules(parts: Sequence[RuleColumns]) -> RuleColumns:
 def join_columns(parts: Sequence[CompiledColumns], types: Mapping[str, AttributeType]) -> CompiledColumns:
     """The rules of all parts, in their order."""
     starts = np.cumsum([0, *(len(part.rules.ids) for part in parts)]).tolist()
+    if any(part.computed for part in parts):
+        parts = join_bounds(parts)
+    computed = {name: each for part in parts for name, each in part.computed.items()}
     rules = join_rules([part.rules for part in parts])
     if len(parts) > 1:
         rules = RuleColumns(*(each if isinstance(each, np.ndarray) else each.combine_chunks() for each in rules))
@@ -285,7 +308,7 @@ def join_columns(parts: Sequence[CompiledColumns], types: Mapping[str, Attribute
     damping = join_damping([(start, part.damping) for start, part in zip(starts, parts, strict=False)])
     stays = [part.stay for part in parts if part.stay is not None]
     stay = join_columns(stays, types) if stays else None
-    return CompiledColumns(rules, boxes, dict(types), bands, dropped, damping, stay)
+    return CompiledColumns(rules, boxes, dict(types), bands, dropped, damping, stay, computed)
 
 
 def _join_boxes(parts: Sequence[tuple[int, Sequence[BoxSet]]]) -> list[BoxSet]:

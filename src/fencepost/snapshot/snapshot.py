@@ -1,6 +1,7 @@
 """Snapshot: all rules of one version, compiled to layers of arrays; asks every group and joins the answers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +14,8 @@ import pyarrow as pa
 from fencepost._files.storage import Place, place_of
 from fencepost._html import html_table
 from fencepost._text import count
+from fencepost.computed import Given
+from fencepost.computed.attributes import check_number
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.kernels.answers import SHORT_ROW, drop_hidden, join_rows, rules_of, unique_rows
@@ -21,14 +24,17 @@ from fencepost.ordinals import KEY, AttributeType
 from fencepost.snapshot import store
 from fencepost.snapshot.columns import BandColumns, CompiledColumns, DampingColumns, RuleColumns, key_columns
 from fencepost.snapshot.damping import count_damped, join_damping
-from fencepost.snapshot.group import Batch
-from fencepost.snapshot.keys import KeyColumn
+from fencepost.snapshot.group import Batch, Group
+from fencepost.snapshot.keys import KeyColumn, check_strings
 from fencepost.snapshot.layer import Home, Layer, join_bands, join_columns, join_rules, take_bands
 from fencepost.snapshot.tables import Table
 
 _LAYER_RATIO = 4
 """A layer is compiled again once what lies above it is a quarter as large: a rule is then compiled at most so often per
 layer, and there are few layers to ask, about as many as the rules have digits in base 4."""
+_DIGEST = re.compile(r" in order [0-9a-f]{16}\b")
+_SHOWN = 5
+"""Rules that an explanation names."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,21 @@ class GroupExplanation:
     nbytes: int
     layer: int
     """0 is the lowest; rules that changed since are in those above it."""
+
+
+@dataclass(frozen=True)
+class ComputedExplanation:
+    """An expression that is computed once per batch, and who uses it."""
+
+    text: str
+    type: str
+    """That of its values, or "ordered string"."""
+    rules: tuple[int, ...]
+    """Ids, ascending."""
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(str, self.rules[:_SHOWN])) + (", ..." if len(self.rules) > _SHOWN else "")
+        return f"{self.text}, {self.type}: computed for {count(len(self.rules), 'rule')} ({shown})"
 
 
 @dataclass(frozen=True)
@@ -62,16 +83,19 @@ class Explanation:
     """How many rules have an option that keeps them from flapping."""
     damped_by: dict[str, int] = field(default_factory=dict)
     """By such an option, how many rules have it."""
+    computed: tuple[ComputedExplanation, ...] = ()
+    """The expressions that are computed once per batch."""
 
     def __str__(self) -> str:
         lines = [f"snapshot {self.version}: {self.rules:,} rules, {sum(g.nbytes for g in self.groups):,} bytes indexed"]
         for group in self.groups:
-            on = ", ".join([*(f"{key} =" for key in group.keys), *group.attributes]) or "no column"
+            on = _columns_on(group)
             changed = f", changed since (layer {group.layer})" if group.layer else ""
             lines.append(f"  {group.boxes:,} boxes of {group.rules:,} rules on {on}{changed}")
             lines.append(
                 f"    {group.structure}; {group.nbytes:,} bytes, {group.nbytes / max(1, group.boxes):.0f} per box"
             )
+        lines += [f"  {each}" for each in self.computed]
         if self.bands:
             lines.append(f"  {self.bands:,} bands, kept for a band join")
         if self.damped:
@@ -89,7 +113,7 @@ class Explanation:
     def _repr_html_(self) -> str:
         rows = [
             (
-                ", ".join([*(f"{key} =" for key in group.keys), *group.attributes]) or "no column",
+                _columns_on(group),
                 f"{group.rules:,}",
                 f"{group.boxes:,}",
                 group.structure,
@@ -102,10 +126,17 @@ class Explanation:
             rows.append(("bands", f"{self.bands:,}", "", "kept for a band join", "", None))
         if self.damped:
             rows.append(("damping", f"{self.damped:,}", "", self._damping(), "", None))
+        for each in self.computed:
+            rows.append((each.text, f"{len(each.rules):,}", "", f"computed once per batch, {each.type}", "", None))
         for id, reasons in self.dropped.items():
             rows += [(f"rule {id}, a branch that never holds", "", "", reason, "", None) for reason in reasons]
         headers = ("columns", "rules", "boxes", "answered by", "bytes", "layer")
         return html_table(f"snapshot {self.version}: {count(self.rules, 'rule')}", headers, rows)
+
+
+def _columns_on(group: GroupExplanation) -> str:
+    attributes = [_DIGEST.sub("", name) for name in group.attributes]
+    return ", ".join([*(f"{key} =" for key in group.keys), *attributes]) or "no column"
 
 
 class Snapshot:
@@ -149,12 +180,22 @@ class Snapshot:
             if gone is None or not gone[group.rules].all()
         ]
         used = {name for _, group in self._live for name in group.attributes}
+        known = {name: each for layer in self.layers for name, each in layer.computed.items()}
+        self.computed = {name: known[name] for name in sorted(used) if name in known}
+        """The attributes of boxes that are no columns, by name."""
+        of_expressions = {name: type_ for each in self.computed.values() for name, type_ in each.columns.items()}
+        strings = {name for name, type_ in of_expressions.items() if type_ == KEY}
+        self._of_boxes = {**types, **{name: each.type for name, each in self.computed.items()}}
+        used = (used - self.computed.keys()) | (of_expressions.keys() - strings)
         self.attributes = tuple(sorted(used))
-        """The columns that boxes have ranges of; `types` has those of bands, too."""
+        """The columns that boxes, or expressions, have ranges of; `types` has those of bands, too."""
         if self.bands is not None:
             used |= {*self.bands.left.to_pylist(), *self.bands.right.to_pylist()}
         self.types = {name: types[name] for name in sorted(used)}
-        self.keys = tuple(sorted({name for _, group in self._live for name in group.keys}))
+        compared = {name for _, group in self._live for name in group.keys}
+        self._of_expressions = frozenset(strings - compared)
+        """Columns of strings that only expressions use."""
+        self.keys = tuple(sorted(compared | strings))
         self.stay = self._find_stay(types)
         """The rules in force that are left by other borders than they are entered by, under the same ids, with their
         outer boxes; None where there are none. Their columns are among those of this snapshot."""
@@ -202,6 +243,8 @@ class Snapshot:
             version: of the new snapshot.
         """
         hidden = self._hide(np.concatenate([gone, columns.rules.ids]))
+        if columns.computed:
+            check_number([*self.computed.values(), *columns.computed.values()])
         layers, types = list(self.layers), {**self.types, **columns.types}
         parts, size = [columns], len(columns.rules.ids)
         kept = [len(layer) - _count(mask) for layer, mask in zip(layers, hidden, strict=True)]
@@ -246,12 +289,19 @@ class Snapshot:
         """The rows of rules in force with a box over some other column than these."""
         found = [np.zeros(0, np.int64)]
         for (_, group), rows in zip(self._live, self._box_rows, strict=True):
-            if not columns >= {*group.keys, *group.attributes}:
+            if not columns >= self._columns_of(group):
                 found.append(rows)
         if self.stay is not None:
             found.append(self.rows_of(self.stay.rules.ids[self.stay.rows_beyond(columns)]))
         rows = np.unique(np.concatenate(found))
         return rows if self._any_hidden is None else rows[~self._any_hidden[rows]]
+
+    def _columns_of(self, group: Group) -> set[str]:
+        """The columns that the boxes of a group need."""
+        found = {*group.keys}
+        for name in group.attributes:
+            found.update(self.computed[name].columns if name in self.computed else (name,))
+        return found
 
     def without(self, rows: Int64s) -> "Snapshot":
         """The same version without the rules in these rows, which count as paused."""
@@ -353,7 +403,7 @@ class Snapshot:
         detects, nothing = self.rules.detects, np.zeros(0, np.int64)
         found = [(nothing, nothing)]
         for start, group in self._live:
-            moves, boxes = group.jumps(batch, before, after, detects[start:], self.types)
+            moves, boxes = group.jumps(batch, before, after, detects[start:], self._of_boxes)
             if len(boxes):
                 found.append((moves, start + group.rules[boxes]))
         moves, rules = (np.concatenate(column) for column in zip(*found, strict=True))
@@ -455,9 +505,24 @@ class Snapshot:
                 ordinals[name], valid[name] = kind.encode(given.column(name), name)
         keys = {}
         for name in self.keys:
-            strings = pa.nulls(given.rows) if given.find(name) is None else given.arrow(name)
-            keys[name] = self.encode_key(name, strings)
-        return Batch(given.rows, ordinals, valid, keys)
+            if name not in self._of_expressions:
+                keys[name] = self.encode_key(name, _strings_of(given, name))
+        batch = Batch(given.rows, ordinals, valid, keys)
+        return self.with_computed(batch, lambda name: _strings_of(given, name)) if self.computed else batch
+
+    def with_computed(self, batch: Batch, strings: Callable[[str], Any]) -> Batch:
+        """Rows with the ordinals of computed attributes; the batch gains them.
+
+        Args:
+            batch: the ordinals of columns.
+            strings: gives the Arrow array, perhaps a dictionary, of a key column.
+        """
+        if self.computed:
+            given = Given(batch.rows, batch.ordinals, batch.valid, strings)
+            found = {name: each.ordinals(given) for name, each in self.computed.items()}
+            for name, (ordinals, valid) in found.items():
+                batch.ordinals[name], batch.valid[name] = ordinals, valid
+        return batch
 
     def encode_key(self, column: str, values: Any) -> Int64s:
         """The codes of an Arrow array of strings in one key column: -1 for null, -2 for a string of no rule."""
@@ -476,7 +541,7 @@ class Snapshot:
     def user_of(self, column: str) -> int | None:
         """A rule whose boxes, or those of its `stay`, need the column; None if only bands have it."""
         for start, group in self._live:
-            if column in group.keys or column in group.attributes:
+            if column in group.keys or column in group.attributes or column in self._columns_of(group):
                 rows = start + group.rules
                 shown = rows if self._any_hidden is None else rows[~self._any_hidden[rows]]
                 return int(self.rules.ids[shown[0]])
@@ -579,7 +644,7 @@ class Snapshot:
                 group.attributes,
                 len(group.rules),
                 len(np.unique(group.rules)),
-                group.explained(),
+                _DIGEST.sub("", group.explained()),
                 group.nbytes,
                 self._starts.index(start),
             )
@@ -588,7 +653,19 @@ class Snapshot:
         types = {name: str(kind) for name, kind in self.types.items()}
         bands = 0 if self.bands is None else len(self.bands.rules)
         damped, by = (0, {}) if self.damping is None else count_damped(self.damping, self._any_hidden)
-        return Explanation(self.version, len(self), types, groups, self.dropped, bands, self.zone, damped, by)
+        computed = self._explain_computed()
+        return Explanation(self.version, len(self), types, groups, self.dropped, bands, self.zone, damped, by, computed)
+
+    def _explain_computed(self) -> tuple[ComputedExplanation, ...]:
+        found: dict[str, tuple[str, set[int]]] = {}
+        for (_, group), rows in zip(self._live, self._box_rows, strict=True):
+            for name in group.attributes:
+                if name in self.computed:
+                    each = self.computed[name]
+                    kind = "ordered string" if each.bounds is not None else str(each.type)
+                    shown = rows if self._any_hidden is None else rows[~self._any_hidden[rows]]
+                    found.setdefault(each.text, (kind, set()))[1].update(self.rules.ids[shown].tolist())
+        return tuple(ComputedExplanation(text, kind, tuple(sorted(ids))) for text, (kind, ids) in sorted(found.items()))
 
     def __len__(self) -> int:
         return self._starts[-1] - sum(map(_count, self.hidden))
@@ -709,6 +786,13 @@ class Snapshot:
 def note_of(data: bytes | memoryview) -> Any:
     """The note in what `Snapshot.to_bytes` wrote, of which no array is read; None where there is none."""
     return store.unpack_header(data)[0].get("note")
+
+
+def _strings_of(table: Table, name: str) -> Any:
+    """A column of strings; nulls where there is none."""
+    if table.find(name) is None:
+        return pa.nulls(table.rows, pa.large_string())
+    return check_strings(name, table.arrow(name))
 
 
 def _count(mask: Bools | None) -> int:

@@ -27,7 +27,8 @@ from fencepost.indexes.kernels.checksum import checksum
 from fencepost.indexes.kernels.strings import StringTable
 from fencepost.indexes.kernels.vectors import aligned_empty
 
-FORMAT = 2
+FORMAT, FORMAT_OF_EXPRESSIONS = 2, 3
+"""The second is that of snapshots with computed attributes: who does not know them must not read them."""
 MAGIC = "fencepost snapshot"
 HEADER, ARRAYS = "header.json", "arrays.bin"
 _ALIGNED = 64
@@ -133,9 +134,15 @@ def write_header(file: Place, header: Mapping[str, Any]) -> str:
 
 def _sealed_header(header: Mapping[str, Any]) -> tuple[str, str]:
     """A header as text, with the digest of itself."""
-    full = {"magic": MAGIC, "format": FORMAT, **header}
+    number = FORMAT_OF_EXPRESSIONS if _has_expressions(header) else FORMAT
+    full = {"magic": MAGIC, "format": number, **header}
     digest = _digest(json.dumps(full, sort_keys=True))
     return json.dumps({"header": full, "digest": digest}), digest
+
+
+def _has_expressions(header: Mapping[str, Any]) -> bool:
+    layers = [each for each in header.get("layers", ()) if isinstance(each, dict)]
+    return any("computed" in each or "computed" in each.get("stay", ()) for each in layers)
 
 
 class Stored(NamedTuple):
@@ -205,12 +212,12 @@ def _open_header(text: str, path: Place | str, name: str) -> tuple[dict[str, Any
         raise _refused(path, f"a {name} that cannot be read", "the header of a snapshot") from None
     if not isinstance(header, dict) or magic != MAGIC:
         raise _refused(path, f"a header of {magic!r}", f"{MAGIC!r}")
-    if version != FORMAT:
+    if version not in (FORMAT, FORMAT_OF_EXPRESSIONS):
         raise FencepostError(
             f"a snapshot of format {version} in {path}",
-            f"format {FORMAT}",
+            f"format {FORMAT} or {FORMAT_OF_EXPRESSIONS}",
             "Upgrade fencepost."
-            if isinstance(version, int) and version > FORMAT
+            if isinstance(version, int) and version > FORMAT_OF_EXPRESSIONS
             else "Compile and save the rules again.",
         )
     if digest != _digest(json.dumps(header, sort_keys=True)):

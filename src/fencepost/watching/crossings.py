@@ -4,16 +4,17 @@
 move where that says it all, else by comparing the answers for both.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+from fencepost.computed import Computed
 from fencepost.emitting.detections import Pairs
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.ordinal import SMALLEST
-from fencepost.snapshot import DETECTS
-from fencepost.watching.positions import KeyStrings, Positions, batch_of
+from fencepost.snapshot import DETECTS, Batch
+from fencepost.watching.positions import KeyStrings, Positions, batch_of, computed_ordinals
 from fencepost.watching.rules_in_force import Box, RulesInForce
 
 _NOTHING = np.zeros(0, np.int64)
@@ -50,9 +51,10 @@ def find_crossings(
     rules: RulesInForce, positions: Positions, strings: Mapping[str, KeyStrings], moves: Moves, expires: Int64s
 ) -> Crossings:
     """Find what each move does to the rules; they expire on the clock of the moves."""
-    if _borders_suffice(rules, positions, moves, expires):
-        snapshot = rules.snapshot()
-        found = snapshot.crossings(batch_of(snapshot, positions, strings), moves.before, moves.after)
+    snapshot = rules.snapshot()
+    batch = batch_of(snapshot, positions, strings) if _borders_suffice(rules, positions, moves, expires) else None
+    if batch is not None and _keep_values(batch, snapshot.computed, moves):
+        found = snapshot.crossings(batch, moves.before, moves.after)
         enter, exit = (Pairs(*pairs) for pairs in found)
         if moves.clocks is not None:
             latest = moves.clocks.max(initial=SMALLEST)
@@ -76,10 +78,17 @@ def _borders_suffice(rules: RulesInForce, positions: Positions, moves: Moves, ex
         ends = expires[rules.expiring]
         if ((ends > moves.clocks.min()) & (ends <= moves.clocks.max())).any():
             return False
-    return all(
-        known.all() or not (known[moves.before] & (moves.before >= 0) & ~known[moves.after]).any()
-        for known in positions.known.values()
-    )
+    return all(known.all() or not _is_lost(known, moves) for known in positions.known.values())
+
+
+def _keep_values(batch: Batch, computed: Collection[str], moves: Moves) -> bool:
+    """Whether no move loses the value of an expression, as one into a division by zero does."""
+    masks = (batch.valid[name] for name in computed)
+    return all(known is None or not _is_lost(known, moves) for known in masks)
+
+
+def _is_lost(known: Bools, moves: Moves) -> bool:
+    return bool((known[moves.before] & (moves.before >= 0) & ~known[moves.after]).any())
 
 
 def _compare_answers(
@@ -143,9 +152,17 @@ def _cells(pairs: Pairs, cells: int) -> Int64s:
     return cell
 
 
-def inside_boxes(boxes: list[Box], positions: Positions, strings: Mapping[str, KeyStrings]) -> Bools:
-    """Which positions are inside any of the boxes."""
+def inside_boxes(
+    boxes: list[Box], computed: Mapping[str, Computed], positions: Positions, strings: Mapping[str, KeyStrings]
+) -> Bools:
+    """Which positions are inside any of the boxes, which may have ranges of computed attributes."""
     inside = np.zeros(positions.rows, np.bool_)
+    if computed:
+        found = computed_ordinals(computed, positions, strings)
+        ordinals_of = {**positions.ordinals, **{name: ordinals for name, (ordinals, _) in found.items()}}
+        positions = positions._replace(
+            ordinals=ordinals_of, known={**positions.known, **{name: known for name, (_, known) in found.items()}}
+        )
     for keys, ranges in boxes:
         here = np.flatnonzero(_has_keys(keys, positions, strings))
         for name, (first, last) in ranges.items():

@@ -437,7 +437,7 @@ class Watch:
         if rule is None:
             return now.nobody
         if rule.row is None:
-            inside = inside_boxes(self.rules.boxes(rule), now.positions, self.state.strings)
+            inside = inside_boxes(self.rules.boxes(rule), rule.computed, now.positions, self.state.strings)
         else:
             inside = now.inside_compiled(rule.row, self.rules.compiled, self.state.strings)
         if rule.expires != NEVER:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from fencepost.computed import Computed, Given
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.snapshot import Snapshot
 from fencepost.snapshot.group import Batch
@@ -96,6 +97,14 @@ class KeyStrings:
         distinct, where = np.unique(codes, return_inverse=True)
         return pa.array([self.text(code) for code in distinct.tolist()], pa.string()).take(pa.array(where))
 
+    def strings(self, codes: Int64s) -> Any:
+        """The strings of codes, an Arrow array: a dictionary where there are more codes than strings."""
+        whole, known = self.array(), codes != NO_KEY
+        indices = pa.array(np.where(known, codes, 0), mask=None if known.all() else ~known)
+        if len(codes) <= len(whole):
+            return whole.take(indices)
+        return pa.DictionaryArray.from_arrays(indices, whole)
+
     def codes(self, array: Any) -> Int64s:
         """The codes of an Arrow array of strings."""
         encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
@@ -138,9 +147,27 @@ class KeyStrings:
 
 def batch_of(snapshot: Snapshot, positions: Positions, strings: Mapping[str, KeyStrings]) -> Batch:
     """The positions as a snapshot takes them."""
-    return Batch(
+    batch = Batch(
         positions.rows,
         {name: positions.ordinals[name] for name in snapshot.attributes},
         {name: None if positions.known[name].all() else positions.known[name] for name in snapshot.attributes},
         {name: strings[name].translate(positions.keys[name], snapshot.key_column(name)) for name in snapshot.keys},
     )
+    return with_computed(snapshot, batch, positions, strings) if snapshot.computed else batch
+
+
+def with_computed(snapshot: Snapshot, batch: Batch, positions: Positions, strings: Mapping[str, KeyStrings]) -> Batch:
+    """The positions with the computed attributes that a snapshot has."""
+    return snapshot.with_computed(batch, lambda name: strings[name].strings(positions.keys[name]))
+
+
+def computed_ordinals(
+    computed: Mapping[str, Computed], positions: Positions, strings: Mapping[str, KeyStrings]
+) -> dict[str, tuple[Int64s, Bools]]:
+    """Computed attributes of positions: their ordinals, and which of them are known."""
+    given = Given(
+        positions.rows, positions.ordinals, positions.known, lambda name: strings[name].strings(positions.keys[name])
+    )
+    found = {name: each.ordinals(given) for name, each in computed.items()}
+    everywhere = np.ones(positions.rows, np.bool_)
+    return {name: (ordinals, everywhere if known is None else known) for name, (ordinals, known) in found.items()}

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from fencepost.computed import Computed
+from fencepost.computed.attributes import check_number
 from fencepost.emitting.detections import Pairs
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
@@ -15,6 +17,7 @@ from fencepost.language import KEY, Binder, Condition, parse
 from fencepost.ordinals import AttributeType, ColumnType
 from fencepost.ordinals.schema import read_schema
 from fencepost.rules import Rules
+from fencepost.rules.box_groups import ranked_boxes
 from fencepost.rules.checked import name_taken
 from fencepost.rules.damping import Damping, damping_of
 from fencepost.rules.options import Options, read_options
@@ -24,6 +27,7 @@ from fencepost.snapshot import DETECTS, NEVER, BoxSet, CompiledColumns, RuleColu
 from fencepost.snapshot.columns import key_columns
 from fencepost.snapshot.damping import rows_that_wait
 from fencepost.snapshot.labels import ListedTexts
+from fencepost.snapshot.layer import join_columns
 from fencepost.watching.positions import KeyStrings, Positions, batch_of
 
 _ENTER_AND_EXIT = DETECTS["enter"] | DETECTS["exit"]
@@ -52,6 +56,8 @@ class LiveRule(NamedTuple):
     damping: Damping | None = None
     stay_boxes: list[Box] | None = None
     """The outer boxes of a rule with `stay` or `margin`; None for a rule without, and for one that is compiled."""
+    computed: Mapping[str, Computed] = MappingProxyType({})
+    """Of a rule that is not compiled, the attributes of its boxes, the outer ones too, that are no columns."""
 
 
 class KeptColumns(NamedTuple):
@@ -204,9 +210,11 @@ class RulesInForce:
             )
             boxes = _box_sets([rule.boxes or [] for rule in live])
             damping = Dampings.of([rule.damping for rule in live]).columns()
-            columns = CompiledColumns(
-                rules, boxes, self.types, None, {}, damping, _stay_columns(live, rules, self.types)
-            )
+            computed = {name: each for rule in live for name, each in rule.computed.items()}
+            stay = _stay_columns(live, rules, self.types, computed)
+            columns = CompiledColumns(rules, boxes, self.types, None, {}, damping, stay, computed)
+            if computed:
+                columns = join_columns([columns], self.types)
             self._take(self.compiled.changed(gone, columns, self.paused, self.compiled.version))
         return self.compiled
 
@@ -284,6 +292,13 @@ class RulesInForce:
         assert rule.row is not None, "a rule without boxes is compiled"
         return self.compiled.boxes_of(rule.row)
 
+    def computed_of(self, rule: LiveRule) -> Mapping[str, Computed]:
+        """The computed attributes that the boxes of a rule in force may have, the outer ones too."""
+        if rule.row is None:
+            return rule.computed
+        stay = self.compiled.stay
+        return self.compiled.computed if stay is None else {**self.compiled.computed, **stay.computed}
+
     def stay_boxes(self, rule: LiveRule) -> list[Box]:
         """The outer boxes of a rule in force; none where it is left by the borders that it is entered by."""
         if rule.row is None or self.compiled.stay is None:
@@ -305,7 +320,16 @@ class RulesInForce:
             return None, new
         made = Snapshot.compile(columns)
         stay_boxes = None if made.stay is None else made.stay.boxes_of(0)
-        return self._live(id, read_options(options), condition, made.boxes_of(0), stay_boxes), new
+        computed = {**made.computed, **({} if made.stay is None else made.stay.computed)}
+        self._check_number(computed)
+        live = self._live(id, read_options(options), condition, made.boxes_of(0), stay_boxes)
+        return live._replace(computed=computed), new
+
+    def _check_number(self, new: Mapping[str, Computed]) -> None:
+        """Refuse more expressions than a snapshot has."""
+        if new:
+            waiting = [each for rule in self._waiting.values() for each in rule.computed.values()]
+            check_number([*self.compiled.computed.values(), *waiting, *new.values()])
 
     def _live(
         self, id: int, options: Options, condition: str, boxes: list[Box], stay_boxes: list[Box] | None = None
@@ -351,15 +375,21 @@ class RulesInForce:
         parsed = parse(condition, self.compiled.zone)
         if not isinstance(parsed, Condition):
             raise FencepostError("a band", "a condition of one stream", "Compile it.")
-        boxes = [
-            (dict(box.keys), {name: (first, last) for name, first, last in box.ranges})
-            for box in self._binder.bind(parsed).boxes
-        ]
-        if any(name not in self.types for _, ranges in boxes for name in ranges) or any(
-            name not in self.keys for keys, _ in boxes for name in keys
+        bound = self._binder.bind(parsed)
+        boxes, ordered = ranked_boxes(bound.boxes)
+        computed = {**bound.computed, **ordered}
+        known, keys = self.types.keys() | computed.keys(), set(self.keys)
+        if any(name not in known for _, ranges in boxes for name in ranges) or any(
+            name not in keys for own, _ in boxes for name in own
         ):
             raise FencepostError("a new column", "known ones", "Compile it.")
-        return self._live(checked_id(id), options, condition, boxes) if options.enabled else None
+        columns = {name for each in computed.values() for name in each.columns}
+        if not columns <= self.types.keys() | keys:
+            raise FencepostError("a new column", "known ones", "Compile it.")
+        if not options.enabled:
+            return None
+        self._check_number(computed)
+        return self._live(checked_id(id), options, condition, boxes)._replace(computed=computed)
 
     def next_version(self, id: int) -> int:
         """The version that this id gets with its next edit."""
@@ -499,7 +529,9 @@ def _box_sets(boxes_of: Iterable[Iterable[Box]]) -> list[BoxSet]:
     return sets
 
 
-def _stay_columns(live: list[LiveRule], rules: RuleColumns, types: dict[str, AttributeType]) -> CompiledColumns | None:
+def _stay_columns(
+    live: list[LiveRule], rules: RuleColumns, types: dict[str, AttributeType], computed: Mapping[str, Computed]
+) -> CompiledColumns | None:
     """The rules that have outer boxes, with these."""
     stays = [(row, rule.stay_boxes) for row, rule in enumerate(live) if rule.stay_boxes]
     if not stays:
@@ -510,7 +542,10 @@ def _stay_columns(live: list[LiveRule], rules: RuleColumns, types: dict[str, Att
     texts = [None if (damping := live[row].damping) is None else damping.stay for row, _ in stays]
     nothing = pa.nulls(len(rows), pa.large_string())
     own = own._replace(conditions=pa.array(texts, pa.large_string()), labels=nothing, names=nothing)
-    return CompiledColumns(own, _box_sets(boxes for _, boxes in stays), types, None, {})
+    sets = _box_sets(boxes for _, boxes in stays)
+    used = {name for each in sets for name in each.attributes}
+    own_computed = {name: each for name, each in computed.items() if name in used}
+    return CompiledColumns(own, sets, types, None, {}, computed=own_computed)
 
 
 def match_positions(snapshot: Snapshot, positions: Positions, strings: Mapping[str, KeyStrings]) -> Pairs:
