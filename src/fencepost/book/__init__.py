@@ -6,6 +6,7 @@ storing         statements that write; changes are rows of the history
 importing       files and tables of rules go in whole; incoming checks them, syncing mirrors a table
 finding         rules by label, state, text or values
 pauses          pauses that end by themselves
+tokens          who may call a service that has the book
 publishing      what changed goes on top of the version before
 """
 

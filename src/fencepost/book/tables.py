@@ -7,9 +7,10 @@
     fencepost_settings    values by name: the zone, the columns that rules were published with
     fencepost_pauses      when rules that are paused for a while go on
     fencepost_origins     tables that are mirrored, each with the number of the last change that was compared with it
+    fencepost_tokens      who may call a service: a digest of each token, and what it allows
     fencepost_mirrored    the rules of each of them, some thousands in a row: ids, and digests of what the table says
 
-Books that were made before the last three get them with the first change that needs one.
+Books that were made before the last four get them with the first change that needs one.
 
 A change takes the next revision and locks the one row of `fencepost_book` for it, so revisions become visible in
 their order: whoever has seen revision n has seen all before it.
@@ -122,6 +123,19 @@ MIRRORED = Table(
     Column("origin", Text, primary_key=True),
     Column("page", Integer, primary_key=True, autoincrement=False),
     Column("content", LargeBinary, nullable=False),
+)
+
+TOKENS = Table(
+    "fencepost_tokens",
+    TABLES,
+    Column("id", String(16), primary_key=True),
+    Column("name", Text, nullable=False),
+    # Of the secret part, which is kept nowhere.
+    Column("digest", String(64), nullable=False),
+    Column("scopes", Text, nullable=False),
+    Column("made", BigInteger, nullable=False),
+    Column("expires", BigInteger),
+    Column("revoked", BigInteger),
 )
 
 SETTINGS = Table(

@@ -19,9 +19,11 @@ from fencepost.cli.commands import (
     pipeline,
     publish,
     rules,
+    serve,
     size,
     status,
     tick,
+    token,
     verify,
     version,
     why,
@@ -87,6 +89,8 @@ app.command("publish")(publish.publish)
 app.command("tick")(tick.tick)
 app.command("check")(pipeline.check)
 app.command("run")(pipeline.run)
+app.command("serve")(serve.serve)
+app.add_typer(token.app, name="token")
 app.command("status")(status.status)
 app.command("size")(size.size)
 app.command("connector")(pipeline.connector)

@@ -176,7 +176,10 @@ class Engine:
                 for part in group:
                     if callable(part):
                         part()
-                items = [part for part in group if isinstance(part, _Item)]
+                # Whoever has gone by now is not served; from here on nobody can go.
+                items = [
+                    part for part in group if isinstance(part, _Item) and part.answer.set_running_or_notify_cancel()
+                ]
                 if items:
                     self._do(items)
                 if self.on_idle is not None:
@@ -261,7 +264,9 @@ class Engine:
             if item.key is not None and (known := self.keys.find(item.key)) is not None:
                 _settle(item.answer, partial(self._repeat, item, known))
             elif item.key is not None and item.key in here:
-                self._queue.put(item)  # its twin is in this group
+                twin = _Item(item.kind, item.about, item.table, key=item.key, digest=item.digest)
+                twin.answer.add_done_callback(partial(_pass_on, item.answer))
+                self._queue.put(twin)  # the other one is in this group
                 with self._count_lock:
                     self._waiting += max(1, item.rows)
             else:
@@ -349,6 +354,14 @@ class Engine:
 
 def _is_rows(part: Any) -> bool:
     return isinstance(part, _Item) and part.kind == ROWS
+
+
+def _pass_on(answer: "Future[Any]", done: "Future[Any]") -> None:
+    """Give an answer to whoever waits for the same."""
+    if (error := done.exception()) is not None:
+        answer.set_exception(error)
+    else:
+        answer.set_result(done.result())
 
 
 def _settle(answer: "Future[Any]", task: Callable[[], Any]) -> None:

@@ -18,6 +18,12 @@ class MissingError(RefusalError):
     status = 404
 
 
+class GoneError(RefusalError):
+    """Something that was there and is not kept any more."""
+
+    status = 410
+
+
 class TakenError(RefusalError):
     """Something that is to be made and is there."""
 

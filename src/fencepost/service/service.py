@@ -8,12 +8,12 @@ import contextlib
 import fcntl
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
@@ -33,6 +33,10 @@ from fencepost.service.settings import Settings
 from fencepost.service.starting import replay, start_watcher
 from fencepost.service.statistics import Sample, Statistics
 from fencepost.service.upkeep import Upkeep
+
+if TYPE_CHECKING:
+    from fencepost.rules import Rule
+    from fencepost.service.trying import Tried
 
 _LONGEST_KEY = 200
 
@@ -251,6 +255,28 @@ class Service:
             raise MissingError(
                 f"rule {rule} is not in force", "a rule that is", "Look whether it is paused, or publish."
             )
+
+    def backtest(self, rules: "Sequence[Rule]", rows: Any = None, *, last: int = 100_000, shown: int = 100) -> "Tried":
+        """How often rules would have fired on rows that are given, or on the last rows of the log.
+
+        Args:
+            rules: they are replayed alone; `rules.check` and `rules.get` make them.
+            rows: an Arrow table or records; None takes stored ones.
+            last: how many of those.
+            shown: how many events are given back.
+        """
+        from fencepost.service.trying import backtest, refuse_nothing, stored_rows
+
+        refuse_nothing(rules)
+        settings = self.settings
+        if rows is None:
+            tables = stored_rows(self._rows, last)
+        else:
+            table = rows if isinstance(rows, pa.Table) else table_of(rows)
+            tables = [with_times(table, settings.object, settings.time, datetime.now(UTC))] if table.num_rows else []
+        columns = dict(self._columns())
+        names = {"object": settings.object, "time": settings.time, "zone": self.book.zone}
+        return backtest(rules, tables, columns, shown=shown, **names)
 
     def metrics(self) -> dict[str, Any]:
         """Totals, quantiles of how long calls took, and what the engine does now."""

@@ -20,7 +20,7 @@ from fencepost.cli.options import (
 from fencepost.cli.output import note, print_json, print_table, progress
 
 if TYPE_CHECKING:
-    from fencepost.cli.tally import Fired
+    from fencepost.monitor.tally import Fired
 
 _SPARK = 24
 _KINDS = ("inside", "enter", "exit", "cross", "silent")
@@ -74,7 +74,8 @@ def backtest(
     from fencepost.cli.binding import bind_rules
     from fencepost.cli.data import RowWriter, open_data
     from fencepost.cli.replaying import find_roles, is_in_order, make_monitor, note_ignored, replay
-    from fencepost.cli.tally import Tally, draw, draw_episode
+    from fencepost.cli.tally import draw, draw_episode
+    from fencepost.monitor.tally import Tally
     from fencepost.rules import Rules
 
     tried = None
@@ -117,7 +118,7 @@ def backtest(
 
 
 def _row(fired: "Fired", counts: list[int], conditions: dict[int, str | None]) -> list[Any]:
-    from fencepost.cli.tally import sparkline
+    from fencepost.monitor.tally import sparkline
 
     kinds = fired.events
     return [

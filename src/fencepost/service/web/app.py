@@ -8,16 +8,18 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from fencepost._version import __version__
 from fencepost.errors import FencepostError
 from fencepost.service.service import Service
-from fencepost.service.web import events, rows, rules, state
+from fencepost.service.web import doors as sessions
+from fencepost.service.web import events, measures, rows, rules, state, stream
 from fencepost.service.web.answers import Answer, refuse, to_refusal
-from fencepost.service.web.doors import OpenDoors
+from fencepost.service.web.doors import OpenDoors, allow
+from fencepost.service.web.headers import SafeHeaders
 
 Mount = Callable[[FastAPI], None]
 
@@ -42,16 +44,24 @@ def make_app(service: Service, *, doors: Any = None, pages: Sequence[Mount] = ()
         version=__version__,
         summary="Standing range rules against live rows.",
         docs_url=None,
+        openapi_url=None,
         redoc_url=None,
         lifespan=lifespan,
         default_response_class=Answer,
     )
     app.state.service, app.state.doors = service, OpenDoors() if doors is None else doors
+    app.state.readers = set()
     app.add_exception_handler(FencepostError, _refuse_ours)
     app.add_exception_handler(RequestValidationError, _refuse_validation)
     app.add_exception_handler(HTTPException, _refuse_http)
-    for module in (rules, rows, events, state):
+    for module in (rules, rows, events, stream, state, measures, sessions):
         app.include_router(module.router)
+    app.add_middleware(SafeHeaders)
+
+    @app.get("/openapi.json", include_in_schema=False, dependencies=[Depends(allow("read"))])
+    async def describe() -> Answer:
+        return Answer(app.openapi())
+
     for mount in pages:
         mount(app)
     return app

@@ -4,10 +4,13 @@ import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
+from fencepost.rules.rule import Rule
 from fencepost.service.refusals import BehindError, TooLargeError
 from fencepost.service.rows import ARROW, LINES, read_rows
+from fencepost.service.service import Service
 from fencepost.service.web.answers import Answer, event_dicts
 from fencepost.service.web.doors import refusals
 from fencepost.service.web.rules import READS, WRITES, Serving
@@ -56,6 +59,58 @@ async def match(request: Request, service: Serving) -> Answer:
     """Which rules in force hold for each row by itself: a list of rule ids per row. Nothing is remembered."""
     table = await read_table(request)
     return Answer({"version": service.version, "rule_ids": await run_in_threadpool(service.match, table)})
+
+
+class BacktestBody(BaseModel):
+    """Which rules to try, and on which rows."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    condition: Annotated[str | None, Field(max_length=1_000_000)] = None
+    rule: Annotated[int | str | None, Field(description="A rule of the book, beside the condition.")] = None
+    detect: str | list[str] = "enter,exit"
+    for_: Annotated[int | str | None, Field(alias="for")] = None
+    keep_firing_for: int | str | None = None
+    stay: str | None = None
+    margin: dict[str, float] | None = None
+    cooldown: int | str | None = None
+    limit: int | None = None
+    every: int | str | None = None
+    rows: Annotated[list[dict[str, Any]] | None, Field(description="Without them, the last stored rows.")] = None
+    last: Annotated[int, Field(ge=1, le=1_000_000, description="How many stored rows.")] = 100_000
+    events: Annotated[int, Field(ge=0, le=1000, description="How many events to show.")] = 100
+
+    def tried(self, service: Service) -> list[Rule]:
+        """The rules."""
+        rules = [] if self.rule is None else [service.rules.get(self.rule)]
+        if self.condition is not None:
+            given = self.model_dump(by_alias=True, exclude_none=True, exclude={"rule", "rows", "last", "events"})
+            taken = {rule.id for rule in rules}
+            rules.append(service.rules.check({**given, "id": 0 if 0 not in taken else -1}))
+        return rules
+
+
+@router.post("/backtest", responses=refusals(404, 413), dependencies=[READS])
+def backtest(service: Serving, body: BacktestBody) -> Answer:
+    """How often a condition, or a rule, or both side by side, would have fired: the condition is rule 0."""
+    if body.rows is not None and len(body.rows) > service.settings.limits.rows:
+        raise TooLargeError(f"{len(body.rows):,} rows", f"at most {service.settings.limits.rows:,}", "Send fewer.")
+    rules = body.tried(service)
+    tried = service.backtest(rules, body.rows, last=body.last, shown=body.events)
+    found = [
+        {
+            "rule_id": rule.id,
+            "condition": rule.condition,
+            "events": fired.events if (fired := tried.fired.get(rule.id)) else {},
+            "objects": fired.objects if fired else 0,
+            "most": fired.most if fired else [],
+            "first": fired.first if fired else None,
+            "last": fired.last if fired else None,
+            "over_time": tried.over_time.get(rule.id, []),
+        }
+        for rule in rules
+    ]
+    return Answer({"rows": tried.rows, "late": tried.late, "rules": found, "events": event_dicts(tried.events)})
 
 
 @router.post(
