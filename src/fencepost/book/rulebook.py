@@ -37,6 +37,7 @@ from fencepost.rules.rule import Rule, RuleKey, checked_id, checked_instant, mic
 
 if TYPE_CHECKING:
     from fencepost.book.compiling import BookCompiler
+    from fencepost.book.paging import RuleCount, RulePage
     from fencepost.book.publishing import Publisher
     from fencepost.language import ColumnKind
     from fencepost.published.difference import Difference
@@ -97,6 +98,7 @@ class RuleBook:
         """The time zone that timestamps without one are read in."""
         self._publisher: Publisher | None = None
         self._compiler: BookCompiler | None = None
+        self._counted: RuleCount | None = None
         self._pauses = Pauses(self._database)
 
     # -- changing ------------------------------------------------------------------------------------------
@@ -228,6 +230,35 @@ class RuleBook:
             self._put(writing, [(after, last)], "restored", author)
             self._refuse_taken(connection, after)
         return after
+
+    def restore_all(self, versions: Mapping[int, int], *, remove: Iterable[int] = (), author: str | None = None) -> int:
+        """Gives many rules the content of earlier versions and takes others out, in one change; how many changed.
+
+        Args:
+            versions: by the ids of rules, the version to go back to.
+            remove: ids of rules to take out; those that are not there do not matter.
+            author: as in add.
+
+        """
+        gone = [checked_id(id) for id in remove]
+        with self._database.writing() as writing:
+            connection = writing.connection
+            last = {id: row for ids in chunks([*versions, *gone]) for id, row in stored_rows(connection, ids).items()}
+            restored, removed = [], []
+            for id, version in versions.items():
+                old, row = self._version(connection, id, version), last[id]
+                now = rule_of(row)
+                if now is None or replace(old, version=now.version) != now:
+                    restored.append((replace(old, version=row["version"] + 1), row))
+            for id in gone:
+                now = rule_of(last[id]) if id in last else None
+                if now is not None:
+                    removed.append((now, last[id]))
+            self._put(writing, restored, "restored", author)
+            self._put(writing, removed, "removed", author)
+            for rule, _ in restored:
+                self._refuse_taken(connection, rule)
+        return len(restored) + len(removed)
 
     def expire(self, at: datetime | None = None, *, author: str | None = None) -> builtins.list[int]:
         """Takes out all rules whose `expires` has passed, and returns their ids.
@@ -434,10 +465,70 @@ class RuleBook:
                 after = rules[-1].id
         return found
 
+    def search(
+        self,
+        after: int | None = None,
+        limit: int = 50,
+        *,
+        labels: Mapping[str, str] | None = None,
+        state: State | None = None,
+        text: str | None = None,
+    ) -> "RulePage":
+        """The next rules after an id: a million rules are read as fast as ten.
+
+        Where something is asked for that no index finds, a page looks at some thousands of rules and may end before it
+        is full; `after` then says where to go on.
+
+        Args:
+            after: the id that the page before ended with; None begins.
+            limit: how many rules at most.
+            labels: as in list, and likewise the others.
+            state: as in list.
+            text: as in list.
+
+        """
+        from fencepost.book.paging import search_page
+
+        self._wake()
+        with self._database.reading() as connection:
+            return search_page(connection, after, limit, labels=labels, state=state, text=text)
+
+    def find(self, beginning: str) -> builtins.list[Rule]:
+        """The rules whose name begins with a text, and the one whose id it is; twenty at most.
+
+        Args:
+            beginning: of a name, or an id.
+
+        """
+        from fencepost.book.paging import find_named
+
+        with self._database.reading() as connection:
+            return find_named(connection, beginning)
+
+    def some(self, ids: Sequence[int]) -> builtins.list[Rule]:
+        """Those of some rules that the book has, in the order of their ids.
+
+        Args:
+            ids: of rules.
+
+        """
+        from fencepost.book.paging import find_rules
+
+        with self._database.reading() as connection:
+            return find_rules(connection, [checked_id(id) for id in ids])
+
     def next_id(self) -> int:
         """The id that a rule gets which is added by its name: none had it before."""
         with self._database.reading() as connection:
             return number_names(connection, [""])[0]
+
+    def count(self) -> int:
+        """How many rules there are, like `len`; of a book that was counted before, only what changed is looked at."""
+        from fencepost.book.paging import RuleCount
+
+        if self._counted is None:
+            self._counted = RuleCount(self._database)
+        return self._counted.read()
 
     def pauses(self) -> dict[int, datetime]:
         """When the rules that are paused for a while go on, by id."""

@@ -1,0 +1,109 @@
+"""Rules of a book, a page at a time: every query goes along an index and looks at so many rows at most."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
+
+from fencepost.book.changes import rule_of
+from fencepost.book.database import Database
+from fencepost.book.finding import conditions_for, is_asked_for
+from fencepost.book.storing import State
+from fencepost.book.tables import BOOK, PAST, REMOVED, RULES, UNREMOVED
+from fencepost.rules.rule import Rule
+
+_LOOKED_AT = 20_000
+"""Rules that a page looks at; what is found nowhere in a million rules is told after so many."""
+_NAMES = 20
+_COUNTED = 500
+"""Changes that are added to a number of rules that is known; after more of them, all rules are counted."""
+_LAST = "\U0010ffff"
+
+
+@dataclass(frozen=True)
+class RulePage:
+    """Some rules of a book, in the order of their ids.
+
+    Args:
+        rules: those that were found.
+        after: the id to go on after; None where there are no more.
+        looked_at: how many rules were compared with what was asked for, where the page ends before it is full.
+    """
+
+    rules: tuple[Rule, ...]
+    after: int | None
+    looked_at: int | None = None
+
+
+def search_page(
+    connection: Connection,
+    after: int | None,
+    limit: int,
+    *,
+    labels: Mapping[str, str] | None = None,
+    state: State | None = None,
+    text: str | None = None,
+) -> RulePage:
+    """The next rules after an id that everything given is true of."""
+    begin = UNREMOVED if after is None else and_(UNREMOVED, RULES.c.id > after)
+    if not labels and state is None and text is None:
+        found = _rules(connection, begin, limit + 1)
+        return RulePage(tuple(found[:limit]), found[limit - 1].id if len(found) > limit else None)
+    last = connection.execute(select(RULES.c.id).where(begin).order_by(RULES.c.id).offset(_LOOKED_AT - 1).limit(1))
+    end = last.scalar()
+    asked = and_(begin, conditions_for(labels, state, text))
+    if end is not None:
+        asked = and_(asked, RULES.c.id <= end)
+    found = [rule for rule in _rules(connection, asked, limit + 1) if is_asked_for(rule, labels, text)]
+    if len(found) > limit:
+        return RulePage(tuple(found[:limit]), found[limit - 1].id)
+    return RulePage(tuple(found), end, None if end is None else _LOOKED_AT)
+
+
+def find_named(connection: Connection, beginning: str) -> list[Rule]:
+    """Rules whose name begins with a text, or whose id it is; not more than a person reads."""
+    asked: list[ColumnElement[bool]] = [and_(RULES.c.name >= beginning, RULES.c.name < beginning + _LAST)]
+    if beginning.lstrip("-").isdecimal() and -(2**63) <= int(beginning) < 2**63:
+        asked.append(RULES.c.id == int(beginning))
+    return _rules(connection, and_(or_(*asked), UNREMOVED), _NAMES)
+
+
+def find_rules(connection: Connection, ids: Sequence[int]) -> list[Rule]:
+    """Those of some rules that are there, in the order of their ids."""
+    return _rules(connection, and_(RULES.c.id.in_(ids), UNREMOVED), len(ids))
+
+
+def _rules(connection: Connection, asked: ColumnElement[bool], limit: int) -> list[Rule]:
+    rows = connection.execute(select(RULES).where(asked).order_by(RULES.c.id).limit(limit)).mappings()
+    return [rule for row in rows if (rule := rule_of(row)) is not None]
+
+
+class RuleCount:
+    """How many rules a book has: counted once, then kept up with what changes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._known: tuple[int, int] | None = None
+        """A revision of the book, and how many rules there were then."""
+
+    def read(self) -> int:
+        """How many there are."""
+        with self._database.reading() as connection:
+            revision: int = connection.execute(select(BOOK.c.revision)).scalar_one()
+            if self._known is None or (change := _count_change(connection, self._known[0])) is None:
+                total = connection.execute(select(func.count()).select_from(RULES).where(UNREMOVED)).scalar_one()
+            else:
+                total = self._known[1] + change
+        self._known = revision, total
+        return total
+
+
+def _count_change(connection: Connection, since: int) -> int | None:
+    """How many more rules there are than at a revision; None where more has changed than is worth a look."""
+    changed = select(RULES.c.id, RULES.c.action).where(RULES.c.revision > since).limit(_COUNTED + 1)
+    now = {row.id: row.action not in REMOVED for row in connection.execute(changed)}
+    if len(now) > _COUNTED:
+        return None
+    past = select(PAST.c.id, PAST.c.revision, PAST.c.action).where(PAST.c.id.in_(now), PAST.c.revision <= since)
+    before = {row.id: row.action not in REMOVED for row in connection.execute(past.order_by(PAST.c.revision))}
+    return sum(now.values()) - sum(before.values())

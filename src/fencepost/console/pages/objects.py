@@ -1,0 +1,130 @@
+"""Objects, one object, and why a rule does not report it."""
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from fencepost.console.conditions import ReadBox, read_condition
+from fencepost.console.forms import read_id
+from fencepost.console.paper import NotFoundPageError, Paper, rule_names
+from fencepost.console.source import EventFilter, Missing, SeenObject, Source, Trail
+from fencepost.errors import FencepostError
+
+_PAGE = 50
+_RULES = 30
+_DRAWN = 6
+_EVENTS = 20
+_TRAIL = 300
+
+
+def object_pages(paper: Paper) -> list[Route]:
+    """The list, and a page for each."""
+
+    def objects(request: Request) -> Response:
+        part, query = paper.source.objects, request.query_params
+        known: dict[str, Any] = {"place": "Objects", "missing": part, "q": query.get("q", "").strip()}
+        if not part:
+            return paper.page("left_out.html", request, title="Objects", **known)
+        some, after = part.page(query.get("after", ""), _PAGE, known["q"])
+        columns = list(dict.fromkeys(name for each in some for name in each.values))
+        return paper.page(
+            "objects.html", request, objects=some, after=after, count=part.count(), columns=columns,
+            is_first="after" not in query, **known,
+        )  # fmt: skip
+
+    def one(request: Request) -> Response:
+        source, name = paper.source, request.query_params.get("name", "")
+        if not source.objects:
+            return paper.page("left_out.html", request, title="Objects", place="Objects", missing=source.objects)
+        seen = source.objects.get(name)
+        if seen is None:
+            raise NotFoundPageError(f"No row of {name!r} has come, or it was silent for too long.")
+        asked = request.query_params.get("rule", "").strip()
+        return paper.page("object.html", request, place="Objects", asked=asked, **_about(source, seen, asked))
+
+    return [Route("/objects", objects), Route("/object", one)]
+
+
+def _about(source: Source, seen: SeenObject, asked: str) -> dict[str, Any]:
+    """What the page of an object shows."""
+    assert source.objects, "the caller has looked"
+    name = str(seen.name)
+    ids = source.objects.rules_inside(name, _RULES)
+    rules = source.rules.some(ids) if source.rules and not isinstance(ids, Missing) else {}
+    events = source.events.last(_EVENTS, EventFilter(object=name)) if source.events else ()
+    trail = source.objects.trail(name, _TRAIL)
+    standing, refusal = _ask_why_not(source, name, asked)
+    near = [rules[id] for id in list(rules)[:_DRAWN]]
+    known = {each.id for each in near}
+    for event in events:
+        id = event.fields["rule_id"]
+        if len(near) < _DRAWN and id not in known and source.rules and (rule := source.rules.get(id)) is not None:
+            near.append(rule)
+            known.add(id)
+    types = source.rules.types() if source.rules else {}
+    read = [(rule, read_condition(str(rule.condition), types).boxes) for rule in near]
+    return {
+        "seen": seen,
+        "inside": ids,
+        "rules": rules,
+        "events": events,
+        "names": rule_names(source, events),
+        "waiting": source.objects.waiting(name),
+        "trail": trail,
+        "drawings": [] if trail is None else _draw(trail, read, events),
+        "plane": None if trail is None else _plane(trail, read),
+        "standing": standing,
+        "refusal": refusal,
+    }
+
+
+def _draw(trail: Trail, read: Any, events: Any) -> list[dict[str, Any]]:
+    """A chart for each column of numbers: ranges of rules, and marks where events were."""
+    marks = [(event.fields["time"], event.fields["detect"]) for event in events]
+    found = []
+    for column, values in trail.values.items():
+        if not any(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+            continue
+        ranges = []
+        for rule, boxes in read:
+            ends = list(dict.fromkeys(box.ranges[column] for box in boxes if column in box.ranges))
+            ranges += [(rule.name or f"rule {rule.id}", *each) for each in ends[:2]]
+        own = marks if ranges else []
+        found.append({"column": column, "times": trail.times, "values": values, "ranges": ranges, "marks": own})
+    return found
+
+
+def _plane(trail: Trail, read: Any) -> dict[str, Any] | None:
+    """The way of an object over the two columns of its rules, where they have two."""
+    for _, boxes in read:
+        names = list(dict.fromkeys(name for box in boxes for name in box.ranges))
+        if len(names) == 2 and all(name in trail.values for name in names):
+            shown = [box for _, each in read for box in each if list(box.ranges) == names]
+            values = {name: trail.values[name] for name in names}
+            return {"boxes": [ReadBox({}, box.ranges) for box in shown], "values": values}
+    return None
+
+
+def _ask_why_not(source: Source, name: str, asked: str) -> tuple[Any, str]:
+    """Where the object stands with a rule, or why that cannot be told."""
+    if not asked or not source.objects:
+        return None, ""
+    id = read_id(asked)
+    if id is None and source.rules:
+        named = source.rules.page(None, 1, _by_name(asked)).named
+        id = named[0].id if named else None
+    if id is None:
+        return None, f"No rule has the id or the name {asked!r}."
+    try:
+        found = source.objects.why_not(id, name)
+    except FencepostError as error:
+        return None, str(error)
+    return (None, found.reason) if isinstance(found, Missing) else (found, "")
+
+
+def _by_name(text: str) -> Any:
+    from fencepost.console.source import RuleSearch
+
+    return RuleSearch(text=text)

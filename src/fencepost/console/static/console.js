@@ -1,0 +1,165 @@
+// Everything the pages do by themselves: the switch of the theme, parts that are fetched again, the live tail,
+// the place of a fault while one types, and what a condition would have reported. Without it the pages still work.
+"use strict";
+
+const root = document.body.dataset.root;
+const asks = { "x-asks-for": "fragment" };
+
+// -- light and dark ------------------------------------------------------------------------------------------
+
+const theme = document.getElementById("theme");
+const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
+
+function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : prefersDark.matches;
+}
+
+function nameTheme() {
+  theme.textContent = isDark() ? "Light" : "Dark";
+  theme.setAttribute("aria-label", isDark() ? "Switch to light colours" : "Switch to dark colours");
+}
+
+theme.hidden = false;
+nameTheme();
+prefersDark.addEventListener("change", nameTheme);
+theme.addEventListener("click", () => {
+  const chosen = isDark() ? "light" : "dark";
+  document.documentElement.dataset.theme = chosen;
+  document.cookie = `fencepost-theme=${chosen}; path=/; max-age=31536000; samesite=strict`;
+  nameTheme();
+});
+
+// -- parts that are fetched again ----------------------------------------------------------------------------
+
+for (const part of document.querySelectorAll("[data-refresh]")) {
+  let busy = false;
+  setInterval(async () => {
+    // Whoever has a place in this part with the keyboard, or selects its text, keeps it.
+    const used = part.contains(document.activeElement) || (!getSelection().isCollapsed && part.contains(getSelection().anchorNode));
+    if (busy || document.hidden || used) return;
+    busy = true;
+    try {
+      const answer = await fetch(part.dataset.refresh, { headers: asks });
+      if (answer.ok) part.innerHTML = await answer.text();
+    } catch { /* the next one may succeed */ } finally { busy = false; }
+  }, 1000 * Number(part.dataset.every));
+}
+
+// -- the live tail -------------------------------------------------------------------------------------------
+
+const live = document.getElementById("live");
+
+function follow() {
+  const rows = document.getElementById("tail"), hold = document.getElementById("hold");
+  const nothing = document.getElementById("nothing");
+  const most = 100;
+  let held = false, missed = 0, said = "";
+  const say = (text, on) => {
+    // Only what changes is read out.
+    if (text !== said) live.textContent = said = text;
+    live.classList.toggle("on", on);
+  };
+  const source = new EventSource(live.dataset.stream);
+  hold.hidden = false;
+  hold.addEventListener("click", () => {
+    held = !held;
+    missed = 0;
+    hold.textContent = held ? "Go on" : "Hold";
+    hold.setAttribute("aria-pressed", String(held));
+    if (held) say("Held. New events are not shown.", false);
+  });
+  source.addEventListener("open", () => say("Live. New events appear at the top.", true));
+  source.addEventListener("error", () => say("The connection is lost; trying again.", false));
+  source.addEventListener("message", (message) => {
+    const tick = JSON.parse(message.data);
+    if (held) {
+      missed += tick.total;
+      if (missed) say(`Held. ${missed.toLocaleString("en")} newer events are not shown.`, false);
+      return;
+    }
+    if (tick.total > tick.shown) {
+      say(`Live. ${tick.total.toLocaleString("en")} events in the last second; ${tick.shown} of them are shown.`, true);
+    } else {
+      say("Live. New events appear at the top.", true);
+    }
+    if (!tick.rows) return;
+    if (nothing) nothing.hidden = true;
+    const piece = document.createElement("template");
+    piece.innerHTML = tick.rows;
+    for (const row of piece.content.querySelectorAll("tr")) row.classList.add("new");
+    // A row that has the keyboard's focus stays until the focus is elsewhere.
+    rows.prepend(piece.content);
+    while (rows.children.length > most && !rows.lastElementChild.contains(document.activeElement)) rows.lastElementChild.remove();
+  });
+  addEventListener("pagehide", () => source.close());
+}
+
+if (live) follow();
+
+// -- a condition while it is typed ---------------------------------------------------------------------------
+
+function later(milliseconds, work) {
+  let waiting = 0, number = 0;
+  return () => {
+    clearTimeout(waiting);
+    const mine = ++number;
+    waiting = setTimeout(() => work(() => mine === number), milliseconds);
+  };
+}
+
+function edit(editor) {
+  const form = editor.closest("form"), text = editor.querySelector("textarea");
+  const mirror = editor.querySelector(".mirror"), meaning = editor.querySelector("#meaning");
+  const trial = editor.querySelector("#trial");
+  let isGood = true;
+
+  const paint = (spans) => {
+    const pieces = [];
+    let at = 0;
+    for (const [start, end] of spans) {
+      // Places count characters, a script counts its own units: both are the same but for rare signs.
+      const mark = document.createElement("mark");
+      mark.textContent = text.value.slice(start, end);
+      pieces.push(text.value.slice(at, start), mark);
+      at = end;
+    }
+    mirror.replaceChildren(...pieces, text.value.slice(at), "\n\n");
+    mirror.scrollTop = text.scrollTop;
+  };
+
+  const send = (url) => fetch(url, { method: "POST", body: new FormData(form), headers: asks });
+
+  const read = later(200, async (isLast) => {
+    const answer = await send(editor.dataset.editor);
+    if (!answer.ok || !isLast()) return;
+    const found = await answer.json();
+    if (!isLast()) return;
+    paint(found.spans);
+    meaning.innerHTML = found.html;
+    text.setAttribute("aria-invalid", String(Boolean(found.fault)));
+    isGood = !found.fault;
+  });
+
+  const tryIt = later(600, async (isLast) => {
+    if (!editor.dataset.try || !text.value.trim() || !isGood) return;
+    const answer = await send(editor.dataset.try);
+    if (!isLast()) return;
+    trial.innerHTML = await answer.text();
+  });
+
+  text.addEventListener("input", () => { paint([]); read(); });
+  text.addEventListener("scroll", () => { mirror.scrollTop = text.scrollTop; });
+  form.addEventListener("input", tryIt);
+  form.addEventListener("change", tryIt);
+  const button = editor.querySelector('button[value="try"]');
+  if (button) button.addEventListener("click", async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    try {
+      trial.innerHTML = await (await send(editor.dataset.try)).text();
+    } finally { button.disabled = false; }
+  });
+}
+
+for (const editor of document.querySelectorAll("[data-editor]")) edit(editor);
