@@ -6,7 +6,7 @@ from typing import Any
 
 from fencepost.errors import FencepostError
 from fencepost.language import Band, ConditionError, bind, bind_band, parse
-from fencepost.monitor.reasons import show_range
+from fencepost.monitor.expressions import show_range
 from fencepost.ordinals import AttributeType
 from fencepost.ordinals.schema import read_schema
 from fencepost.rules.options import read_options
