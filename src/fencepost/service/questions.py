@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from fencepost.book import RuleBook
 from fencepost.errors import FencepostError
-from fencepost.monitor import Monitor
+from fencepost.monitor.explaining import explain_event as why
 from fencepost.rules import Rules
 from fencepost.rules.options import fields_of
 from fencepost.service.monitoring import Watcher
@@ -40,7 +40,7 @@ def explain_event(event: Mapping[str, Any], book: RuleBook, columns: Mapping[str
         if change.after is not None and change.after.version == version:
             alone = Rules.from_dicts([{**fields_of(change.after), "enabled": True}], zone=book.zone)
             schema = {name: "string" if kind == "key" else kind for name, kind in columns.items()}
-            return Monitor(alone, object="object", schema=schema or None).why(event)
+            return why(alone, event, schema or None)
     raise FencepostError(
         f"an event of version {version} of rule {id}",
         "a version that the book knows",

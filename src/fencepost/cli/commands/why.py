@@ -122,21 +122,22 @@ def _read_object(text: str, type_: Any) -> Any:
 
 
 def _explain_event(event_id: str, events: Path, rules: str | None, book: str, *, as_json: bool) -> None:
-    from fencepost.monitor import Monitor
+    from fencepost.monitor.explaining import explain_event
 
+    own: Any = None
     with progress() as report:
         event, schema = _find_event(events, event_id, report)
         if rules is not None:
-            snapshot = _load_version(rules, event)
-            keys, monitor = list(snapshot.keys), Monitor(snapshot, object="object")
+            found: Any = _load_version(rules, event)
+            keys = list(found.keys)
         else:
             with open_book(book) as opened_book:
-                rule = _find_rule(opened_book, event)
-            keys = [name.strip('"') for name, kind in rule.column_kinds().items() if kind == "key"]
-            monitor = Monitor(rule, object="object", schema=_add_keys(schema, keys) if rule.column_kinds() else None)
+                found = _find_rule(opened_book, event)
+            keys = [name.strip('"') for name, kind in found.column_kinds().items() if kind == "key"]
+            own = _add_keys(schema, keys) if found.column_kinds() else None
         if any(not isinstance(event.get(name), str | None) for name in keys):  # a CSV, in which 007 looks like a number
             event, _ = _find_event(events, event_id, report, keys)
-        reason = monitor.why(event)
+        reason = explain_event(found, event, own)
     if as_json:
         print_json({"event": event, "reason": asdict(reason)})
     else:
