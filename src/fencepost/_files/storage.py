@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from fencepost._files.whole import draft_beside, write_whole
+from fencepost._files.whole import draft_beside, make_folder, sync, write_whole
 from fencepost.errors import FencepostError
 
 _EXCLUSIVE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"}
@@ -176,7 +176,7 @@ def names(directory: Place, pattern: str) -> list[str]:
 def make_directory(directory: Place) -> None:
     """Make a directory and those that it is in, unless they are there; a store has none."""
     if isinstance(directory, Path):
-        directory.mkdir(parents=True, exist_ok=True)
+        make_folder(directory)
 
 
 def create(file: Place, text: str) -> None:
@@ -202,6 +202,11 @@ def _create_path(file: Path, text: str) -> None:
             except OSError:
                 file.unlink(missing_ok=True)
                 raise
+    try:
+        sync(file.parent)
+    except OSError:
+        file.unlink(missing_ok=True)
+        raise
 
 
 def _write_durably(file: Path, text: str, mode: str) -> None:
