@@ -13,8 +13,9 @@ def explain_event(rules: Any, event: Mapping[str, Any], schema: Any = None) -> R
     """The rule behind an event, among rules that have it in the version that it names.
 
     Args:
-        rules: as for `Monitor`, likewise `schema`.
+        rules: as for `Monitor`.
         event: as `Monitor.why` takes it.
+        schema: as for `Monitor`.
 
     """
     # Rules with lengths of time are refused without a clock, and those that detect silence without a timeout.
