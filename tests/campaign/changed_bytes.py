@@ -82,7 +82,9 @@ def try_damages(
         whole, broken = Path(name) / "whole", Path(name) / "broken"
         whole.mkdir()
         files = sorted(make(rng, whole))
-        expected = answer(whole)
+        shutil.copytree(whole, broken)  # whoever asks may write, too
+        expected = answer(broken)
+        shutil.rmtree(broken)
         for _ in range(damages):
             file = rng.choice(files).relative_to(whole)
             content = (whole / file).read_bytes()
