@@ -125,6 +125,35 @@ def test_after_changes_only_those_are_compiled(book: RuleBook, seed: int, monkey
     assert described(fresh) == described(made)
 
 
+@pytest.mark.parametrize("seed", seeds(6))
+def test_after_changes_a_check_reads_only_those_and_finds_every_fault(
+    book: RuleBook, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)  # noqa: S311
+    for number in range(6):
+        book.add(9_000 + number, f"ghost > {number}")
+    assert "6 faults in" in refusal_of(book)[0]
+    change_some(book, rng)
+    book.replace(9_000, "price > 1")
+    book.pause(9_001)
+    book.remove(9_002)
+    book.replace(9_003, "symbol > 1")
+    book.add(9_010, "symbol = 1 OR ghost > 2")
+    said, steps = refusal_of(book)
+    assert "4 faults in" in said
+    assert not steps
+    monkeypatch.setenv("FENCEPOST_KEPT_BYTES", "0")
+    assert refusal_of(book)[0] == said
+
+
+def refusal_of(book: RuleBook) -> tuple[str, set[str]]:
+    """What a process that has just begun says against a book, and what it had to do for that."""
+    steps: set[str] = set()
+    with RuleBook(book.url, create=False) as fresh, pytest.raises(FencepostError) as refused:
+        fresh.check_rules(SCHEMA, progress=lambda step, *_: steps.add(step))
+    return str(refused.value), steps
+
+
 def change_some(book: RuleBook, rng: random.Random) -> None:
     for _ in range(rng.randrange(1, 40)):
         id = rng.randrange(RULES - 2)

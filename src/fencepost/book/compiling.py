@@ -179,12 +179,24 @@ class BookCompiler:
         return self._compile_all(connection, binding, change, progress) if made is None else made
 
     def check(self, connection: Connection, schema: Any, progress: Progress) -> None:
-        """Refuse a book with rules that cannot be bound to a schema; of what is kept, only the faults are read."""
+        """Refuse a book with rules that cannot be bound to a schema.
+
+        Of what is kept, only the faults are read: a schema binds each rule by itself, so of a book that has changed
+        since, the changed rules are bound and no others.
+        """
         binding, change = _Binding.of(schema, infer=False), _last_change(connection)
         for kept in self._find(binding):
             if kept.change == change:
                 _faulty(kept.faulty).refuse(kept.total, REMEDY)
                 return
+        for kept in () if binding.given is None else self._before(connection, change, binding):
+            changed = set(_changed_ids(connection, kept.change.revision).tolist())
+            stored = StoredRules(*read_columns(connection, since=kept.change.revision), self._zone)
+            faulty = _faulty({id: reason for id, reason in kept.faulty.items() if id not in changed})
+            stored.compile(binding.schema, faulty)
+            if faulty.found:
+                faulty.refuse(_count_enabled(connection), REMEDY)
+            return
         self.compile(connection, schema, progress).refuse_faults()
 
     def kinds(self, connection: Connection, progress: Progress) -> dict[str, ColumnKind]:
@@ -360,6 +372,11 @@ def _change_digest(connection: Connection, table: Table, revision: int, id: int)
     told = [column for column in table.c if column.name != "previous"]
     row = connection.execute(select(*told).where(table.c.id == id, table.c.revision == revision)).first()
     return None if row is None else _digest([str(value) for value in row])
+
+
+def _count_enabled(connection: Connection) -> int:
+    enabled = select(func.count()).select_from(RULES).where(UNREMOVED, RULES.c.enabled)
+    return int(connection.execute(enabled).scalar_one())
 
 
 def _changed_ids(connection: Connection, revision: int) -> Any:
