@@ -1,4 +1,4 @@
-"""Messages in Avro and of Debezium on a real broker, with schema files and with a registry on loopback."""
+"""Messages in Avro, in Protobuf and of Debezium on a real broker, with schema files and with a registry on loopback."""
 
 import base64
 import json
@@ -9,6 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from google.protobuf import message_factory
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 from tools.kafka import Broker
 
@@ -126,6 +129,30 @@ def test_a_schema_file_and_what_does_not_decode(spark: Any, broker: Broker, tmp_
     where = offsets(spark, broker, "avro-file", poison)
     faults = ["does not fit the schema", "empty"]
     assert dead(tmp_path) == sorted(zip(where, faults, poison, strict=True))
+
+
+def test_protobuf_and_what_does_not_decode(spark: Any, broker: Broker, tmp_path: Path) -> None:
+    proto = FileDescriptorProto(name="move.proto", syntax="proto3")
+    move = proto.message_type.add(name="Move")
+    for number, (name, kind) in enumerate((("vehicle", 9), ("at", 3), ("x", 1)), start=1):
+        move.field.add(name=name, number=number, type=kind, label=1)
+    move.field[2].proto3_optional, move.field[2].oneof_index = True, 0
+    move.oneof_decl.add(name="_x")
+    (tmp_path / "move.desc").write_bytes(FileDescriptorSet(file=[proto]).SerializeToString())
+    pool = DescriptorPool()
+    pool.Add(proto)
+    encoded = message_factory.GetMessageClass(pool.FindMessageTypeByName("Move"))
+    poison = [b"\xff", None]
+    sent = [encoded(**{name: value for name, value in row.items() if value is not None}) for row in ROWS]
+    send(spark, broker, "protobuf", [*(each.SerializeToString() for each in sent), *poison])
+    file = write_pipeline(tmp_path, broker, "protobuf", 'schema = "move.desc"\nmessage = "Move"')
+    file.write_text(file.read_text().replace('"avro"', '"protobuf"'))
+    assert check(file) == []
+    summary = run(file, spark, out=StringIO())
+    assert (summary.rows, summary.dead_letters) == (len(ROWS) + 2, 2)
+    assert told(spark, tmp_path) == expected(ROWS)
+    where = offsets(spark, broker, "protobuf", poison)
+    assert dead(tmp_path) == sorted(zip(where, ["does not fit the schema", "empty"], poison, strict=True))
 
 
 def test_a_registry_whose_schemas_change_while_the_pipeline_runs(spark: Any, broker: Broker, tmp_path: Path) -> None:

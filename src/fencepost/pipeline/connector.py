@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from fencepost.errors import FencepostError
 
-Part = Literal["kafka", "avro", "protobuf"]
+Part = Literal["kafka", "avro"]
 
 
 class _Jars(NamedTuple):
@@ -32,7 +32,6 @@ _PARTS: Mapping[Part, _Jars] = {
         ("org.apache.kafka:kafka-clients:3.9.2", "org.apache.commons:commons-pool2:2.13.1"),
     ),
     "avro": _Jars(("spark-avro_2.13",)),
-    "protobuf": _Jars(("spark-protobuf_2.13",)),
 }
 PARTS: tuple[Part, ...] = tuple(_PARTS)
 """All of them: the connector to Kafka, and the decoders of its messages."""

@@ -86,15 +86,18 @@ def connector(
         list[Part] | None, typer.Argument(metavar="[kafka] [avro] [protobuf]", help="What to fetch; by default kafka.")
     ] = None,
 ) -> None:
-    """Fetch Spark's Kafka connector with Maven, or the decoders of messages in Avro and Protobuf.
+    """Fetch Spark's Kafka connector with Maven, or the decoder of messages in Avro.
 
-    Pipelines need the connector to read from topics or write to them.
+    Pipelines need the connector to read from topics or write to them. Messages in Protobuf need nothing more.
     """
     from fencepost.pipeline.connector import fetch_connector
 
     for part in parts or [Part.kafka]:
-        for jar in fetch_connector(part.value):
-            print_text(jar)
+        if part is Part.protobuf:
+            note("protobuf: nothing to fetch; fencepost decodes such messages itself.")
+        else:
+            for jar in fetch_connector("kafka" if part is Part.kafka else "avro"):
+                print_text(jar)
 
 
 def _print_faults(

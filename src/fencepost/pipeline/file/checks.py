@@ -538,6 +538,6 @@ def needed_parts(file: PipelineFile) -> dict[Part, str]:
     if file.section("rules.changes") and file.section("rules.changes")["format"] != "delta":
         uses.setdefault("kafka", "rules.changes")
     for name, source in file.sources.items():
-        if (kind := source.get("decode")) in ("avro", "protobuf"):
-            uses.setdefault(kind, f"{name}.decode")
+        if source.get("decode") == "avro":
+            uses.setdefault("avro", f"{name}.decode")
     return uses

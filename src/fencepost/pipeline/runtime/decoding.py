@@ -1,4 +1,4 @@
-"""Messages in Avro and Protobuf, decoded by Spark's own functions.
+"""Messages in Avro, decoded by Spark's own functions, and in Protobuf, decoded in Python.
 
 A registry gives every message the id of the schema that it was written with. Spark decodes with schemas that are known
 when a query starts: those of the topic's subject, and all that were met before, which are kept beside the checkpoint.
@@ -16,6 +16,7 @@ from fencepost.errors import FencepostError
 from fencepost.pipeline.file.avro import DECODED, read_record
 from fencepost.pipeline.file.decoding import Decoded, read_decoded, subjects_of
 from fencepost.pipeline.file.document import PipelineFile
+from fencepost.pipeline.file.protobuf import Decoder
 from fencepost.pipeline.file.registry import Registry
 from fencepost.pipeline.runtime.identity import own_place
 
@@ -44,12 +45,12 @@ def decode_messages(file: PipelineFile, name: str, value: Any, parsed: Any) -> t
     """The object of a message, and what is wrong with it or null; `parsed` is the column that the object goes to."""
     source, decoded = file.section(name), read_decoded(file, name)
     if source["decode"] == "protobuf":
-        from pyspark.sql.protobuf.functions import from_protobuf
-
-        made = from_protobuf(
-            value, decoded.message, options=_PERMISSIVE, binaryDescriptorSet=bytearray(decoded.descriptors)
-        )
-        return made, _fault(value, [], parsed.isNull())
+        fields = ",".join(f"`{column}`:{type_}" for column, type_ in decoded.columns.items())
+        decode = Decoder(decoded.descriptors, decoded.message)
+        # Not by Arrow, which would have instants in the zone of the machine.
+        made = F.udf(decode.__call__, f"struct<{fields}>", useArrow=False)(value)
+        fault = F.when(value.isNull(), "empty").when(parsed.isNull(), "does not fit the schema")
+        return made, fault  # a message of zeros has no byte
     if source["registry"] is None:
         return _from_avro(value, decoded.written, decoded), _fault(value, [], _is_wrong(parsed))
     schemas, missing = WriterSchemas(file, name).known(), _missing(file, name)
