@@ -91,9 +91,9 @@ class Bounds:
         starts, lengths = offsets[:-1], np.diff(offsets)
         low, shift, cells = self._nearby
         words = _word_of(starts, lengths, data, 0)
-        above = words >= low
-        cell = np.where(above, (words - np.where(above, low, words)) >> np.uint64(shift), 0).astype(np.int64)
-        cell = np.minimum(cell, len(cells) - 2)
+        above: Bools = words >= low
+        distance = np.where(above, words, low) - low
+        cell = np.minimum(distance >> np.uint64(shift), np.uint64(len(cells) - 2)).astype(np.int64)
         first, last = cells[cell], cells[cell + 1]
         for level, own in enumerate(levels):
             if level == len(levels) - 1:

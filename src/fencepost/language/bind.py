@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from fencepost.computed import Computed, Term, computed_id
+from fencepost.computed.preimages import preimage
 from fencepost.computed.typing import typed
 from fencepost.errors import FencepostError
 from fencepost.language.condition import (
@@ -236,6 +237,9 @@ class Binder:
             return _string_range(part, term)
         _check_comparable(part, term)
         own = _ordinals(part, term.text, term.attribute)
+        if (found := preimage(term, own)) is not None:
+            column, _, ranges = found
+            return column, ranges
         computed = Computed(term)
         name = computed_id(computed)
         if name in self._types:

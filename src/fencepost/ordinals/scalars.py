@@ -35,6 +35,16 @@ def float_ordinal(value: float) -> int:
     return bits if bits >= 0 else -(bits & _MAGNITUDE)
 
 
+def double_of(ordinal: int) -> float:
+    """The double of an ordinal.
+
+    >>> double_of(float_ordinal(-0.1)), double_of(0)
+    (-0.1, 0.0)
+    """
+    found: float = _DOUBLE.unpack(_BITS.pack(ordinal if ordinal >= 0 else -ordinal - 2**63))[0]
+    return found
+
+
 def nearest_double(value: float | Fraction) -> float:
     """The double nearest to a number; infinite beyond the largest.
 
