@@ -112,7 +112,8 @@ def comparison(rng: Rng) -> str:
         return f"EXTRACT({field} FROM ts) BETWEEN {low} AND {_pick(rng, [9, 16, 40])}"
     if shape == 8:
         return f"{_pick(rng, [*COLUMNS, 'a + b', 'LOWER(s)'])} IS {_pick(rng, ['', 'NOT '])}NULL"
-    return _pick(rng, ["LENGTH(s) {} 2", "s {} t", "LENGTH(s) + m {} 3", "a {} m", "p {} m"]).format(symbol)
+    texts = ["LENGTH(s) {} 2", "s {} t", "LENGTH(s) + m {} 3", "a {} m", "p {} m"]
+    return str(_pick(rng, texts)).format(symbol)
 
 
 def condition(rng: Rng) -> str:
