@@ -14,7 +14,7 @@ from fencepost.ordinals import AttributeType
 from fencepost.ordinals.schema import read_schema
 from fencepost.snapshot import Snapshot, Table
 
-_QUIET = threading.Lock()
+_QUIET = threading.RLock()
 
 
 @contextmanager

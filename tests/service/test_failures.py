@@ -1,0 +1,111 @@
+"""Files that fail under a service: 507 on a full disk, nothing lost, it recovers; damage is refused at the start."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.errors import FencepostError
+from fencepost.service.refusals import DiskFullError
+from fencepost.service.service import Service
+from tests.service.services import Client, serving
+from tests.service.test_segments import failing
+
+RULE = {"condition": "price > 40", "detect": "enter,exit"}
+
+
+def send(service: Service, price: float) -> list[str]:
+    events = service.observe([{"object": "IBM", "price": price}]).events
+    return [] if events is None else [str(each) for each in events["detect"].to_pylist()]
+
+
+@pytest.mark.parametrize("after", range(4))
+def test_a_full_disk_refuses_rows_and_loses_nothing(tmp_path: Path, after: int) -> None:
+    with serving(tmp_path) as service:
+        service.rules.add(RULE, "ann")
+        service.settle()
+        assert send(service, 41) == ["enter"]
+        told = ["enter"]
+        with failing("write", errno.ENOSPC, after):
+            for price in (39, 41, 39, 41):
+                try:
+                    told += send(service, price)
+                except DiskFullError:
+                    answer = Client(service)("POST", "/v1/observations", json={"object": "IBM", "price": 1})
+                    assert (answer.status_code, "Make room" in answer.json()["remedy"]) == (507, True)
+                    break
+            else:
+                pytest.fail("the disk was never full")
+        inside = told[-1] == "enter"
+        told += send(service, 39 if inside else 41)
+        expected = ["enter", "exit"] * 3
+        assert told == expected[: len(told)]
+        stored = service.events().events["detect"].to_pylist()
+        assert stored == told
+    with serving(tmp_path) as service:
+        assert service.events().events["detect"].to_pylist() == told
+
+
+def test_a_sync_that_fails_takes_the_rows_back(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        service.rules.add(RULE, "ann")
+        service.settle()
+        with pytest.MonkeyPatch.context() as patch:
+            real = os.fdatasync
+
+            def fail(file: int) -> Any:
+                patch.setattr(os, "fdatasync", real)
+                raise OSError(errno.EIO, "broken", file)
+
+            patch.setattr(os, "fdatasync", fail)
+            with pytest.raises(FencepostError, match="disk"):
+                send(service, 41)
+        assert service.events().last == 0
+        assert send(service, 42) == ["enter"]
+    with serving(tmp_path) as service:
+        assert service.events().events["price"].to_pylist() == [42.0]
+
+
+def test_rows_that_cannot_be_applied_are_left_out_by_a_replay(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        service.rules.add(RULE, "ann")
+        service.settle()
+        assert send(service, 41) == ["enter"]
+        with pytest.raises(FencepostError, match="price"):
+            service.observe([{"object": "IBM", "price": "much"}, {"object": "A", "price": "more"}])
+        assert send(service, 39) == ["exit"]
+        for save in (tmp_path / "saves").iterdir():
+            save.unlink()
+        before = service.events().events
+    for save in (tmp_path / "saves").iterdir():
+        save.unlink()
+    with serving(tmp_path) as service:
+        assert service.events().events.equals(before)
+        assert service.inside(1) == []
+
+
+@pytest.mark.parametrize("part", ["rows", "events", "saves"])
+def test_a_changed_byte_is_refused_at_the_start(tmp_path: Path, part: str) -> None:
+    with serving(tmp_path) as service:
+        service.rules.add(RULE, "ann")
+        service.settle()
+        for price in (41, 39, 41):
+            send(service, price)
+    if part != "saves":
+        for save in (tmp_path / "saves").iterdir():
+            save.unlink()
+    for file in (tmp_path / part).iterdir():
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 1
+        file.write_bytes(data)
+    with pytest.raises(FencepostError, match="Restore"), serving(tmp_path):
+        pass
+
+
+def test_one_directory_has_one_service_and_keeps_its_columns(tmp_path: Path) -> None:
+    with serving(tmp_path), pytest.raises(FencepostError, match="another process"), serving(tmp_path):
+        pass
+    with pytest.raises(FencepostError, match="--object"), serving(tmp_path, object="vehicle"):
+        pass

@@ -1,0 +1,131 @@
+"""Logs in files: torn ends are cut, damage is refused, failing writes leave nothing, old files go."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.errors import FencepostError
+from fencepost.service.refusals import DiskFullError
+from fencepost.service.segments import Segments
+from tests.effort import examples
+
+CONTENTS = [b"", b"a", b"bc" * 40, b"\0" * 700, b"fpb1" * 9]
+
+
+def write(directory: Path, contents: list[bytes] = CONTENTS, **given: Any) -> Segments:
+    log = Segments(directory, "rows", **given)
+    for number, content in enumerate(contents, start=1):
+        log.append([content[:1], content[1:]], number)
+    log.sync()
+    return log
+
+
+def read(log: Segments, position: int = 1) -> list[tuple[int, int, bytes]]:
+    return [(block.first, block.last, bytes(block.content)) for block in log.blocks(position)]
+
+
+@pytest.mark.parametrize("roll", [1, 200, 10_000])
+def test_what_is_written_is_read(tmp_path: Path, roll: int) -> None:
+    log = write(tmp_path, roll=roll)
+    expected = [(1, 1), (2, 3), (4, 6), (7, 10), (11, 15)]
+    for again in (log, Segments(tmp_path, "rows")):
+        assert [(first, last) for first, last, _ in read(again)] == expected
+        assert [content for _, _, content in read(again)] == CONTENTS
+        assert (again.first, again.next) == (1, 16)
+        assert [first for first, _, _ in read(again, 5)] == [4, 7, 11]
+        assert [block.first for block in again.blocks_backwards()] == [11, 7, 4, 2, 1]
+        assert [block.first for block in again.blocks_backwards(7)] == [4, 2, 1]
+        again.close()
+
+
+@examples(60)
+@given(cut=st.integers(1, 200))
+def test_a_block_that_is_cut_short_is_taken_off(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
+    directory = tmp_path_factory.mktemp("log")
+    write(directory).close()
+    [file] = directory.iterdir()
+    data = file.read_bytes()
+    last = len(CONTENTS[-1]) + 48
+    file.write_bytes(data[:-cut])
+    if cut > last:  # two blocks at once cannot be cut short: the first of them was on the disk
+        cut = last + (cut - last)
+    log = Segments(directory, "rows")
+    whole = [content for _, _, content in read(log)]
+    assert whole == CONTENTS[: len(whole)]
+    assert log.append([b"new"], 1) == log.next - 1
+    log.close()
+    assert read(Segments(directory, "rows"))[-1][2] == b"new"
+
+
+@pytest.mark.parametrize("roll", [1, 10_000])
+def test_every_changed_byte_is_noticed(tmp_path: Path, roll: int) -> None:
+    write(tmp_path, [b"abc", b"defg", b"hij"], roll=roll).close()
+    for file in sorted(tmp_path.iterdir()):
+        data = file.read_bytes()
+        for place in range(len(data)):
+            file.write_bytes(data[:place] + bytes([data[place] ^ 0x20]) + data[place + 1 :])
+            with pytest.raises(FencepostError) as refused:
+                read(Segments(tmp_path, "rows"))
+            assert "Restore" in refused.value.remedy
+        file.write_bytes(data)
+
+
+def test_zeros_of_a_lost_page_are_taken_off(tmp_path: Path) -> None:
+    write(tmp_path, [b"abc"]).close()
+    [file] = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes() + bytes(4096))
+    log = Segments(tmp_path, "rows")
+    assert (log.cut, log.next) == (4096, 2)
+
+
+@contextmanager
+def failing(call: str, error: int, after: int) -> Iterator[None]:
+    """Let a call of the system fail once it was made so often."""
+    real, made = getattr(os, call), 0
+
+    def fail(*given: Any, **named: Any) -> Any:
+        nonlocal made
+        made += 1
+        if made > after:
+            if call == "write":
+                real(given[0], bytes(given[1])[: len(given[1]) // 2])  # half of it fits
+            raise OSError(error, os.strerror(error))
+        return real(*given, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, call, fail)
+        yield
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+@pytest.mark.parametrize("roll", [1, 10_000])
+def test_a_full_disk_loses_nothing(tmp_path: Path, after: int, roll: int) -> None:
+    log = write(tmp_path, [b"abc", b"def"], roll=roll)
+    before = read(log)
+    with failing("write", errno.ENOSPC, after):
+        for _ in range(after + 1):
+            try:
+                log.append([b"more" * 100], 1)
+            except DiskFullError:
+                break
+            before = read(log)
+    assert read(log) == before
+    log.append([b"again"], 1)
+    assert [content for _, _, content in read(Segments(tmp_path, "rows"))][-1] == b"again"
+
+
+def test_old_files_go_but_never_what_is_needed(tmp_path: Path) -> None:
+    log = write(tmp_path, [b"x" * 100] * 5, roll=1)
+    assert log.collect(needed=1, age=0, most=0) == 0
+    assert log.collect(needed=4, age=1e9, most=1 << 30) == 0
+    assert log.collect(needed=7, age=0, most=1 << 30) == 3
+    assert log.first == 7
+    assert log.collect(needed=10**9, age=1e9, most=0) == 1
+    assert [first for first, _, _ in read(Segments(tmp_path, "rows"))] == [11]
