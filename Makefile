@@ -92,9 +92,8 @@ figures-full: $(VENV)/dev ## the same at the papers' own sizes, for an hour and 
 docs: $(VENV)/docs ## the documentation as a site: open site/index.html (a broken link is an error)
 	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going docs site
 
-wheel: $(VENV)/dev ## a wheel to install elsewhere, in dist/
-	@rm -rf build/lib build/bdist.*
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+wheel: $(VENV)/dev ## a wheel to install elsewhere, in dist/, with machine code
+	$(BIN)/python -m tools.wheel
 
 demo: $(VENV)/dev ## a market and a city under a million rules, live on local Spark (DEMO="--once" ends by itself)
 	@$(BIN)/fencepost demo $(DEMO)

@@ -3,7 +3,7 @@
 import argparse
 import importlib.metadata
 
-from benchmarks import bands, book, borders, boxes, catalogue, damping, rules, slices
+from benchmarks import bands, book, borders, boxes, catalogue, cold, damping, rules, slices
 from benchmarks.harness import Report, console, show_missed
 from benchmarks.page import write
 from fencepost.lab.reproduce.timing import machine
@@ -26,6 +26,7 @@ SUBJECTS = {
     "rules": rules.run,
     "damping": damping.run,
     "book": book.run,
+    "cold": cold.run,
 }
 
 

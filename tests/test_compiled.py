@@ -1,6 +1,7 @@
 """The cache of compiled code never serves what was compiled from other sources."""
 
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -14,6 +15,11 @@ from fencepost.compiled import is_trusted, kernel, source_digest
 PROGRAM = """
 from fencepost.indexes.helper_user import answer, {0}
 print(answer(), sum({0}.stats.cache_hits.values()))
+"""
+BROUGHT = """
+from fencepost.indexes.helper_user import answer
+from fencepost.compiled import counts
+print(answer(), *(f"{kind} {number}" for kind, number in counts.items() if number))
 """
 
 
@@ -43,7 +49,8 @@ def package_in(package_parent: Path) -> Path:
     indexes.mkdir(parents=True)
     for package in (indexes.parent, indexes):
         (package / "__init__.py").write_text("")
-    (indexes.parent / "compiled.py").write_text(Path(kernel.__globals__["__file__"]).read_text())
+    for module in ("compiled.py", "_baselines.py"):
+        shutil.copy(Path(compiled.__file__).parent / module, indexes.parent)
     return indexes
 
 
@@ -104,6 +111,36 @@ def test_a_cache_that_others_may_write_to_is_left_alone(tmp_path: Path, planted:
     (cache if planted == "directory" else data).chmod(0o755)
     data.unlink()
     assert [run_in(tmp_path), run_in(tmp_path)] == [["1", "0"], ["1", "1"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processor", compiled.fitting_baselines_here()[:1])
+def test_code_that_a_package_brings_is_used_until_the_sources_change(tmp_path: Path, processor: str) -> None:
+    """Nor is it used where others may write to it, where another processor is asked for, and behind one's own."""
+    indexes = package_in(tmp_path)
+    user = indexes / "helper_user.py"
+    user.write_text("from fencepost.compiled import kernel\n@kernel\ndef answer():\n    return 1\n")
+
+    def runs(kept: str, **environment: str) -> str:
+        cache = {"NUMBA_CACHE_DIR": str(tmp_path / kept)}
+        command, own = [sys.executable, "-W", "ignore", "-c", BROUGHT], os.environ | cache | environment
+        own |= {"PYTHONPATH": str(tmp_path)}
+        return subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
+
+    target = {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": ""}
+    assert runs("made", **target) == "1 compiled 1"
+    folder = Path(str(compiled.code_folder(processor, indexes.parent))) / "indexes"
+    shutil.copytree(next((tmp_path / "made").glob("indexes_*")), folder)
+    assert runs("one") == "1 brought 1"
+    assert not [*(tmp_path / "one").rglob("*.nbc")]
+    assert runs("two", **target) == "1 compiled 1"
+    assert runs("two") == "1 brought 1"
+    folder.chmod(0o777)
+    assert [runs("three"), runs("three")] == ["1 compiled 1", "1 kept 1"]
+    folder.chmod(0o755)
+    assert [runs("three"), runs("one")] == ["1 kept 1", "1 brought 1"]
+    user.write_text(user.read_text().replace("return 1", "return 2"))
+    assert runs("one") == "2 compiled 1"
 
 
 def test_a_cache_is_judged_by_owner_and_mode_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

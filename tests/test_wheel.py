@@ -1,5 +1,6 @@
-"""The wheel in an empty environment: what is in it, the core alone, then README with Spark."""
+"""The wheel in an empty environment: what is in it, its machine code, the core alone, then README with Spark."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -11,12 +12,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.wheel import add_code, build_wheel
 
 import fencepost as fp
+from fencepost.compiled import code_folder, fitting_baselines_here
 from tests.docs.blocks import ROOT, blocks_of
 
 pytestmark = pytest.mark.slow
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "src")
+FIRST_MATCH = """
+import json, sys
+import fencepost as fp
+from fencepost.compiled import counts
+rules = fp.Rules()
+rules.add(1, "price BETWEEN 40 AND 50 AND symbol = 'IBM'")
+rules.add(2, "price > 45.5 OR volume < 3")
+ticks = {"symbol": ["IBM", "AAPL", "IBM"], "price": [41.0, 46.0, 50.5], "volume": [9, 9, 2]}
+found = [sorted(ids) for ids in rules.compile().match(ticks).sets()]
+print(json.dumps([found, counts]))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +43,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
         else:
             shutil.copy(source, copy)
-    pip(sys.executable, "wheel", "--no-deps", "--wheel-dir", str(out), str(copy))
-    [made] = out.glob("*.whl")
+    made = build_wheel(out, copy)
+    add_code(made, jobs=["match"])  # all jobs would take minutes
     return made
 
 
@@ -74,6 +88,8 @@ def test_what_is_in_it(wheel: Path) -> None:
         told = Parser().parsestr(archive.read(metadata).decode())
     own = {file.relative_to(ROOT / "src").as_posix() for file in (ROOT / "src" / "fencepost").rglob("*.py")}
     lab = {name for name in own if name.startswith("fencepost/lab/")}
+    code = {name.split("/")[3] for name in names if name.startswith("fencepost/_code/")}
+    assert code == set(fitting_baselines_here())
     assert lab
     assert {name for name in names if name.endswith(".py")} == own - lab
     assert {"fencepost/py.typed", "fencepost/sizing/constants.json"} <= set(names)
@@ -82,6 +98,31 @@ def test_what_is_in_it(wheel: Path) -> None:
     assert told["Summary"]
     assert "Typing :: Typed" in told.get_all("Classifier", [])
     assert {"connect", "java", "postgres", "remote", "spark"} <= set(told.get_all("Provides-Extra", []))
+
+
+@pytest.mark.parametrize("processor", fitting_baselines_here())
+def test_its_code_answers_first_and_as_other_code_does(installed: Path, tmp_path: Path, processor: str) -> None:
+    """Every form that this machine has; better ones are put aside."""
+    [package] = installed.parents[1].glob("lib/python*/site-packages/fencepost")
+    here = fitting_baselines_here()
+    folders = [Path(str(code_folder(name, package))) for name in here]
+    aside = folders[: here.index(processor)]
+    found = {}
+    try:
+        for folder in aside:
+            folder.rename(folder.with_suffix(".aside"))
+        for kind, own in (("brought", {}), ("compiled", {"NUMBA_CPU_NAME": "generic"})):
+            environment = {**os.environ, **own, "NUMBA_CACHE_DIR": str(tmp_path / kind), "PYTHONPATH": ""}
+            command = [str(installed), "-c", FIRST_MATCH]
+            done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)  # noqa: S603
+            sets, counts = json.loads(done.stdout)
+            found[kind] = sets
+            assert [name for name, number in counts.items() if number] == [kind], counts
+    finally:
+        for folder in aside:
+            folder.with_suffix(".aside").rename(folder)
+    assert found["brought"] == found["compiled"] == [[1], [2], [2]]
+    assert not [*(tmp_path / "brought").rglob("*.nbc")]
 
 
 def test_the_core_alone(installed: Path, tmp_path: Path) -> None:

@@ -7,27 +7,36 @@ of ``fencepost.indexes``. Kernels elsewhere are refused, so the digest is comple
 Of several processes that need the same machine code at once, as the workers of an engine do, one compiles it and the
 others wait for that.
 
+A package may bring machine code along, made for a baseline of processors (`fencepost._baselines`) and stamped with the
+same digest. It is used where nothing was compiled for this very processor and the baseline fits it.
+
 Compiled code runs as whoever loads it. So a cache that somebody else may write to is left alone.
 """
 
 import hashlib
+import io
 import os
+import pickle
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import numba
 from numba.core.caching import (
     FunctionCache,
+    IndexDataCacheFile,
     InTreeCacheLocator,
     UserProvidedCacheLocator,
     UserWideCacheLocator,
     ZipCacheLocator,
 )
+
+from fencepost._baselines import fitting_baselines
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,6 +64,15 @@ def _sources(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]
 
 
 _STAMP = source_digest()
+_VERSION = f"{numba.__version__} {_STAMP}"
+"""Numba reads an index of its own version before it looks at the stamp, and fails there if a class that the index names
+has moved since; another version it leaves alone."""
+
+CODE = "_code"
+"""The folder of this package that has the machine code it brings along."""
+
+counts = {"kept": 0, "brought": 0, "compiled": 0}
+"""Where this process has its machine code from: a cache, the package, or itself."""
 
 
 class _DigestStamp:
@@ -153,25 +171,45 @@ class _DigestCache(FunctionCache):  # type: ignore[misc]
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        # Numba reads an index of its own version before it looks at the stamp, and fails there if a class that the
-        # index names has moved since; another version it leaves alone.
-        self._cache_file._version = f"{numba.__version__} {_STAMP}"
+        self._cache_file._version = _VERSION
         self._lock: IO[bytes] | None = None
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was compiled before, or None: then it is for this process to compile, and to save."""
-        if not is_trusted(self._cache_path):
-            return None
-        found = super().load_overload(sig, target_context)
-        if found is None and self._lock is None:
+        is_usable = is_trusted(self._cache_path)
+        found = super().load_overload(sig, target_context) if is_usable else None
+        if found is not None:
+            counts["kept"] += 1
+            return found
+        found = self._load_brought(sig, target_context)
+        if found is not None:
+            counts["brought"] += 1
+            return found
+        if is_usable and self._lock is None:
             self._lock = self._locked()
             found = super().load_overload(sig, target_context)
             if found is not None:
+                counts["kept"] += 1
                 self._unlock()
         return found
 
+    def _load_brought(self, sig: Any, target_context: Any) -> Any:
+        """What the package brings along for this processor, or None."""
+        codegen = target_context.codegen()
+        triple, _, features = codegen.magic_tuple()
+        for baseline in code_for(features):
+            folder = code_folder(baseline).joinpath(*self._py_func.__module__.split(".")[1:-1])
+            if isinstance(folder, Path) and not is_trusted(str(folder)):
+                continue
+            own, _, digests = self._index_key(sig, codegen)
+            data = _BroughtFile(folder, self._impl.filename_base).load((own, (triple, baseline, ""), digests))
+            if data is not None:
+                return self._impl.rebuild(target_context, data)
+        return None
+
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled, and let the others have it."""
+        counts["compiled"] += 1
         if not is_trusted(self._cache_path):
             self._unlock()
             return
@@ -206,6 +244,61 @@ class _DigestCache(FunctionCache):  # type: ignore[misc]
             self._lock = None
 
 
+class _BroughtFile(IndexDataCacheFile):  # type: ignore[misc]
+    """Index and code of one function as a package brings them, in a directory or in a zip."""
+
+    def __init__(self, folder: Traversable, base: str) -> None:
+        super().__init__("", base, _STAMP)
+        self._folder = folder
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            index = io.BytesIO((self._folder / self._index_name).read_bytes())
+        except (OSError, KeyError):
+            return {}
+        if pickle.load(index) != _VERSION:  # noqa: S301 - as trusted as the sources beside it
+            return {}
+        stamp, names = pickle.load(index)  # noqa: S301
+        return names if stamp == _STAMP else {}
+
+    def _load_data(self, name: str) -> Any:
+        return pickle.loads((self._folder / name).read_bytes())  # noqa: S301
+
+
+def code_folder(baseline: str, package: Traversable = _PACKAGE) -> Traversable:
+    """Where a package has the code it brings along for a baseline and this Numba."""
+    return package.joinpath(CODE, f"numba-{numba.__version__}", baseline)
+
+
+def fitting_baselines_here() -> list[str]:
+    """The baselines whose code this machine can run, best first."""
+    from numba.core.codegen import get_host_cpu_features
+
+    return fitting_baselines(get_host_cpu_features())
+
+
+@cache
+def code_for(features: str) -> list[str]:
+    """The baselines that this package brings code for and that fit, best first; none if a target was asked for."""
+    if numba.config.CPU_NAME is not None or numba.config.CPU_FEATURES is not None:
+        return []
+    return [name for name in fitting_baselines(features) if code_folder(name).is_dir()]
+
+
+class _LazyCache:
+    """The cache of one function, which is looked for on disk when the function is first called: most never are."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    @cached_property
+    def _found(self) -> _DigestCache:
+        return _DigestCache(self._function)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._found, name)
+
+
 def kernel(function: F) -> F:
     """Compile `function` without the interpreter: cached on disk, the interpreter lock released.
 
@@ -233,5 +326,5 @@ def _compiled(function: F, *, allocates: bool, inlined: bool = False) -> F:
         )
     options = {"nogil": True, "boundscheck": False, "error_model": "numpy", "_nrt": allocates, "forceinline": inlined}
     dispatcher = numba.njit(**options)(function)
-    dispatcher._cache = _DigestCache(function)
+    dispatcher._cache = _LazyCache(function)
     return dispatcher  # type: ignore[no-any-return]

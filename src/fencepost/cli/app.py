@@ -26,6 +26,7 @@ from fencepost.cli.commands import (
     token,
     verify,
     version,
+    warm,
     why,
 )
 from fencepost.cli.commands.lab import add_lab_command
@@ -94,6 +95,7 @@ app.add_typer(token.app, name="token")
 app.command("status")(status.status)
 app.command("size")(size.size)
 app.command("connector")(pipeline.connector)
+app.command("warm")(warm.warm)
 add_lab_command(app, "demo")
 app.command("catalogue")(catalogue.catalogue)
 add_lab_command(app, "reproduce")

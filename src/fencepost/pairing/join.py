@@ -1,18 +1,20 @@
 """One index of bands: rows of two streams, and the rules that subtract the same two columns of them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fencepost.indexes import SSI
+from fencepost import indexes
 from fencepost.indexes.arrays import Bools, Int64s
-from fencepost.indexes.contracts.bands import Moves, PairLists
-from fencepost.indexes.ssi.replay import CAME, LISTED, MOVED, WENT
 from fencepost.ordinals import DOUBLE
 from fencepost.pairing.rules import SIDES, BandRule, Shape
 from fencepost.snapshot import DETECTS
 from fencepost.watching.positions import NO_KEY, KeyStrings, Positions
+
+if TYPE_CHECKING:  # most monitors have no bands
+    from fencepost.indexes import SSI
+    from fencepost.indexes.contracts.bands import Moves, PairLists
 
 _CROSS = DETECTS["cross"]
 
@@ -107,8 +109,8 @@ class BandJoin:
         """What lies below a band (twice the slot of its rule) and above it (plus one)."""
         self._groups: dict[tuple[str, ...], int] = {}
 
-    def _empty(self) -> SSI:
-        return SSI("float64" if self.shape.is_float else "int64")
+    def _empty(self) -> "SSI":
+        return indexes.SSI("float64" if self.shape.is_float else "int64")
 
     @property
     def slots(self) -> Int64s:
@@ -168,7 +170,7 @@ class BandJoin:
         if self._around is not None:
             self._insert(self._around, around)
 
-    def _insert(self, index: SSI, queries: Sequence[tuple[int, float | None, float | None, str, BandRule]]) -> None:
+    def _insert(self, index: "SSI", queries: Sequence[tuple[int, float | None, float | None, str, BandRule]]) -> None:
         together: dict[tuple[str, bool], list[tuple[int, float | None, float | None, int | None]]] = {}
         for id, lower, upper, bounds, rule in queries:
             group = None if rule.pinned is None else self._number(rule.pinned)
@@ -193,7 +195,7 @@ class BandJoin:
         for index in self._indexes():
             self._add(index, side, slots, places, chosen)
 
-    def _add(self, index: SSI, side: int, slots: Int64s, places: Places, chosen: Int64s) -> None:
+    def _add(self, index: "SSI", side: int, slots: Int64s, places: Places, chosen: Int64s) -> None:
         index.insert_many(SIDES[side], slots[chosen], places.values[chosen], self._groups_of(places, chosen))
 
     def clear_rows(self) -> None:
@@ -206,7 +208,7 @@ class BandJoin:
         for index in self._indexes():
             index.remove_many(SIDES[side], slots)
 
-    def _indexes(self) -> list[SSI]:
+    def _indexes(self) -> list["SSI"]:
         return [self._index] if self._around is None else [self._index, self._around]
 
     def replay(self, actions: Actions) -> tuple[tuple[Triples, Triples], int]:
@@ -229,7 +231,9 @@ class BandJoin:
         jumped, _ = differing(alone, opposite)
         return (jumped._replace(rules=jumped.rules >> 1),), len(moves.left.offsets) - 1
 
-    def _replayed(self, index: SSI, actions: Actions, *, listed: bool) -> Moves:
+    def _replayed(self, index: "SSI", actions: Actions, *, listed: bool) -> "Moves":
+        from fencepost.indexes.ssi.replay import CAME, LISTED, MOVED, WENT
+
         compared = actions.moves & ~actions.listed if listed else actions.moves
         taken = np.where(compared, MOVED, np.where(actions.was, WENT, 0) | np.where(actions.now, CAME, 0))
         if listed:
@@ -245,6 +249,6 @@ class BandJoin:
         return _triples(self._index.pairs_many(SIDES[side], places.values[chosen], self._groups_of(places, chosen)))
 
 
-def _triples(pairs: PairLists) -> Triples:
+def _triples(pairs: "PairLists") -> Triples:
     moves = np.repeat(np.arange(len(pairs.offsets) - 1), np.diff(pairs.offsets))
     return Triples(moves, pairs.rows, pairs.queries)

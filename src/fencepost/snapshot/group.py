@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fencepost.indexes import Borders, Crossings
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s, UInt32s
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import structures
@@ -16,6 +15,9 @@ from fencepost.snapshot.columns import DETECTS, BoxSet
 from fencepost.snapshot.jumps import Jumps, borders_of
 from fencepost.snapshot.keys import KeyColumn, KeyCombination
 from fencepost.snapshot.structures import Boxed, Ranges, Structure
+
+if TYPE_CHECKING:
+    from fencepost.indexes import Borders, Crossings
 
 
 class Batch(NamedTuple):
@@ -95,7 +97,7 @@ class Group:
         return self.combination.codes([batch.keys[name] for name in self.keys]) if self.keys else None
 
     @cached_property
-    def _borders(self) -> Borders:
+    def _borders(self) -> "Borders":
         """The boxes by their borders, numbered as here; built when moves are first asked about."""
         assert len(self.attributes) < 2, "further attributes have borders, too"
         boxes = self._ranges()
@@ -114,7 +116,7 @@ class Group:
         """Whether `crossings` can tell: there is one attribute at most, or all of them are indexed together."""
         return len(self.attributes) < 2 or isinstance(self.structure, Boxed)
 
-    def crossings(self, batch: Batch, before: Int64s, after: Int64s) -> Crossings:
+    def crossings(self, batch: Batch, before: Int64s, after: Int64s) -> "Crossings":
         """The boxes that each move between rows of the batch enters and leaves, by number.
 
         Only for groups that have borders, and moves that do not lose a value.

@@ -1,15 +1,19 @@
 """What moves jump over: boxes over the same attributes, indexed by their borders or for straight lines."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fencepost.indexes import Borders
+from fencepost import indexes
 from fencepost.indexes.arrays import Bools, Int64s
-from fencepost.indexes.borders.box_lines import BoxLines
 from fencepost.indexes.ordinal import LARGEST, SMALLEST, ValueType
 from fencepost.ordinals import DOUBLE, AttributeType
 from fencepost.snapshot.structures import Ranges
+
+if TYPE_CHECKING:
+    from fencepost.indexes.borders.box_lines import BoxLines
+    from fencepost.indexes.borders.index import Borders
 
 
 class Jumps:
@@ -25,7 +29,7 @@ class Jumps:
         borders: of the same boxes, where there are some already.
     """
 
-    def __init__(self, boxes: Ranges, types: Sequence[AttributeType], borders: Borders | None = None) -> None:
+    def __init__(self, boxes: Ranges, types: Sequence[AttributeType], borders: "Borders | None" = None) -> None:
         self._types = list(types)
         self._index: Borders | BoxLines
         if len(types) == 1:
@@ -35,7 +39,7 @@ class Jumps:
         firsts = np.where(boxes.firsts <= smallest, SMALLEST, boxes.firsts)
         lasts = np.where(boxes.lasts >= largest, LARGEST, boxes.lasts)
         kinds: list[ValueType] = ["float64" if kind == DOUBLE else "int64" for kind in types]
-        self._index = BoxLines(firsts, lasts, kinds, boxes.groups)
+        self._index = _lines_of(firsts, lasts, kinds, boxes.groups)
 
     def find(
         self,
@@ -49,7 +53,7 @@ class Jumps:
         moves = np.flatnonzero(self._can_jump(ordinals, valid, groups, before, after))
         before, after = before[moves], after[moves]
         own = None if groups is None else groups[after]
-        if isinstance(self._index, Borders):
+        if isinstance(self._index, indexes.Borders):
             values = ordinals[0]
             found = self._index.crossings_ordinals(values[before], values[after], None, own, own, slots=True).cross
             assert found is not None, "asked for"
@@ -84,9 +88,15 @@ class Jumps:
         return can
 
 
-def borders_of(boxes: Ranges, is_float: bool) -> Borders:
+def _lines_of(firsts: Int64s, lasts: Int64s, kinds: Sequence[ValueType], groups: Int64s | None) -> "BoxLines":
+    from fencepost.indexes.borders.box_lines import BoxLines  # seldom needed, and slow to load
+
+    return BoxLines(firsts, lasts, kinds, groups)
+
+
+def borders_of(boxes: Ranges, is_float: bool) -> "Borders":
     """The borders of boxes with one attribute, numbered as they are."""
-    borders = Borders(values="float64" if is_float else "int64")
+    borders = indexes.Borders(values="float64" if is_float else "int64")
     firsts, lasts = (np.ascontiguousarray(column[:, 0]) for column in boxes[:2])
     borders.insert_ordinals(np.arange(len(firsts)), firsts, lasts, boxes.groups)
     return borders

@@ -2,14 +2,17 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from fencepost.indexes import BoxIndex, Crossings, SliceList
+from fencepost import indexes
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s
 from fencepost.indexes.kernels.answers import drop_outside
+
+if TYPE_CHECKING:
+    from fencepost.indexes import BoxIndex, Crossings, SliceList
 
 _SAMPLED = 4096
 _FEW = 64
@@ -78,7 +81,7 @@ class Sliced(Structure):
     Boxes without any attribute are indexed at one constant.
     """
 
-    def __init__(self, index: SliceList, axis: int, firsts: Int64s, lasts: Int64s, expected: float) -> None:
+    def __init__(self, index: "SliceList", axis: int, firsts: Int64s, lasts: Int64s, expected: float) -> None:
         self.index, self.axis = index, axis
         """The place of the indexed attribute; -1 where there is none."""
         self.firsts, self.lasts = firsts, lasts
@@ -89,7 +92,7 @@ class Sliced(Structure):
     def build(cls, boxes: Ranges, axis: int, expected: float, is_float: bool) -> "Sliced":
         """Index one attribute."""
         count, attributes = boxes.firsts.shape
-        index = SliceList("float64" if is_float else "int64")
+        index = indexes.SliceList("float64" if is_float else "int64")
         nothing = np.zeros(count, np.int64)
         firsts = nothing if axis < 0 else np.ascontiguousarray(boxes.firsts[:, axis])
         lasts = nothing if axis < 0 else np.ascontiguousarray(boxes.lasts[:, axis])
@@ -153,13 +156,13 @@ class Sliced(Structure):
 class Boxed(Structure):
     """A BoxIndex over all attributes."""
 
-    def __init__(self, index: BoxIndex, expected: float) -> None:
+    def __init__(self, index: "BoxIndex", expected: float) -> None:
         self.index, self.expected = index, expected
 
     @classmethod
     def build(cls, boxes: Ranges, expected: float, is_float: bool) -> "Boxed":
         """Index all attributes."""
-        index = BoxIndex(boxes.firsts.shape[1], "float64" if is_float else "int64")
+        index = indexes.BoxIndex(boxes.firsts.shape[1], "float64" if is_float else "int64")
         index.insert_ordinals(np.arange(len(boxes.firsts)), boxes.firsts, boxes.lasts, boxes.groups)
         return cls(index, expected)
 
@@ -177,7 +180,7 @@ class Boxed(Structure):
         groups: Int64s | None,
         before: Int64s,
         after: Int64s,
-    ) -> Crossings:
+    ) -> "Crossings":
         """The boxes that each move between rows enters and leaves.
 
         `before` is -1 where a move has no start; `valid` is None where all rows have a value.
@@ -192,7 +195,7 @@ class Boxed(Structure):
             None if groups is None else groups[before],
             None if groups is None else groups[after],
         )
-        return Crossings(enter, exit, None)
+        return indexes.Crossings(enter, exit, None)
 
     def ranges(self, box: int) -> list[tuple[int, int]]:
         """See `Structure`."""
@@ -238,8 +241,10 @@ def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> Structure:
     own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
     expected = float(arrays["expected"][0])
     if prefix == "boxes.":
-        return Boxed(BoxIndex.from_arrays(own), expected)
-    return Sliced(SliceList.from_arrays(own), int(arrays["axis"][0]), arrays["firsts"], arrays["lasts"], expected)
+        return Boxed(indexes.BoxIndex.from_arrays(own), expected)
+    return Sliced(
+        indexes.SliceList.from_arrays(own), int(arrays["axis"][0]), arrays["firsts"], arrays["lasts"], expected
+    )
 
 
 def _missing(valid: Sequence[Bools | None], rows: int) -> Bools | None:
