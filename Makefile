@@ -3,8 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-spark-oldest
-QUIET := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
-PYTEST := $(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder --durations 10
+TIERS := $(BIN)/python -m tools.tiers
 
 .DEFAULT_GOAL := help
 
@@ -18,6 +17,10 @@ $(VENV)/dev: pyproject.toml
 	@$(BIN)/python -m tools.java
 	@touch $@
 
+$(VENV)/warm: $(VENV)/dev src/fencepost/compiled.py $(shell find src/fencepost/indexes -name '*.py')
+	@$(BIN)/fencepost warm
+	@touch $@
+
 $(VENV)/bench: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,bench]'
 	@touch $@
@@ -28,11 +31,11 @@ $(VENV)/docs: $(VENV)/dev
 
 $(OLDEST)/ready: pyproject.toml
 	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[spark,remote]' 'pyspark==4.0.*' hypothesis pytest pytest-timeout pytest-xdist
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[spark,remote]' 'pyspark==4.0.*' hypothesis pytest pytest-timeout
 	@$(OLDEST)/bin/python -m tools.java
 	@touch $@
 
-setup: $(VENV)/dev ## create .venv and install fencepost with its tools (the others do this themselves)
+setup: $(VENV)/warm ## create .venv, install fencepost with its tools, compile (the others do this themselves)
 
 check: $(VENV)/dev ## lint, format, types, direction of imports, private names
 	$(BIN)/ruff check .
@@ -45,21 +48,24 @@ format: $(VENV)/dev ## format the code and apply safe fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: $(VENV)/dev ## the tests of every commit, in minutes: all that start no process of their own
-	$(PYTEST) -m "not slow and not system" --hypothesis-profile quick
+test: $(VENV)/warm ## the tests of every commit, in minutes: all that start no process of their own
+	$(TIERS) quick
 
-test-all: $(VENV)/dev ## every test: also real shells, kills, examples, the demo; then test-spark-oldest and test-system
-	$(PYTEST) -m "not system"
-	@$(MAKE) --no-print-directory test-spark-oldest test-system
+test-all: $(VENV)/warm $(OLDEST)/ready connectors ## every test: also real shells, kills, examples, the demo, the oldest Spark, servers
+	$(TIERS) all
 
-test-spark-oldest: $(OLDEST)/ready ## the operators on the oldest Spark that fencepost supports
-	$(OLDEST)/bin/pytest -m "oldest and not system" --durations 10 $(QUIET) tests/spark
+ci: $(VENV)/warm $(VENV)/docs $(OLDEST)/ready connectors ## what .ci/run runs: check, docs and test-all beside each other
+	$(TIERS) ci
 
-test-system: $(VENV)/dev $(OLDEST)/ready ## tests that need servers, such as PostgreSQL (tools/system-packages installs them)
+test-spark-oldest: $(VENV)/warm $(OLDEST)/ready ## the operators on the oldest Spark that fencepost supports
+	$(TIERS) oldest
+
+test-system: $(VENV)/warm $(OLDEST)/ready connectors ## tests that need servers, such as PostgreSQL (tools/system-packages installs them)
+	$(TIERS) system
+
+connectors: $(VENV)/dev
 	-@$(BIN)/fencepost connector > /dev/null
 	-@$(BIN)/fencepost connector avro > /dev/null
-	$(BIN)/pytest -m system tests
-	$(OLDEST)/bin/pytest -m "oldest and system" $(QUIET) tests/pipeline/test_lakes.py
 
 soak: $(VENV)/dev ## a long run with kills, changing rules and a slow sink (SOAK="--triggers 200" for a shorter one)
 	$(BIN)/python -m tests.spark.soak $(SOAK)
@@ -102,4 +108,4 @@ clean: ## remove the virtual environment and everything generated
 	rm -rf $(VENV) $(OLDEST) dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup check format test test-all test-spark-oldest test-system wheel soak campaign bench bench-spark figures figures-full docs kafka kafka-stop demo clean
+.PHONY: help setup ci check connectors format test test-all test-spark-oldest test-system wheel soak campaign bench bench-spark figures figures-full docs kafka kafka-stop demo clean

@@ -3,10 +3,8 @@
 `make test` leaves out what is marked `slow` or `system`. What starts an interpreter of its own must be marked `slow`:
 a test that does so without the mark fails.
 
-Of several processes that run tests, one has all tests with Spark, so that a run has one session. The others have whole
-files: what one file needs compiled is mostly its own, so that they seldom wait for each other's kernels. Two files go
-first, in which the kernels of rules about objects and about pairs are compiled: Spark, which is next, would wait long
-for its workers to do that.
+Tiers run beside each other (`tools/tiers.py`). All tests with the Spark session are in one of them, the lane "spark": a
+run has one session.
 """
 
 import contextlib
@@ -31,7 +29,8 @@ register_profiles()
 with contextlib.suppress(FencepostError):  # tests that need a Java say so
     prepare_java()
 
-COMPILING = ["test_replay", "test_band_replay"]
+LANES = ("spark", "others")
+"""Tests that use the Spark session, and all others."""
 UNMARKED = "This test starts an interpreter. Mark it with pytest.mark.slow: make test has none of those."
 
 
@@ -42,22 +41,22 @@ def bucket() -> Iterator[str]:
         yield url
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tell which tests go to one process together."""
-    for item in items:
-        fixtures = getattr(item, "fixturenames", ())
-        if "spark" in fixtures:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-        elif item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-    items.sort(key=turn_of)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a process run one lane."""
+    parser.addoption("--lane", choices=LANES, help="tests with the Spark session, or all others")
 
 
-def turn_of(item: pytest.Item) -> int:
-    """What compiles goes first, then Spark, which takes longest."""
-    group = next(item.iter_markers("xdist_group")).args[0]
-    return COMPILING.index(group) if group in COMPILING else len(COMPILING) + (group != "spark")
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the tests of the other lane out."""
+    lane = config.getoption("--lane")
+    if lane is not None:
+        config.hook.pytest_deselected(items=[item for item in items if lane_of(item) != lane])
+        items[:] = [item for item in items if lane_of(item) == lane]
+
+
+def lane_of(item: pytest.Item) -> str:
+    """A test uses the session if it asks for it, or is marked because it may."""
+    return LANES[0] if "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("spark") else LANES[1]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -9,8 +9,8 @@ FULL = 60
 """Examples of a test that says nothing."""
 LEAST = 5
 """The first ones are the simplest: a share of few examples would try nothing else."""
-SHARES = {"full": 1.0, "quick": 0.25, "plain": 1 / 12}
-"""By the name of a profile: `make test-all` and pytest alone, `make test`, kernels that are not compiled."""
+SHARES = {"full": 1.0, "half": 0.5, "quick": 0.25, "plain": 1 / 12}
+"""By the name of a profile: pytest alone, `make test-all`, `make test`, kernels that are not compiled."""
 
 
 def register_profiles() -> None:

@@ -3,12 +3,11 @@
 import multiprocessing
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from tools import tiers
 
-from tests.conftest import COMPILING
 from tests.effort import FULL, LEAST, examples
 
 
@@ -28,12 +27,35 @@ def test_a_test_with_the_mark_may() -> None:
 def test_examples_are_a_share_but_never_the_simplest_alone() -> None:
     before = settings.get_current_profile_name()
     try:
-        for name, counts in {"full": [600, 60, 3], "quick": [150, 15, 3], "plain": [50, LEAST, 3]}.items():
+        for name, counts in {
+            "full": [600, 60, 3],
+            "half": [300, 30, 3],
+            "quick": [150, 15, 3],
+            "plain": [50, LEAST, 3],
+        }.items():
             settings.load_profile(name)
             assert [examples(count).max_examples for count in (600, FULL, 3)] == counts
     finally:
         settings.load_profile(before)
 
 
-def test_the_files_that_go_first_are_there() -> None:
-    assert all(any(Path(__file__).parent.rglob(f"{name}.py")) for name in COMPILING)
+def test_tiers_leave_no_test_out_and_run_none_twice() -> None:
+    """Every tier but the last names directories, which the last one ignores; lanes are all tests."""
+    spark, *parts, rest = tiers.tiers_of("not system", [])
+    assert "spark" in spark.command
+    named = [path for tier in parts for path in tier.command if path.startswith("tests/")]
+    assert sorted(f"--ignore={path}" for path in named) == sorted(a for a in rest.command if a.startswith("--ignore"))
+    assert len(named) == len(set(named))
+    assert all((tiers.ROOT / path).exists() for path in named)
+    assert not [other for path in named for other in named if other.startswith(f"{path}/")]
+    assert all(tier.command[tier.command.index("--lane") + 1] == "others" for tier in (*parts, rest))
+
+
+@pytest.mark.slow
+def test_tiers_run_beside_each_other_and_one_that_fails_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    programs = {"good": "print('fine')", "bad": "raise SystemExit(3)", "none": "raise SystemExit(5)"}
+    given = [tiers.Tier(name, (sys.executable, "-c", program)) for name, program in programs.items()]
+    ended = {each.tier.name: each for each in tiers.run_tiers(given, beside=2)}
+    assert {name: tiers.is_good(each) for name, each in ended.items()} == {"good": True, "bad": False, "none": True}
+    assert ended["good"].printed == "fine\n"
+    assert "===== bad" in capsys.readouterr().out

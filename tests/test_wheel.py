@@ -162,7 +162,6 @@ def test_readme_with_spark(installed: Path, wheel: Path) -> None:
         "markdown-it-py",
         "pytest",
         "pytest-timeout",
-        "pytest-xdist",
     )
     told = run(
         [

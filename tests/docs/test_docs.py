@@ -42,9 +42,10 @@ def run_of(page: str) -> list[Block]:
 
 
 def as_parameter(page: str) -> Any:
-    """A page may ask for the Spark session; one with commands starts interpreters."""
+    """A page that mentions Spark may ask for the session; one with commands starts interpreters."""
     slow = [pytest.mark.slow] if any(RUNNERS.get(block.language) is run_shell for block in run_of(page)) else []
-    return pytest.param(page, marks=[pytest.mark.xdist_group("spark"), *slow])
+    spark = [pytest.mark.spark] if any("spark" in block.text.lower() for block in run_of(page)) else []
+    return pytest.param(page, marks=[*spark, *slow])
 
 
 @pytest.mark.parametrize("page", [as_parameter(page) for page in PAGES if run_of(page)])

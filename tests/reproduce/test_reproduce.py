@@ -118,7 +118,7 @@ def test_the_figures_are_those_of_the_contract() -> None:
         assert set(figure.quick) == set(figure.full) == set(TINY[figure.name]), figure.name
 
 
-WITH_SPARK = pytest.param("ours-spark", marks=[pytest.mark.slow, pytest.mark.xdist_group("spark")])
+WITH_SPARK = pytest.param("ours-spark", marks=[pytest.mark.slow, pytest.mark.spark])
 
 
 @pytest.mark.parametrize("name", [*(name for name in TINY if name != "ours-spark"), WITH_SPARK])
