@@ -35,6 +35,7 @@ from numba.core.caching import (
     UserWideCacheLocator,
     ZipCacheLocator,
 )
+from numba.core.runtime import rtsys
 
 from fencepost._baselines import fitting_baselines
 
@@ -177,7 +178,7 @@ class _DigestCache(FunctionCache):  # type: ignore[misc]
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was compiled before, or None: then it is for this process to compile, and to save."""
         is_usable = is_trusted(self._cache_path)
-        found = super().load_overload(sig, target_context) if is_usable else None
+        found = self._load_kept(sig, target_context) if is_usable else None
         if found is not None:
             counts["kept"] += 1
             return found
@@ -187,11 +188,17 @@ class _DigestCache(FunctionCache):  # type: ignore[misc]
             return found
         if is_usable and self._lock is None:
             self._lock = self._locked()
-            found = super().load_overload(sig, target_context)
+            found = self._load_kept(sig, target_context)
             if found is not None:
                 counts["kept"] += 1
                 self._unlock()
         return found
+
+    def _load_kept(self, sig: Any, target_context: Any) -> Any:
+        """What the cache has, or None; without all that Numba imports to compile, which takes longer than an answer."""
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
 
     def _load_brought(self, sig: Any, target_context: Any) -> Any:
         """What the package brings along for this processor, or None."""

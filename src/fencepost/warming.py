@@ -162,8 +162,12 @@ def _box_rules(count: int = _ROWS, **options: Any) -> Any:
 
 def match() -> None:
     """Batches of few and of many rows, saved and loaded rules, an edit."""
+    from fencepost.rules import Rules
     from fencepost.snapshot import Snapshot
 
+    alone = Rules()
+    alone.add(1, "x > 3")
+    alone.compile().match(_points(1))
     rules = _box_rules()
     snapshot = rules.compile()
     for rows in (1, 20, _ROWS, 20_000):

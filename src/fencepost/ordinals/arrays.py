@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fencepost._arrow import array_of
 from fencepost.errors import FencepostError
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _as_arrow(values: Any, attribute: "AttributeType", column: str) -> Any:
         elif isinstance(values, np.ndarray):
             values = pa.array(_arrow_ready(values))
         elif not isinstance(values, (pa.Array, pa.ChunkedArray)):
-            values = pa.array(values, from_pandas=True)  # pandas, sequences, and what speaks Arrow's protocol
+            values = array_of(values)  # pandas, sequences, and what speaks Arrow's protocol
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise FencepostError(
             f"{column} as {type(values).__name__}, which Arrow refuses ({error})",

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from fencepost._arrow import array_of
 from fencepost.computed import Bounds, Computed, Term, computed_id
 from fencepost.computed.bounds import encode_ends
 from fencepost.indexes.arrays import Bools, Int64s
@@ -52,7 +53,7 @@ class BoxGroup:
         if not self.rules:
             return
         ordinals = np.array(self.ordinals, np.int64).reshape(len(self.rules), attributes, 2)
-        values = tuple(pa.array(self.keys[place::keys], pa.string()) for place in range(keys))
+        values = tuple(array_of(self.keys[place::keys]) for place in range(keys))
         self.arrays = [*self.arrays, (np.array(self.rules, np.int64), values, ordinals[..., 0], ordinals[..., 1])]
         if strings:
             self.string_arrays = [

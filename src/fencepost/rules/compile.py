@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost._arrow import text_array
 from fencepost.computed.attributes import MOST_EXPRESSIONS, too_many
 from fencepost.errors import FencepostError, join_message
 from fencepost.indexes.arrays import Int64s
@@ -535,7 +536,7 @@ def _rule_columns(
 ) -> tuple[RuleColumns, Dampings]:
     parts = [block.fields.take(rows) for block, rows in zip(blocks, rows_of, strict=True)]
     parts.append(text_fields([text.rule for text in texts]))
-    conditions = pa.array([text.rule.condition for text in texts], pa.large_string())
+    conditions = text_array([text.rule.condition for text in texts])
     nulls = pa.nulls(sum(map(len, rows_of)), pa.large_string())
 
     columns = {
@@ -559,7 +560,7 @@ def text_fields(rules: Sequence[Rule]) -> RuleFields:
         np.array([rule.initial for rule in rules], np.bool_),
         np.array([rule.enabled for rule in rules], np.bool_),
         np.array([microseconds_of(rule.expires) for rule in rules], np.int64),
-        pa.array([labels_text(rule.labels) for rule in rules], pa.large_string()),
-        pa.array([rule.name for rule in rules], pa.large_string()),
-        pa.array([None if (damping := rule.damping) is None else damping.text for rule in rules], pa.large_string()),
+        text_array([labels_text(rule.labels) for rule in rules]),
+        text_array([rule.name for rule in rules]),
+        text_array([None if (damping := rule.damping) is None else damping.text for rule in rules]),
     )

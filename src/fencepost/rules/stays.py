@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost._arrow import text_array
 from fencepost.computed import Computed
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
@@ -32,7 +33,7 @@ class Dampings:
     def __init__(self, texts: Any) -> None:
         self.codes: Int64s = np.full(len(texts), -1, np.int64)
         """Which of the distinct ones; -1 for none."""
-        self.texts: Any = pa.array([], pa.large_string())
+        self.texts: Any = text_array([])
         if texts.null_count < len(texts):
             whole = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
             encoded = whole.dictionary_encode()
@@ -44,7 +45,7 @@ class Dampings:
     def of(cls, dampings: Sequence[Damping | None]) -> "Dampings":
         """Those of a few rules."""
         texts = [None if damping is None else damping.text for damping in dampings]
-        return cls(pa.array(texts, pa.large_string()))
+        return cls(text_array(texts))
 
     def columns(self) -> DampingColumns | None:
         """As a snapshot has them; None where no rule is damped."""

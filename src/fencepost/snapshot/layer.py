@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fencepost._arrow import text_array
 from fencepost._files.storage import Place
 from fencepost.computed import Computed
 from fencepost.computed.attributes import from_json, to_json
@@ -80,7 +81,7 @@ class Layer:
         columns, own_keys = dict(_key_columns(below)), []
         for name in given.keys:
             used = [each.key_values[each.keys.index(name)] for each in given.boxes if name in each.keys]
-            nothing = pa.array([], pa.large_string())  # all that there is of a column of `stay` alone
+            nothing = text_array([])  # all that there is of a column of `stay` alone
             strings = pa.concat_arrays([nothing, *(array.cast(pa.large_string()) for array in used)])
             before = columns.get(name, KeyColumn(name, ()))
             extended = before.extended(strings)

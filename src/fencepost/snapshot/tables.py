@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from fencepost._arrow import array_of
 from fencepost.errors import FencepostError
 from fencepost.snapshot.records import column_of_records, read_records
 
@@ -105,7 +106,7 @@ class Table:
         if isinstance(column, pa.Array):
             return column
         try:
-            return pa.array(column, from_pandas=True)
+            return array_of(column)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise FencepostError(
                 f"{name} as {type(column).__name__}, which Arrow refuses ({error})",
