@@ -22,7 +22,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from fencepost._files.whole import replace_file
 from fencepost.errors import FencepostError
@@ -225,6 +224,8 @@ def _check_columns(path: Path, names: list[str]) -> None:
 
 
 def _read_parquet(path: Path) -> RuleFile:
+    import pyarrow.parquet as pq
+
     try:
         file = pq.ParquetFile(path)
         schema = file.schema_arrow
@@ -289,6 +290,8 @@ class StoredRules(NamedTuple):
 
 def write_parquet(path: str | PathLike[str], blocks: Sequence[TableBlock], rules: Sequence[Rule]) -> None:
     """Write rules of tables and rules written as text to one file."""
+    import pyarrow.parquet as pq
+
     whole = _whole_table(blocks, rules)
     with replace_file(Path(path)) as draft:
         pq.write_table(whole, str(draft))
@@ -296,6 +299,8 @@ def write_parquet(path: str | PathLike[str], blocks: Sequence[TableBlock], rules
 
 def to_bytes(blocks: Sequence[TableBlock], rules: Sequence[Rule]) -> bytes:
     """What `write_parquet` would write."""
+    import pyarrow.parquet as pq
+
     sink = pa.BufferOutputStream()
     pq.write_table(_whole_table(blocks, rules), sink)
     data: bytes = sink.getvalue().to_pybytes()
@@ -317,6 +322,8 @@ def _whole_table(blocks: Sequence[TableBlock], rules: Sequence[Rule]) -> Any:
 
 def _write_text_parquet(path: Path, texts: Texts) -> None:
     """Write rules that all have a condition, some at a time, to a file as write_parquet writes it."""
+    import pyarrow.parquet as pq
+
     remaining = iter(texts)
     schema = _text_table([]).schema.with_metadata(_metadata([]))
     with replace_file(path) as draft, pq.ParquetWriter(str(draft), schema) as writer:
@@ -404,6 +411,8 @@ def _option_text(value: Any) -> str:
 
 def read_parquet(path: str | PathLike[str], data: bytes | None = None) -> StoredRules:
     """Reads what write_parquet wrote, or `to_bytes` gave; refuses foreign, newer and damaged files."""
+    import pyarrow.parquet as pq
+
     try:
         table = pq.read_table(str(path) if data is None else pa.BufferReader(data))
         table.schema.names  # noqa: B018 (a damaged name shows only when it is read)
