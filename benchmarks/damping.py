@@ -3,8 +3,9 @@
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.harness import Report, interleaved, once
+from benchmarks.harness import Report, interleaved
 from benchmarks.rules import BATCH, market, move_ticks
+from fencepost.lab.reproduce.timing import computing
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
 from fencepost.watching.entries import Entries, Pending
@@ -43,7 +44,7 @@ def updates(n: int) -> Report:
         batch = move_ticks(given.ticks, number)
         found: list[int] = []
         for name, monitor in (("plain", plain), ("damped", damped)):
-            taken = once(lambda: found.append(monitor.update(batch).num_rows))  # noqa: B023
+            taken = computing(lambda: found.append(monitor.update(batch).num_rows))  # noqa: B023
             if number > 1:  # the first batches know no object yet
                 seconds[name].append(taken)
                 events[name] += found[-1]
