@@ -4,6 +4,7 @@ import argparse
 import importlib.metadata
 
 from benchmarks import bands, book, borders, boxes, catalogue, cold, damping, rules, slices
+from benchmarks import console as pages
 from benchmarks.harness import Report, console, show_missed
 from benchmarks.page import write
 from fencepost.lab.reproduce.timing import machine
@@ -27,6 +28,7 @@ SUBJECTS = {
     "damping": damping.run,
     "book": book.run,
     "cold": cold.run,
+    "console": pages.run,
 }
 
 

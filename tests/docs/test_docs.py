@@ -20,6 +20,7 @@ NOT_RUN = {
     ("docs/pipeline.md", "# events that wait"): "tests/cli/test_deliveries.py runs these commands",
     ("docs/production.md", "[Unit]"): "tests/pipeline/test_production.py runs its ExecStart",
     ("docs/how-it-works.md", "window "): "a picture",
+    ("docs/console.md", "fencepost serve "): "tests/console runs these commands",
 }
 """Blocks by page and beginning that nothing runs, with the reason."""
 DOCUMENTED = (

@@ -11,6 +11,7 @@ from urllib.parse import urlencode, urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -38,15 +39,16 @@ _ASSETS = ("console.css", "console.js", "mark.svg")
 _YEAR = "public, max-age=31536000, immutable"
 
 
-def make_console(source: Source) -> Starlette:
+def make_console(source: Source, extra: tuple[Any, ...] = ()) -> Starlette:
     """The pages of a source.
 
     It lets in whoever asks: put a door in front of it, as `ConsoleServer` and `fencepost serve` do.
 
     Args:
         source: what pages are made of.
+        extra: where people enter and leave, if there is a door that asks for it.
     """
-    paper = Paper(source, _environment())
+    paper = Paper(source, make_environment())
     routes = [
         *overview_pages(paper),
         *rule_pages(paper),
@@ -54,6 +56,7 @@ def make_console(source: Source) -> Starlette:
         *event_pages(paper),
         *version_pages(paper),
         Route("/static/{digest}/{name}", _send_asset),
+        *(Route(path, page, methods=["GET", "POST"]) for path, page in zip(("/enter", "/leave"), extra, strict=False)),
     ]
     handlers: Mapping[Any, Any] = {
         FencepostError: _refuse(paper),
@@ -61,6 +64,7 @@ def make_console(source: Source) -> Starlette:
         NotFoundPageError: _not_found(paper),
     }
     app = Starlette(routes=routes, exception_handlers=handlers)
+    app.add_middleware(GZipMiddleware, minimum_size=1_000, compresslevel=5)
     app.add_middleware(_Guard)
     return app
 
@@ -102,7 +106,8 @@ def is_same_origin(request: Request) -> bool:
     return origin is not None and urlsplit(origin).netloc == request.headers.get("host")
 
 
-def _environment() -> Environment:
+def make_environment() -> Environment:
+    """The templates, and what they use."""
     made = Environment(
         loader=PackageLoader("fencepost.console"),
         autoescape=True,

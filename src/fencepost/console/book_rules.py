@@ -30,6 +30,7 @@ class BookRules:
         book: the rule book.
         rules_at: the ids of rules that hold at values by column, found by an index.
         changed: called after every change.
+        check: called with the fields of a rule before it is added or replaced; it refuses what cannot be used.
         editable: whether rules may be changed here, or why not.
     """
 
@@ -39,9 +40,11 @@ class BookRules:
         self,
         book: RuleBook,
         rules_at: Callable[[Mapping[str, Any]], Sequence[int]] | None = None,
-        changed: Callable[[], None] = lambda: None,
+        changed: Callable[[], Any] = lambda: None,
+        check: Callable[[Mapping[str, Any]], Any] = lambda _: None,
         editable: bool | Missing = True,
     ) -> None:
+        self._check = check
         self._book, self._rules_at, self._changed, self.can_edit = book, rules_at, changed, editable
 
     # -- reading -------------------------------------------------------------------------------------------
@@ -102,6 +105,7 @@ class BookRules:
         """Add a rule under an id or a name; without either it gets an id."""
         given = {name: value for name, value in options.items() if name != "name"}
         name = options.get("name")
+        self._check(fields_given(0 if id is None else id, condition, options))
         with _without_warnings():
             if id is None and name:
                 rule = self._book.add(str(name), condition, author=author, **given)
@@ -113,6 +117,7 @@ class BookRules:
 
     def replace(self, id: int, condition: str, options: Mapping[str, Any], expect: int | None, author: str) -> "Rule":
         """Edit a rule that is at an expected version."""
+        self._check(fields_given(id, condition, options))
         with _without_warnings():
             rule = self._book.replace(id, condition, expect=expect, author=author, **options)
         self._changed()
@@ -152,6 +157,12 @@ class BookRules:
                 raise
         self._changed()
         return found
+
+
+def fields_given(id: int | str, condition: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """A rule as files have it; what is not given is left out."""
+    named = {"for" if name == "for_" else name: value for name, value in options.items() if value is not None}
+    return {"id": id, "condition": condition, **named}
 
 
 @contextmanager

@@ -50,7 +50,7 @@ class EngineSource:
         self._recent = RecentRows(monitor.object, monitor.time)
         self.rows: RowsPart | Missing = self._recent
         self.rules = BookRules(book, lambda values: monitor.rules_at(**values), self.refresh)
-        self.objects = MonitorObjects(lambda: monitor, self._recent)
+        self.objects = MonitorObjects(lambda: monitor, self._recent.trail)
         self.versions: VersionsPart | Missing = Missing("This engine follows its rule book; nothing is published.")
         if directory is not None:
             self.versions = BookVersions(book, directory)
@@ -78,7 +78,7 @@ class EngineSource:
         figures = [
             Figure("Rows per second", f"{rows_per_second:,.0f}", f"{counters['rows']:,} in all"),
             Figure("Events per second", f"{events_per_second:,.1f}", f"{sum(counters['events'].values()):,} in all"),
-            Figure("From row to event", _milliseconds(self.events.latency().get("p99")), "99 of 100 are faster"),
+            Figure("From row to event", show_seconds(self.events.latency().get("p99")), "99 of 100 are faster"),
             Figure("Late rows", f"{counters['late']:,}", "older than the last row of their object"),
             Figure("Waiting", f"{counters['pending'] + counters['ending']:,}", "enters and exits that are held back"),
         ]
@@ -98,7 +98,8 @@ class EngineSource:
             return Missing(str(error))
 
 
-def _milliseconds(seconds: float | None) -> str:
+def show_seconds(seconds: float | None) -> str:
+    """A short time."""
     if seconds is None:
         return "\u2013"
     return f"{seconds * 1000:,.1f} ms" if seconds < 1 else f"{seconds:,.1f} s"

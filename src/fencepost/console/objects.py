@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fencepost.console.rows import RecentRows
 from fencepost.console.source import Missing, SeenObject, Trail
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
@@ -15,11 +14,11 @@ class MonitorObjects:
 
     Args:
         monitor: how to get the monitor; it may be another one after a restart.
-        rows: the last rows, for trails.
+        trail: how to get the last rows of an object.
     """
 
-    def __init__(self, monitor: Callable[[], Monitor], rows: RecentRows | None) -> None:
-        self._monitor, self._rows = monitor, rows
+    def __init__(self, monitor: Callable[[], Monitor], trail: Callable[[str, int], Trail | None]) -> None:
+        self._monitor, self._trail = monitor, trail
 
     def count(self) -> int:
         """How many there are."""
@@ -60,7 +59,7 @@ class MonitorObjects:
 
     def trail(self, name: str, rows: int) -> Trail | None:
         """Its last rows."""
-        return None if self._rows is None else self._rows.trail(name, rows)
+        return self._trail(name, rows)
 
     def inside(self, rule: int, limit: int) -> tuple[Sequence[Any], int] | Missing:
         """Some objects that are inside a rule, and how many are."""

@@ -73,6 +73,34 @@ class Recorder:
 
     # -- as they come --------------------------------------------------------------------------------------
 
+    def remember(self, events: Any) -> None:
+        """Take in events that were before this process: they can be looked at, and count for their minutes."""
+        if not events.num_rows:
+            return
+        with self._lock:
+            self._keep(events)
+            if not pa.types.is_timestamp(events.schema.field("time").type):
+                return
+            minutes = np.asarray(events["time"].cast(pa.timestamp("us")).cast(pa.int64())) // 60_000_000
+            ids = np.asarray(events["rule_id"])
+            now = int(time.time()) // 60
+            for minute in np.unique(minutes[(minutes > now - _MINUTES) & (minutes <= now)]).tolist():
+                self._count_minute(minute, ids[minutes == minute])
+
+    def count(self, rows: int, kinds: Mapping[str, int]) -> None:
+        """Count rows and events that are not shown here.
+
+        Args:
+            rows: how many rows came.
+            kinds: how many events there were, by kind.
+        """
+        with self._lock:
+            second = self._second(int(time.time()))
+            second.rows += rows
+            second.kinds.update(kinds)
+            self.rows += rows
+            self.kinds.update(kinds)
+
     def record(self, events: Any, rows: int = 0, age: float | None = None) -> None:
         """Take in a table of events, and how many rows caused them.
 
@@ -227,9 +255,10 @@ class Recorder:
         ends = pc.min_max(whole["time"]).as_py()
         times = to_numbers(whole["time"])
         detects = np.array(whole["detect"].to_pylist())
-        low, high = float(times.min()), float(times.max())
-        edges = (low, high if high > low else low + 1)
-        counts = {kind: np.histogram(times[detects == kind], bins, edges)[0].tolist() for kind in KINDS}
+        # From the first on: where all are of one instant, its microseconds are too large to be cut into parts.
+        times = times - times.min()
+        span = (0.0, float(times.max()) or 1.0)
+        counts = {kind: np.histogram(times[detects == kind], bins, span)[0].tolist() for kind in KINDS}
         return Histogram(ends["min"], ends["max"], {kind: row for kind, row in counts.items() if any(row)})
 
     # -- figures -------------------------------------------------------------------------------------------

@@ -54,23 +54,7 @@ class RecentRows:
 
     def trail(self, name: str, rows: int) -> Trail | None:
         """The last rows of an object."""
-        found: list[Any] = []
-        count = 0
-        for table in reversed(self.tables()):
-            mask = pc.equal(table[self.object].cast(pa.string()), name)
-            mine = table.filter(mask.fill_null(False))
-            if mine.num_rows:
-                found.append(mine)
-                count += mine.num_rows
-            if count >= rows:
-                break
-        if not found:
-            return None
-        whole = pa.concat_tables(found[::-1], promote_options="permissive")
-        whole = whole.slice(max(0, whole.num_rows - rows))
-        own = (self.object, self.time)
-        times = range(whole.num_rows) if self.time is None else whole[self.time].to_pylist()
-        return Trail(list(times), {each: whole[each].to_pylist() for each in whole.schema.names if each not in own})
+        return find_trail(self.tables(), self.object, self.time, name, rows)
 
     # -- trying --------------------------------------------------------------------------------------------
 
@@ -109,6 +93,27 @@ class RecentRows:
         return tally(events, None if self.time is None else [table[self.time] for table in (tables[0], tables[-1])])
 
 
+def find_trail(tables: Sequence[Any], object: str, time: str | None, name: str, rows: int) -> Trail | None:
+    """The last rows of an object, from tables of which the newest is the last."""
+    found: list[Any] = []
+    count = 0
+    for table in reversed(tables):
+        mask = pc.equal(table[object].cast(pa.string()), name)
+        mine = table.filter(mask.fill_null(False))
+        if mine.num_rows:
+            found.append(mine)
+            count += mine.num_rows
+        if count >= rows:
+            break
+    if not found:
+        return None
+    whole = pa.concat_tables(found[::-1], promote_options="permissive")
+    whole = whole.slice(max(0, whole.num_rows - rows))
+    times = range(whole.num_rows) if time is None else whole[time].to_pylist()
+    columns = [each for each in whole.schema.names if each not in (object, time)]
+    return Trail(list(times), {each: whole[each].to_pylist() for each in columns})
+
+
 def tally(events: Sequence[Any], times: Sequence[Any] | None) -> Fired:
     """Counts of events: by kind, by object, and over a time."""
     if not events:
@@ -118,11 +123,11 @@ def tally(events: Sequence[Any], times: Sequence[Any] | None) -> Fired:
     by_object = pc.value_counts(whole["object"].combine_chunks())
     most = sorted(by_object.to_pylist(), key=lambda each: (-each["counts"], str(each["values"])))[:_MOST]
     at = to_numbers(whole["time"])
-    if times is None:
-        ends = (float(at.min()), float(at.max()))
-    else:
-        ends = (float(to_numbers(times[0]).min()), float(to_numbers(times[-1]).max()))
-    counts = np.histogram(at, _BINS, (ends[0], ends[1] if ends[1] > ends[0] else ends[0] + 1))[0]
+    first, last = at.min(), at.max()
+    if times is not None:
+        first, last = to_numbers(times[0]).min(), to_numbers(times[-1]).max()
+    # From the first on: the microseconds of an instant are too large to be cut into parts.
+    counts = np.histogram(at - first, _BINS, (0.0, float(last - first) or 1.0))[0]
     return Fired(kinds, len(by_object), [(each["values"], each["counts"]) for each in most], counts.tolist())
 
 

@@ -276,7 +276,8 @@ class Fired:
 
     events: Mapping[str, int]
     objects: int
-    most: Sequence[tuple[Any, int]]
+    most: Sequence[tuple[Any, int | None]]
+    """The objects with most events, and how many they have, where that is known."""
     counts: Sequence[int]
     """Events in equal parts of the time."""
 

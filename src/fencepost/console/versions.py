@@ -1,13 +1,13 @@
 """Versions that a book publishes into a directory."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
 
 from fencepost._files.storage import modified
 from fencepost._text import count
@@ -30,7 +30,6 @@ class BookVersions:
         book: the rule book; None where versions can only be looked at.
         directory: the versions.
         schema: as for RuleBook.publish.
-        changed: called after every publishing.
         publishing: whether people may publish here, or why not.
     """
 
@@ -39,10 +38,9 @@ class BookVersions:
         book: RuleBook | None,
         directory: Any,
         schema: Any = None,
-        changed: Callable[[], None] = lambda: None,
         publishing: bool | Missing = True,
     ) -> None:
-        self._book, self._directory, self._schema, self._changed = book, VersionDirectory(directory), schema, changed
+        self._book, self._directory, self._schema = book, VersionDirectory(directory), schema
         self.place = str(directory)
         self.can_publish = publishing
         self._loaded: tuple[int, Snapshot] | None = None
@@ -81,9 +79,7 @@ class BookVersions:
     def publish(self, author: str) -> int:  # noqa: ARG002 (a version has no author; its changes have)
         """Publish; faulty rules are left out."""
         faults: list[RuleFault] = []
-        number = self._of_book().publish(self.place, self._schema, infer=True, faults=faults)
-        self._changed()
-        return number
+        return self._of_book().publish(self.place, self._schema, infer=True, faults=faults)
 
     def roll_back(self, number: int, author: str) -> int:
         """Set the rules of the book back to what they were in a version, and publish that."""
@@ -111,6 +107,12 @@ class BookVersions:
         return self._book
 
 
-def count_in_force(snapshot: Snapshot) -> int:
-    """How many rules take part."""
-    return int(np.size(snapshot.in_force))
+def rules_at(directory: VersionDirectory, values: Mapping[str, Any]) -> list[int]:
+    """The rules of the newest version whose condition holds at values by column; what is left out is in no range."""
+    if directory.latest() is None:
+        return []
+    snapshot = directory.load(verify=False)
+    known = {name.lower(): value for name, value in values.items()}
+    row = {name: pa.array([known.get(name.lower())], type_.arrow) for name, type_ in snapshot.types.items()}
+    row |= {name: pa.array([known.get(name.lower())], pa.string()) for name in snapshot.keys}
+    return sorted(snapshot.match(row)[0].tolist())

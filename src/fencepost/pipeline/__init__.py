@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fencepost.pipeline.file.document import PipelineFile
     from fencepost.pipeline.runtime.log import Log, LogFormat
     from fencepost.pipeline.runtime.progress import Summary
+    from fencepost.pipeline.runtime.running import Beside
 
 __all__ = ["Fault", "Findings", "PipelineFaultsError", "check", "run"]
 
@@ -37,6 +38,7 @@ def run(
     out: TextIO | None = None,
     stop: threading.Event | None = None,
     log_format: "LogFormat" = "text",
+    beside: "Beside | None" = None,
 ) -> "Summary":
     """Run a pipeline until SIGINT, SIGTERM or `stop`, or with ``once = true`` until all rows are read.
 
@@ -50,6 +52,7 @@ def run(
         out: where lines with time and level go, one of progress every second; standard error by default.
         stop: an event that ends the pipeline when it is set.
         log_format: ``text``, or ``json`` for an object a line.
+        beside: what runs beside the pipeline and looks on, such as ``fencepost.console.pipelined.open_console``.
     """
     from fencepost.pipeline.runtime.log import Log
 
@@ -64,7 +67,7 @@ def run(
         raise PipelineFaultsError(file.path.name, faults)
     from fencepost.pipeline.runtime.running import run_file
 
-    return run_file(file, spark, log, stop)
+    return run_file(file, spark, log, stop, beside)
 
 
 def _check_again(

@@ -278,6 +278,16 @@ class Service:
         names = {"object": settings.object, "time": settings.time, "zone": self.book.zone}
         return backtest(rules, tables, columns, shown=shown, **names)
 
+    def recent_rows(self, last: int) -> list[pa.Table]:
+        """The last rows of the log, the newest table last.
+
+        Args:
+            last: how many rows.
+        """
+        from fencepost.service.trying import stored_rows
+
+        return list(stored_rows(self._rows, last))
+
     def metrics(self) -> dict[str, Any]:
         """Totals, quantiles of how long calls took, and what the engine does now."""
         watcher = self.engine.watcher

@@ -2,18 +2,20 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from fencepost._text import count
 from fencepost.cli.options import Json
 from fencepost.cli.output import note, print_json, print_text, progress
+from fencepost.errors import FencepostError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fencepost.pipeline import Fault
+    from fencepost.pipeline.runtime.running import Beside
 
 _File = Annotated[Path, typer.Argument(metavar="FILE", help="A pipeline, as TOML.", show_default=False)]
 
@@ -50,7 +52,14 @@ def check(file: _File, as_json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-def run(file: _File, as_json: Json = False, log_format: _LogFormat = LogFormat.text) -> None:
+def run(
+    file: _File,
+    as_json: Json = False,
+    log_format: _LogFormat = LogFormat.text,
+    console: Annotated[
+        bool, typer.Option("--console", help="Serve pages about the pipeline on this machine, and log their address.")
+    ] = False,
+) -> None:
     """Run a pipeline file.
 
     It runs until Ctrl-C or SIGTERM. With once = true it reads the rows that are there, and ends. Exit code 3: done, but
@@ -59,7 +68,9 @@ def run(file: _File, as_json: Json = False, log_format: _LogFormat = LogFormat.t
     from fencepost import pipeline
 
     try:
-        summary = pipeline.run(file, log_format="json" if log_format is LogFormat.json else "text")
+        beside = _console() if console else None
+        form: Literal["json", "text"] = "json" if log_format is LogFormat.json else "text"
+        summary = pipeline.run(file, log_format=form, beside=beside)
     except pipeline.PipelineFaultsError as error:
         if as_json:
             _print_faults(file, error.faults)
@@ -71,6 +82,19 @@ def run(file: _File, as_json: Json = False, log_format: _LogFormat = LogFormat.t
         print_text(f"done: {summary}")
     if summary.undelivered:
         raise typer.Exit(3)
+
+
+def _console() -> "Beside":
+    """What serves the pages of a pipeline."""
+    try:
+        from fencepost.console.pipelined import open_console
+    except ImportError as error:
+        raise FencepostError(
+            f"the package {error.name} is not installed",
+            "what the extra serve brings",
+            "Install it: pip install 'fencepost[serve]'.",
+        ) from None
+    return open_console
 
 
 class Part(StrEnum):

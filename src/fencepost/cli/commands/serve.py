@@ -60,6 +60,8 @@ def serve(
     Prints the address and a token. Everything is in one directory; a restart goes on where it stopped.
     """
     web = _import_web()
+    from fencepost.console.guarded import mount_console
+    from fencepost.console.served import ServiceSource
     from fencepost.rules.table_arguments import read_pairs
     from fencepost.service.service import Service
     from fencepost.service.settings import Limits, Settings
@@ -83,12 +85,18 @@ def serve(
     try:
         with Service(settings) as service, _tokens(settings.book_url) as tokens:
             tls = tls_cert is not None
-            app = web.make_app(service, doors=web.Doors(tokens, secure=tls or behind_proxy))
+            source = ServiceSource(service)
+            app = web.make_app(
+                service, doors=web.Doors(tokens, secure=tls or behind_proxy), pages=[mount_console(source)]
+            )
             token, place = _first_token(tokens, data)
             print(f"fencepost serves {data} at {web.url_of(opened, tls=tls)}")
             print(f"token: {token}", flush=True)
             note(f"the token is in {place}; end with Ctrl-C")
-            web.serve(app, opened, cert=tls_cert, key=tls_key, behind_proxy=behind_proxy)
+            try:
+                web.serve(app, opened, cert=tls_cert, key=tls_key, behind_proxy=behind_proxy)
+            finally:
+                source.close()
     finally:
         opened.close()
     note("stopped; everything is saved")
@@ -97,6 +105,9 @@ def serve(
 def _import_web() -> Any:
     """What needs FastAPI and uvicorn."""
     try:
+        import jinja2  # noqa: F401 (of the pages)
+        import python_multipart  # noqa: F401 (likewise)
+
         from fencepost.service.web import standing
     except ImportError as error:
         raise FencepostError(

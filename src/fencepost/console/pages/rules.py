@@ -24,7 +24,7 @@ from fencepost.errors import FencepostError
 from fencepost.rules import Rule
 from fencepost.rules.faults import RuleFaultsError
 
-_PAGE = 50
+_PAGE = 20
 _INSIDE = 20
 _EVENTS = 10
 _HOUR = 60

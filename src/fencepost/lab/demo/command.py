@@ -5,7 +5,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +19,7 @@ from rich.text import Text
 from fencepost.pipeline.runtime.requirements import missing_for_spark
 
 if TYPE_CHECKING:
+    from fencepost.console.serving import ConsoleServer
     from fencepost.lab.demo.live import Figures, Live
     from fencepost.lab.demo.world import World
 
@@ -32,6 +33,10 @@ def demo(
         bool, typer.Option("--once", help="Stop after 20 seconds; exit with 1 if a spot check fails.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the final figures as JSON.")] = False,
+    pages: Annotated[
+        bool | None,
+        typer.Option("--console/--no-console", help="Serve pages about it. Default: unless --once or --json."),
+    ] = None,
 ) -> None:
     """Watch a market and a city with a million rules.
 
@@ -44,7 +49,9 @@ def demo(
     lasting = 20.0 if once and seconds is None else seconds
     try:
         with tempfile.TemporaryDirectory(prefix="fencepost-demo-") as name:
-            wrong, figures = _show(console, Path(name), World(rules, objects), every, lasting, started)
+            has_pages = not (once or as_json) if pages is None else pages
+            world = World(rules, objects)
+            wrong, figures = _show(console, Path(name), world, every, lasting, started, has_pages)
     except KeyboardInterrupt:
         console.print("Stopped before the first event.")
         return
@@ -55,20 +62,29 @@ def demo(
 
 
 def _show(
-    console: Console, folder: Path, world: "World", every: float, lasting: float | None, started: float
+    console: Console,
+    folder: Path,
+    world: "World",
+    every: float,
+    lasting: float | None,
+    started: float,
+    has_pages: bool,
 ) -> "tuple[list[str], Figures]":
     """Run it; returns the objects whose events were wrong, and the last figures."""
     from fencepost.lab.demo.live import Live
 
     live = Live(world, folder, every, started)
-    with _session(folder, console) as spark:
+    with _session(folder, console) as spark, ExitStack() as ends:
         with console.status("compiling and publishing the rules, starting Spark"):
             count = live.publish()
+            server = _open_pages(live, ends) if has_pages else None
             live.start(spark.result())
         console.print(
             f"{count:,} rules published after {time.monotonic() - started:.1f} s; waiting for the first event "
             "(the first run on a machine compiles its kernels before)"
         )
+        if server is not None:
+            console.print(f"Watch it, and add rules of your own, at {server.address}", soft_wrap=True, markup=False)
         try:
             _watch(console, live, lasting)
         except KeyboardInterrupt:
@@ -80,6 +96,13 @@ def _show(
             return [], live.figures()
         live.raise_fault()
         return _summary(console, live), live.figures()
+
+
+def _open_pages(live: "Live", ends: ExitStack) -> "ConsoleServer":
+    """Serve pages about the demo until it ends."""
+    from fencepost.console.serving import ConsoleServer
+
+    return ends.enter_context(ConsoleServer(live.watch_on_pages()))
 
 
 def _watch(console: Console, live: "Live", lasting: float | None) -> None:

@@ -5,15 +5,18 @@ import time
 from collections import deque
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fencepost.lab.demo.world import DISTRICTS, SCHEMA, Change, World
-from fencepost.rules import Rules
+from fencepost.lab.demo.world import BY_HAND, DISTRICTS, SCHEMA, Change, World
+from fencepost.rules import RuleFault, Rules
+
+if TYPE_CHECKING:
+    from fencepost.lab.demo.watching import DemoSource
 
 _MOVES = "object string, ts timestamp, symbol string, price double, x double, y double"
 _SHOWN = 12
@@ -60,6 +63,8 @@ class Live:
         self._ended = threading.Event()
         self._lock = threading.Lock()
         self._changes_lock = threading.Lock()
+        self.watched: DemoSource | None = None
+        """The console's view, where there is a console."""
         self._files = self._rows = self._events = 0
         self._last_batch = -1
         self._version = 0
@@ -82,6 +87,25 @@ class Live:
     def published(self) -> Path:
         """The directory of rules."""
         return self._folder / "rules"
+
+    @property
+    def rules(self) -> Rules:
+        """All rules."""
+        assert self._rules is not None, "the rules were published"
+        return self._rules
+
+    def watch_on_pages(self) -> "DemoSource":
+        """Let a console look on."""
+        from fencepost.lab.demo.watching import DemoSource
+
+        self.watched = DemoSource(self, self._world, self._changes_lock)
+        return self.watched
+
+    def publish_by_hand(self) -> dict[int, str]:
+        """Publish what somebody has changed, with the lock of changes held; why rules cannot be used, by id."""
+        faults: list[RuleFault] = []
+        self.rules.publish(self.published, faults=faults)
+        return {fault.id: fault.reason for fault in faults}
 
     def publish(self) -> int:
         """Compile the rules and write them for the first time; how many there are."""
@@ -179,6 +203,8 @@ class Live:
         pq.write_table(table, draft)
         draft.rename(draft.with_name(f"{self._files:06}.parquet"))
         self._files += 1
+        if self.watched is not None:
+            self.watched.record_rows(table)
 
     def _keep_changing(self) -> None:
         assert self._rules is not None, "the rules were published"
@@ -194,6 +220,8 @@ class Live:
     def _see_events(self, batch: Any, number: int) -> None:  # noqa: ARG002 (Spark passes it)
         events = batch.toArrow()
         now, clock = datetime.now(UTC), time.monotonic()
+        if self.watched is not None:
+            self.watched.events.record(events)
         with self._lock:
             self._see_progress(clock)
             self._count(events, now, clock)
@@ -229,6 +257,7 @@ class Live:
             )
 
     def _follow(self, events: pa.Table) -> None:
+        events = events.filter(pc.less(events["rule_id"], BY_HAND))  # the world does not know what people add
         chosen = events.filter(pc.is_in(events["object"], pa.array(list(self._inside))))
         columns = [chosen[name].to_pylist() for name in ("object", "rule_id", "detect")]
         order = np.lexsort([np.array(columns[2]) == "enter", np.asarray(chosen["time"].cast(pa.timestamp("us")))])

@@ -15,6 +15,8 @@ from fencepost.rules import Rules
 SCHEMA = {"symbol": "string", "price": "double", "x": "double", "y": "double"}
 DISTRICTS = ("Harbour", "Old Town", "Airport", "Station", "Market Hall", "Riverside", "Campus", "Mill", "Park", "Docks")
 DETECT = "enter,exit"
+BY_HAND = 1_000_000_000
+"""The first id of rules that people add; the world numbers its own from 0 on."""
 _CITY = 20_000.0
 """Metres from one end of the city to the other."""
 _STEP = 5e-4

@@ -6,8 +6,8 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +48,27 @@ _STATUS = 5.0
 """Seconds after which the status is written again though nothing is new: it says that the pipeline lives."""
 
 
-def run_file(file: PipelineFile, spark: Any, log: Log, stop: threading.Event) -> Summary:
+Beside = Callable[[PipelineFile, Progress, str, Callable[[str], None]], AbstractContextManager[None]]
+"""What runs beside a pipeline and looks on: it gets the file, the progress, the directory of rules, and a log."""
+
+
+def run_file(file: PipelineFile, spark: Any, log: Log, stop: threading.Event, beside: Beside | None = None) -> Summary:
     """Run a pipeline without faults until `stop`, SIGINT or SIGTERM; a session of its own is stopped in the end."""
     with ExitStack() as ends:
         signals = ends.enter_context(heard_signals(stop))
         if file.checkpoint is None:
             scratch = ends.enter_context(tempfile.TemporaryDirectory(prefix="fencepost-", ignore_cleanup_errors=True))
             file.set_checkpoint(scratch)
-        return _Supervisor(file, spark, log, stop, signals).run(ends)
+        supervisor = _Supervisor(file, spark, log, stop, signals)
+        if beside is not None:
+            ends.enter_context(beside(file, supervisor.progress, rules_directory(file), log.info))
+        return supervisor.run(ends)
+
+
+def rules_directory(file: PipelineFile) -> str:
+    """The directory of versions that operators follow."""
+    directory = file.section("rules")["directory"]
+    return file.located(directory) if directory else str(identity.own_place(file, "rules"))
 
 
 class _Supervisor:
@@ -273,9 +286,7 @@ class _Run:
         return FollowedBook(book, self._rules(), rule_columns(types, self._file), shards, self._log.progress)
 
     def _rules(self) -> str:
-        """The directory that operators follow."""
-        directory = self._file.section("rules")["directory"]
-        return self._file.located(directory) if directory else str(identity.own_place(self._file, "rules"))
+        return rules_directory(self._file)
 
     def _change_writer(self, followed: FollowedBook) -> Any:
         changes = self._file.section("rules.changes")

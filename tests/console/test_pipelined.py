@@ -1,0 +1,111 @@
+"""The pages of a pipeline on a real Spark: a rule that is added in the page fires in the sink."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from fencepost.book import RuleBook
+from fencepost.console.pipelined import open_console
+from fencepost.pipeline import run
+
+PIPELINE = """
+[source]
+format = "json"
+path = "in"
+schema = { symbol = "string", price = "double", at = "bigint" }
+[rules]
+book = "sqlite:///rules.db"
+[operator]
+kind = "watch"
+object = "symbol"
+time = "at"
+buckets = 2
+[sink]
+format = "parquet"
+path = "out"
+checkpoint = "checkpoint"
+[trigger]
+every = "200 milliseconds"
+"""
+
+
+def put(home: Path, name: str, *rows: dict[str, Any]) -> None:
+    draft = home / "in" / f".{name}"
+    draft.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    draft.rename(home / "in" / f"{name}.json")
+
+
+def wait_for(client: httpx.Client, path: str, text: str) -> str:
+    end = time.monotonic() + 90
+    while time.monotonic() < end:
+        found = client.get(path).text
+        if text in found:
+            return found
+        time.sleep(0.3)
+    raise AssertionError(f"{text} is not on {path}: {found}")
+
+
+@contextmanager
+def running(home: Path, spark: Any) -> Iterator[httpx.Client]:
+    """A pipeline with its console; a client that has entered."""
+    said: list[str] = []
+    faults: list[BaseException] = []
+    stop = threading.Event()
+
+    def beside(file: Any, progress: Any, rules: str, _: Any) -> Any:
+        return open_console(file, progress, rules, said.append)
+
+    def work() -> None:
+        try:
+            run(home / "pipeline.toml", spark, out=StringIO(), stop=stop, beside=beside)
+        except BaseException as fault:
+            faults.append(fault)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        while not said and thread.is_alive():
+            time.sleep(0.05)
+        assert not faults, faults
+        address = said[0].removeprefix("console at ")
+        base = address.partition("/?")[0]
+        with httpx.Client(base_url=base, follow_redirects=True, headers={"origin": base}, timeout=30) as client:
+            assert client.get("/").status_code == 401
+            assert client.get(address).status_code == 200
+            yield client
+    finally:
+        stop.set()
+        thread.join()
+    assert not faults, faults
+
+
+def test_a_rule_is_added_in_the_page_and_its_events_appear(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "pipeline.toml").write_text(PIPELINE)
+    with RuleBook(f"sqlite:///{tmp_path}/rules.db", author="ann") as book:
+        book.add(1, "symbol = 'IBM' AND price BETWEEN 40 AND 50", detect="enter,exit")
+    put(tmp_path, "a", {"symbol": "IBM", "price": 39.0, "at": 1}, {"symbol": "IBM", "price": 41.5, "at": 2})
+    with running(tmp_path, spark) as client:
+        wait_for(client, "/events", "39 → 41.5")
+        overview = wait_for(client, "/", "2 in all")
+        assert "Objects</b> is not shown" in overview
+        fields = {"condition": "symbol = 'SAP' AND price > 90", "detect": "enter", "name": "sap high"}
+        assert "The rule was added." in client.post("/rules/add", data=fields).text
+        wait_for(client, "/versions", ">2</a>")
+        put(tmp_path, "b", {"symbol": "SAP", "price": 95.0, "at": 3})
+        assert "sap high" in wait_for(client, "/events?object=SAP", "95")
+        found = client.get("/rules?holds=symbol+%3D+IBM%2C+price+%3D+47").text
+        assert "BETWEEN 40 AND 50" in found
+        assert "sap high" not in found
+        event = client.get("/events?object=SAP").text.partition("/events/")[2]
+        assert client.get("/rules/1").status_code == 200
+        assert event
+        for path in ("/objects", "/versions/1", "/versions/diff?from=1&to=2", "/rules/new"):
+            assert client.get(path).status_code == 200
