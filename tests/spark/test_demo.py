@@ -87,7 +87,7 @@ def test_a_rule_is_added_on_its_pages_and_fires(tmp_path: Path) -> None:
             assert client.post("/rules/add", data=wrong, headers=headers).status_code == 400
             rule = {"condition": "x > 0 AND y > 0", "detect": "enter", "name": "anywhere", "initial": "yes"}
             assert "The rule was added." in client.post("/rules/add", data=rule, headers=headers).text
-            end = time.monotonic() + 90
+            end = time.monotonic() + 240
             while "1000000000" not in (shown := client.get("/events?rule=1000000000").text) or "Why?" not in shown:
                 assert time.monotonic() < end, "it fires"
                 time.sleep(0.5)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from fencepost.book.storing import Existing, Imported
     from fencepost.published.difference import Difference
     from fencepost.rules import Rule
-    from fencepost.snapshot import Snapshot
+    from fencepost.snapshot.snapshot import Explanation
 
 State = Literal["enabled", "paused", "expired"]
 KINDS = ("enter", "exit", "cross", "inside", "silent")
@@ -240,6 +240,15 @@ class PublishedVersion:
     leased: bool
 
 
+@dataclass(frozen=True)
+class VersionSummary:
+    """What a version consists of."""
+
+    explanation: "Explanation"
+    in_force: int
+    paused: int
+
+
 class VersionsPart(Protocol):
     """Published versions."""
 
@@ -257,8 +266,8 @@ class VersionsPart(Protocol):
     def difference(self, before: int, after: int) -> "Difference":
         """What changed from one to another."""
 
-    def load(self, number: int) -> "Snapshot":
-        """One of them."""
+    def summarize(self, number: int) -> VersionSummary:
+        """What a version consists of."""
 
     def preview(self) -> "Difference":
         """What publishing would change."""

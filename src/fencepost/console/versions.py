@@ -12,13 +12,14 @@ import pyarrow as pa
 from fencepost._files.storage import modified
 from fencepost._text import count
 from fencepost.book import RuleBook
-from fencepost.console.source import Missing, PublishedVersion
+from fencepost.console.source import Missing, PublishedVersion, VersionSummary
 from fencepost.errors import FencepostError
 from fencepost.published import VersionDirectory
 from fencepost.published.difference import Difference, compare_versions
 from fencepost.rules.faults import RuleFault
 from fencepost.snapshot import Snapshot
 
+_SUMMARIES = 100
 _ROLLED_BACK = 100_000
 """Rules that are set back at once."""
 
@@ -44,6 +45,7 @@ class BookVersions:
         self.place = str(directory)
         self.can_publish = publishing
         self._loaded: tuple[int, Snapshot] | None = None
+        self._summaries: dict[int, VersionSummary] = {}
 
     def list(self, limit: int) -> "list[PublishedVersion]":
         """The newest ones first."""
@@ -61,7 +63,17 @@ class BookVersions:
             number, None if at is None else datetime.fromtimestamp(at, UTC), nbytes, number in leased
         )
 
-    def load(self, number: int) -> Snapshot:
+    def summarize(self, number: int) -> VersionSummary:
+        """What a version consists of; it never changes, so it is found out once."""
+        if number not in self._summaries:
+            snapshot = self._load(number)
+            summary = VersionSummary(snapshot.explain(), len(snapshot.in_force), len(snapshot.paused))
+            if len(self._summaries) >= _SUMMARIES:
+                self._summaries.clear()
+            self._summaries[number] = summary
+        return self._summaries[number]
+
+    def _load(self, number: int) -> Snapshot:
         """One of them; the last that was asked for is kept."""
         if self._loaded is None or self._loaded[0] != number:
             self._loaded = number, self._directory.load(number, verify=False)
@@ -70,7 +82,7 @@ class BookVersions:
     def difference(self, before: int, after: int) -> Difference:
         """What changed from one to another."""
         old = self._directory.load(before, verify=False)
-        return compare_versions(old, self.load(after), {}, {})
+        return compare_versions(old, self._load(after), {}, {})
 
     def preview(self) -> Difference:
         """What publishing would change."""
@@ -88,7 +100,7 @@ class BookVersions:
         then = dict(zip(old.rules.ids[rows].tolist(), old.rules.versions[rows].tolist(), strict=True))
         latest = self._directory.latest()
         assert latest is not None, "it has the version to go back to"
-        difference = compare_versions(old, self.load(latest), {}, {})
+        difference = compare_versions(old, self._load(latest), {}, {})
         set_back = {id: then[id] for id in (*difference.edited, *difference.removed, *difference.paused) if id in then}
         added = [id for id in difference.added if id not in old.paused]
         if len(set_back) + len(added) > _ROLLED_BACK:

@@ -48,16 +48,16 @@ def version_pages(paper: Paper) -> list[Route]:
     def one(request: Request) -> Response:
         number = _number(request.path_params["number"])
         numbers = [each.number for each in part().list(_PAGE)]
-        snapshot = _refuse_missing(lambda: part().load(number))
+        summary = _refuse_missing(lambda: part().summarize(number))
         older = next((each for each in numbers if each < number), None)
         return paper.page(
             "version.html",
             request,
             place="Versions",
             number=number,
-            explanation=snapshot.explain(),
-            in_force=len(snapshot.in_force),
-            paused=len(snapshot.paused),
+            explanation=summary.explanation,
+            in_force=summary.in_force,
+            paused=summary.paused,
             older=older,
             is_latest=bool(numbers) and numbers[0] == number,
             part=part(),
