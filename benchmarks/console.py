@@ -57,7 +57,7 @@ def opened(home: Path, rules: int) -> Iterator[Any]:
         "labels": [{"desk": str(id % 10)} for id in ids],
     }
     with RuleBook(f"sqlite:///{home}/rules.db", author="ann") as book:
-        columns = {"name_column": "name", "labels_column": "labels"}
+        columns: dict[str, Any] = {"name_column": "name", "labels_column": "labels"}
         book.add_table(table, equal=["symbol"], ranges={"price": ("low", "high")}, detect="enter,exit", **columns)
         book.publish(home / "published", {"symbol": "string", "price": "double"})
         source = EngineSource(book, Monitor(book, object="symbol", time="ts"), home / "published")
