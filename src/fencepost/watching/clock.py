@@ -119,7 +119,7 @@ class Clock:
                 f"rule {ids[place]}, which has a length of {length}, and {on}",
                 "lengths such as '5 minutes' for timestamps and dates, whole numbers for integers",
                 "Write the length in the unit of the time column"
-                + (", or pass time= to the Monitor." if self.column is None else "."),
+                + (", or name the time column: time=, or --time." if self.column is None else "."),
             )
         if type.kind == "date":
             return np.where(units == MICROSECONDS, -(-values // _DAY), values)
@@ -131,7 +131,7 @@ class Clock:
             raise FencepostError(
                 f"rule {ids[0]} detects silent, but there is no timeout",
                 "a timeout, which says how long an object may be silent",
-                "Pass timeout=, for example timedelta(minutes=10).",
+                'Pass timeout=, for example timedelta(minutes=10), or --timeout "10 minutes".',
             )
 
     def check_expiry(self, expiring: Int64s, type: AttributeType | None = None) -> None:
