@@ -22,6 +22,7 @@ from tests.docs.blocks import blocks_of
 from tests.docs.running import Reader
 from tests.pipeline.test_decoding import TICK
 from tests.registry import Registry
+from tests.service.processes import running
 
 __all__ = ["SETTINGS"]
 
@@ -189,6 +190,20 @@ def damping(reader: Reader) -> Iterator[None]:
 
 
 @contextmanager
+def service(reader: Reader) -> Iterator[None]:
+    """The service that the page starts, at an address of its own."""
+    with running(reader.home / "fencepost-data") as process:
+        reader.instead["http://127.0.0.1:8480"] = process.url
+        book = f"sqlite:///{reader.home}/fencepost-data/book.db"
+        reader.instead["fencepost token"] = f"FENCEPOST_BOOK={book} fencepost token"
+        yield
+        with process.client() as client:
+            [event] = client.get("/v1/events").json()["events"]
+    assert (event["detect"], event["name"], event["price"]) == ("enter", "floor", 39.5)
+    assert (reader.home / "objects.arrow").stat().st_size
+
+
+@contextmanager
 def on_spark(reader: Reader) -> Iterator[None]:
     give_frames(reader)
     reader.given |= {name: getattr(operators, name) for name in operators.__all__}
@@ -201,6 +216,7 @@ SETTINGS: dict[str, Callable[[Reader], AbstractContextManager[None]]] = {
     "docs/damping.md": damping,
     "docs/pipeline.md": pipeline,
     "docs/production.md": production,
+    "docs/service.md": service,
     "docs/spark.md": on_spark,
     "docs/tutorial.md": tutorial,
 }

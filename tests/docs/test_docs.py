@@ -22,6 +22,7 @@ NOT_RUN = {
     ("docs/how-it-works.md", "window "): "a picture",
     ("docs/console.md", "fencepost serve "): "tests/console runs these commands",
     ("docs/security.md", "default-src "): "a header; tests/console/test_parts.py compares it",
+    ("docs/service.md", "pip install"): "the page's setting starts the service",
 }
 """Blocks by page and beginning that nothing runs, with the reason."""
 DOCUMENTED = (

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from fencepost.indexes.kernels.damping import RAW, REPORTED, SINCE
 from fencepost.snapshot import NEVER
 from fencepost.watching.engine import Watch
 from fencepost.watching.objects import UNKNOWN
+from fencepost.watching.tables import table_of, waiting_texts
 
 
 @dataclass(frozen=True)
@@ -91,3 +93,16 @@ def list_objects(watch: Watch, after: int, limit: int) -> ObjectPage:
 
 def _decode(type_: Any, ordinal: int) -> Any:
     return type_.decode(np.array([ordinal]))[0].as_py()
+
+
+def state_table(watch: Watch) -> Any:
+    """All objects with their last time and values, and what waits, as `fencepost.spark.read_state` has them."""
+    state, rules, type_ = watch.state, watch.rules, watch.clock.type
+    table = table_of(state, state.here())
+    columns = {"object": table["object"]}
+    columns["time"] = table["time"] if type_ is None else type_.decode(np.asarray(table["time"]))
+    for name, own in rules.kept.types.items():
+        ordinals = table[f"attribute {name}"].combine_chunks()
+        columns[name] = own.decode(np.asarray(ordinals.fill_null(0)), np.asarray(ordinals.is_valid()))
+    columns |= {name: table[f"key {name}"] for name in sorted(rules.kept.keys)}
+    return pa.table({**columns, "damped": waiting_texts(table)})

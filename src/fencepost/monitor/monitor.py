@@ -15,7 +15,7 @@ from fencepost.indexes.arguments import id_column
 from fencepost.monitor import files, one_row, reasons
 from fencepost.monitor.aside import Aside
 from fencepost.monitor.host import Host, asks, changes
-from fencepost.monitor.known import KnownObject, ObjectPage, find_object, list_objects
+from fencepost.monitor.known import KnownObject, ObjectPage, find_object, list_objects, state_table
 from fencepost.monitor.pair_reasons import BandReason, explain_band
 from fencepost.monitor.pair_standing import find_pair_standing
 from fencepost.monitor.rules_view import RulesView
@@ -375,6 +375,15 @@ class Monitor(Host):
 
         """
         return list_objects(self._watch, after, limit)
+
+    @asks
+    def state(self) -> pa.Table:
+        """All objects with their last time and values and what waits, in the form of `fencepost.spark.read_state`.
+
+        `fencepost.spark.save_state` takes it, as a frame, for a stream to start with.
+
+        """
+        return state_table(self._watch)
 
     @asks
     def rules_at(self, **values: Any) -> list[int]:

@@ -250,6 +250,10 @@ class Service:
         """Some objects, in the order in which they first came; a page of them, from a place on."""
         return self.engine.watcher.monitor.objects(after, limit)
 
+    def state(self) -> pa.Table:
+        """All objects with their last time and values and what waits: what `fencepost.spark.save_state` takes."""
+        return self.engine.watcher.monitor.state()
+
     def _check_in_force(self, rule: int | str) -> None:
         if rule not in self.engine.watcher.monitor.rules:
             raise MissingError(

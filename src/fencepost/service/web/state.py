@@ -3,7 +3,9 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import Response
 
+from fencepost.service.rows import ARROW, write_rows
 from fencepost.service.web.answers import Answer
 from fencepost.service.web.doors import refusals
 from fencepost.service.web.rules import READS, Id, Serving, key_of
@@ -27,6 +29,17 @@ def objects(
 def get_object(service: Serving, object: Object) -> Answer:
     """What is known of an object: its last values, the rules it is inside, and what waits."""
     return Answer(service.object(object))
+
+
+@router.get(
+    "/v1/state",
+    response_class=Response,
+    responses={200: {"content": {ARROW[0]: {}}}, **refusals()},
+    dependencies=[READS],
+)
+def state(service: Serving) -> Response:
+    """All objects, as an Arrow stream: with their last time and values, and what waits; for save_state on Spark."""
+    return Response(write_rows(service.state()), media_type=ARROW[0])
 
 
 @router.get("/v1/inside/{rule}", responses=refusals(404), dependencies=[READS])
