@@ -116,11 +116,14 @@ class Binder:
             clashes: list[Clash] = []
             for box in condition.boxes:
                 result = self._box(box)
-                if isinstance(result, list):
+                if type(result) is BoundBox:
+                    bound.append(result)
+                    alive.append(box)
+                elif type(result) is list:
                     bound += result
                     alive.append(box)
                 else:
-                    clashes.append(result)
+                    clashes.append(result)  # type: ignore[arg-type]
             if len(bound) > LARGEST_BOX_COUNT:
                 raise too_many_boxes(len(bound))
             if not bound:
@@ -169,7 +172,7 @@ class Binder:
             f"Did you mean {near[0]}?" if near else "Correct the name, or add the column to the schema.",
         )
 
-    def _box(self, box: Box) -> list[BoundBox] | Clash:
+    def _box(self, box: Box) -> BoundBox | list[BoundBox] | Clash:
         """The box in ordinals, or the places of the parts that leave it empty.
 
         It is several boxes where a range of an expression is several ranges of its column.
@@ -196,10 +199,12 @@ class Binder:
                 first, last = allowed[0]
             else:
                 name, type_ = self.find(part.column, part.place)
-                if type_ == KEY or isinstance(part.lower, str) or isinstance(part.upper, str):
-                    _check_key(part, name, type_)
-                    if part.upper == part.lower and isinstance(part.lower, str):
-                        if keys.setdefault(name, part.lower) != part.lower:
+                lower = part.lower
+                if isinstance(type_, str) or isinstance(lower, str) or isinstance(part.upper, str):
+                    if not (isinstance(type_, str) and isinstance(lower, str) and part.upper is lower):
+                        _check_key(part, name, type_)
+                    if part.upper == lower and isinstance(lower, str):
+                        if keys.setdefault(name, lower) != lower:
                             return first_place[name], part.place
                         first_place.setdefault(name, part.place)
                     elif not _narrow(strings, _string_range(part, Term("column", (), name, KEY))):
@@ -221,12 +226,16 @@ class Binder:
                 if first > last:
                     return first_place[name], last_place[name]
             ranges[name] = (first, last)
-        for term, range_ in list(strings.items()):
+        for term, range_ in list(strings.items()) if strings else ():
             if term.name == "column" and term.value in keys:  # a key that is in the range, or never is
                 if not range_.holds(keys[term.value]):
                     return first_place[term.value], first_place[term.value]
                 del strings[term]
-        return _boxes(ranges, keys, strings, choices)
+        if strings or choices:
+            return _boxes(ranges, keys, strings, choices)
+        return BoundBox(
+            tuple(sorted([(name, first, last) for name, (first, last) in ranges.items()])), tuple(sorted(keys.items()))
+        )
 
     def _expression(self, part: Part) -> "StringRange | tuple[str, Sequence[tuple[int, int]]]":
         """What a comparison of an expression asks for: strings, or ordinals of a column or a computed attribute."""

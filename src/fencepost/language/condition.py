@@ -89,7 +89,11 @@ class Leaf(NamedTuple):
         column, lower, upper, lower_closed, upper_closed, place = self
         low = None if lower is None else lower(values)
         high = low if upper is lower else None if upper is None else upper(values)
-        part = part_of(column(values), low, high, lower_closed, upper_closed, place)
+        name = column(values)
+        if type(name) is str:
+            part = Part(name, low, high, lower_closed, upper_closed, place)
+        else:
+            part = part_of(name, low, high, lower_closed, upper_closed, place)
         if upper is not lower and excludes(part, part):
             clashes.append((place, place))
             return []
@@ -268,9 +272,10 @@ class Shape:
         for column, kind, place in self.uses:
             name = column(values)
             known = columns.setdefault(name, kind)
-            if known == "any":
-                columns[name] = kind
-            elif known != kind and kind != "any":
+            if known != kind:
+                if "any" in (known, kind):
+                    columns[name] = kind if known == "any" else known
+                    continue
                 if {known, kind} != {"date", "timestamp"}:
                     raise refusals.mixed_kinds(name, place, known, kind)
                 columns[name] = "timestamp"
