@@ -3,12 +3,14 @@
 import configparser
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
 import sys
 import time
 import urllib.request
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import fencepost as fp
+from fencepost.book import RuleBook
+from fencepost.pipeline import run
 from fencepost.pipeline.file.document import read_pipeline
 from fencepost.pipeline.runtime.session import settings_in_zone
 from fencepost.pipeline.status import read_status
@@ -92,6 +96,66 @@ def test_the_unit_is_started_killed_started_again_and_stopped(tmp_path: Path) ->
         assert stat.S_IMODE((own / name).stat().st_mode) == 0o600, name
     written = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "pipeline.toml"]
     assert not [path for path in written if b"hush-hush" in path.read_bytes()]
+
+
+BACKED_UP = """
+[source]
+format = "json"
+path = "in"
+schema = { symbol = "string", price = "double", ts = "timestamp" }
+[rules]
+book = "sqlite:///rules.db"
+[operator]
+kind = "watch"
+object = "symbol"
+time = "ts"
+buckets = 1
+[sink]
+format = "parquet"
+path = "out"
+checkpoint = "checkpoint"
+[trigger]
+once = true
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sinks", ["only", "several"])
+def test_what_was_backed_up_is_restored(spark: Any, tmp_path: Path, sinks: str) -> None:
+    """As the page says: checkpoint and book together, with the files of an only sink; those of several stay."""
+    saved = ["checkpoint", "rules.db", *(["out"] if sinks == "only" else [])]
+    (tmp_path / "in").mkdir()
+    second = '[[sink]]\nname = "copy"\nformat = "json"\npath = "copy"\n[trigger]'
+    several = BACKED_UP.replace("[sink]", "[[sink]]").replace("[trigger]", second)
+    (tmp_path / "pipeline.toml").write_text(BACKED_UP if sinks == "only" else several)
+    with RuleBook(f"sqlite:///{tmp_path}/rules.db") as book:
+        for rule in rules():
+            book.add(rule.id, str(rule.condition), detect=rule.detect, name=rule.name, labels=rule.labels)
+    rows = ticks()
+
+    def read(name: str, some: list[dict[str, Any]]) -> None:
+        (tmp_path / "in" / name).write_text("".join(f"{line(row)}\n" for row in some))
+        run(tmp_path / "pipeline.toml", spark, out=StringIO())
+
+    def copy(start: Path, end: Path) -> None:
+        for name in saved:
+            if (start / name).is_dir():
+                shutil.rmtree(end / name, ignore_errors=True)
+                shutil.copytree(start / name, end / name)
+            else:
+                shutil.copy(start / name, end / name)
+
+    read("a.json", rows[:2])
+    (tmp_path / "backup").mkdir()
+    copy(tmp_path, tmp_path / "backup")
+    read("b.json", rows[2:4])
+    with RuleBook(f"sqlite:///{tmp_path}/rules.db") as book:
+        book.remove(1)  # and this is undone
+    read("c.json", rows[4:5])
+    copy(tmp_path / "backup", tmp_path)
+    read("d.json", rows[5:])
+    found = pq.read_table(tmp_path / "out", columns=["event_id"])["event_id"].to_pylist()
+    assert sorted(found) == sorted(expected()["event_id"].to_pylist())
 
 
 NEW_YORK = """

@@ -91,6 +91,7 @@ class _SinkOfSeveral:
         self._stem: str = noted.get("stem") or secrets.token_hex(4)
         self._begun = unfinished_batch(own_place(file).parent)
         self._section = section
+        self._is_first = True
 
     def has_batch(self, batch: int) -> bool:
         """Whether it was written, now or before a restart."""
@@ -104,6 +105,9 @@ class _SinkOfSeveral:
             return
         if self._last < 0:
             self._write_note(-1)  # the stem must be known before the first file
+        if self._is_first and self._sink.get("path"):
+            self._remove_undone(self._file.resolved(self._sink["path"]), batch)
+        self._is_first = False
         if chosen.isEmpty():
             pass
         elif self._sink["format"] not in {*SINKS, *_FILES}:
@@ -116,6 +120,15 @@ class _SinkOfSeveral:
             else:
                 writer.mode("append").save()
         self._write_note(batch)
+
+    def _remove_undone(self, target: Path, batch: int) -> None:
+        """Remove files of this micro-batch and later ones: what was written after a backup that was restored.
+
+        The same rows come again, perhaps cut into other micro-batches.
+        """
+        for old in target.glob(f"part-{self._stem}-*"):
+            if int(old.name.split("-")[2]) >= batch:
+                old.unlink()
 
     def _write_files(self, writer: Any, target: Path, batch: int) -> None:
         """Files whose names are those of the micro-batch, in place of what an earlier attempt left.
