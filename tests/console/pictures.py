@@ -11,6 +11,9 @@ from tests.console.browser import open_browser
 from tests.console.market import Market, open_market
 
 PLACE = Path(__file__).parents[2] / "docs" / "_static" / "console"
+_COLOURS = 160
+_SHOWN = 75.0
+"""Seconds that charts get to have something to show."""
 _WIDE, _PHONE = {"width": 1120, "height": 780}, {"width": 360, "height": 740}
 
 
@@ -28,9 +31,8 @@ def main() -> None:
         going.start()
         try:
             with ConsoleServer(market.source) as server, open_browser() as browser:
-                time.sleep(25)  # so that the charts have something to show
-                for scheme in ("light", "dark"):
-                    _take(browser, server, market, scheme)
+                time.sleep(_SHOWN)
+                _take(browser, server, market)
         finally:
             ended.set()
             going.join()
@@ -41,40 +43,58 @@ def _keep_going(market: Market, ended: threading.Event) -> None:
         market.play(1, 0.0)
 
 
-def _take(browser: Any, server: ConsoleServer, market: Market, scheme: str) -> None:
-    page = browser.new_page(viewport=_WIDE, color_scheme=scheme)
+def _take(browser: Any, server: ConsoleServer, market: Market) -> None:
+    """The pictures of the page, each in the colours that it has there."""
+    page = browser.new_page(viewport=_WIDE, color_scheme="light")
     page.goto(server.address)
     rule = market.book.id_of("ibm floor")
-
-    def shoot(name: str, path: str, whole: bool = False) -> None:
+    market.book.add("oracle dip", "symbol = 'ORCL' AND price < 58", detect="enter,exit", labels={"desk": "2"})
+    for name, path in {
+        "overview-light": "/",
+        "rules-light": "/rules",
+        "rule-light": f"/rules/{rule}",
+        "object-light": "/object?name=IBM&rule=ibm+floor",
+        "versions-light": "/versions/preview",
+    }.items():
         page.goto(server.base + path)
         page.wait_for_timeout(300)
-        _save(page, f"{name}-{scheme}", whole)
-
-    shoot("overview", "/", True)
-    shoot("rules", "/rules")
-    shoot("rule", f"/rules/{rule}", True)
+        page.screenshot(path=PLACE / f"{name}.png")
+    page.goto(f"{server.base}/rules/{rule}")
     page.fill("#condition", "symbol = 'IBM' AND price BETWEEN 41 AND 47.5")
     page.wait_for_selector("#trial table")
-    page.locator("form.card").first.scroll_into_view_if_needed()
-    page.locator("form.card").first.screenshot(path=PLACE / f"try-{scheme}.png")
+    page.locator("form.card").first.screenshot(path=PLACE / "try-light.png")
     page.fill("#condition", "symbol = 'IBM' AND price > 'high'")
     page.wait_for_selector("mark")
-    page.locator("form.card .marked").first.scroll_into_view_if_needed()
-    page.locator("form.card").first.screenshot(path=PLACE / f"fault-{scheme}.png")
-    shoot("object", "/object?name=IBM&rule=ibm+floor", True)
+    page.locator("form.card").first.screenshot(path=PLACE / "fault-light.png")
+    _crop(PLACE / "fault-light.png", 230)
+    page.emulate_media(color_scheme="dark")
     page.goto(f"{server.base}/events")
-    page.wait_for_timeout(3500)
-    _save(page, f"events-{scheme}")
-    shoot("versions", "/versions/preview")
+    page.wait_for_timeout(4_000)
+    page.screenshot(path=PLACE / "events-dark.png")
     page.set_viewport_size(_PHONE)
-    shoot("phone", "/")
-    shoot("phone-rule", f"/rules/{rule}")
+    page.goto(f"{server.base}/")
+    page.screenshot(path=PLACE / "phone-dark.png")
     page.close()
+    for path in PLACE.glob("*.png"):
+        _shrink(path)
 
 
-def _save(page: Any, name: str, whole: bool = False) -> None:
-    page.screenshot(path=PLACE / f"{name}.png", full_page=whole)
+def _crop(path: Path, height: int) -> None:
+    """Keep the upper part."""
+    from PIL import Image
+
+    with Image.open(path) as image:
+        upper = image.crop((0, 0, image.width, height))
+    upper.save(path)
+
+
+def _shrink(path: Path) -> None:
+    """Keep as many colours as pages have."""
+    from PIL import Image  # comes with matplotlib
+
+    with Image.open(path) as image:
+        small = image.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
+    small.save(path, optimize=True)
 
 
 if __name__ == "__main__":

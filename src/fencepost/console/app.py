@@ -118,6 +118,7 @@ def make_environment() -> Environment:
     made.filters |= {
         "number": shown.show_number,
         "time": shown.show_time,
+        "second": shown.show_second,
         "ago": shown.show_ago,
         "size": shown.show_size,
         "value": shown.show_value,

@@ -33,6 +33,8 @@ class ReadCondition:
     spans: Sequence[tuple[int, int]] = ()
     """Start and end of each place that is to blame."""
     notes: Sequence[str] = field(default_factory=tuple)
+    error: FencepostError | None = None
+    """The refusal behind a fault."""
 
     @property
     def pieces(self) -> Sequence[tuple[str, bool]]:
@@ -54,30 +56,31 @@ def read_condition(
     try:
         parsed = parse(text, zone)
         read_options(options or {})
-    except ConditionError as error:
-        return ReadCondition(text, fault=_sentence(error), remedy=error.remedy, spans=error.spans)
     except FencepostError as error:
-        return ReadCondition(text, fault=_sentence(error), remedy=error.remedy)
+        return _refused(text, error)
     known = read_schema(types).types if types else None
+    misfit = _find_misfit(parsed, known) if known else None
+    if misfit is not None and not _is_new_column(misfit):
+        return _refused(text, misfit)
+    # A column that nobody has published yet may be new: that is said, and the place is marked.
+    notes = [] if misfit is None else [f"{_sentence(misfit)} {misfit.remedy}"]
+    spans = misfit.spans if isinstance(misfit, ConditionError) else ()
     if isinstance(parsed, Band):
-        notes = _try_binding(lambda: bind_band(parsed, known, known)) if known else []
-        return ReadCondition(text, is_band=True, notes=notes)
-    notes = _try_binding(lambda: bind(parsed, known)) if known else []
+        return ReadCondition(text, is_band=True, notes=notes, spans=spans)
     try:
         bound = bind(parsed, None if notes else known)
-    except ConditionError as error:
-        return ReadCondition(text, fault=_sentence(error), remedy=error.remedy, spans=error.spans)
     except FencepostError as error:
-        return ReadCondition(text, fault=_sentence(error), remedy=error.remedy)
+        return _refused(text, error)
     kinds = read_schema(types).types if types and not notes else _inferred(parsed)
     boxes = []
     for box in bound.boxes:
         ranges = {}
         for name, first, last in box.ranges:
             type_ = kinds.get(name)
-            ranges[name] = show_range(type_, first, last) if isinstance(type_, AttributeType) else (None, None)
+            if isinstance(type_, AttributeType):  # not what is computed of several columns, which has no axis
+                ranges[name] = show_range(type_, first, last)
         boxes.append(ReadBox(dict(box.keys), ranges))
-    return ReadCondition(text, boxes, notes=[*bound.dropped, *notes])
+    return ReadCondition(text, boxes, notes=[*bound.dropped, *notes], spans=spans)
 
 
 def _inferred(parsed: Any) -> Mapping[str, Any]:
@@ -86,12 +89,25 @@ def _inferred(parsed: Any) -> Mapping[str, Any]:
     return infer_types([parsed.columns])
 
 
-def _try_binding(work: Any) -> list[str]:
+def _refused(text: str, error: FencepostError) -> ReadCondition:
+    spans = error.spans if isinstance(error, ConditionError) else ()
+    return ReadCondition(text, fault=_sentence(error), remedy=error.remedy, spans=spans, error=error)
+
+
+def _find_misfit(parsed: Any, known: Mapping[str, Any]) -> FencepostError | None:
+    """Why a condition does not fit the columns that are known."""
     try:
-        work()
+        if isinstance(parsed, Band):
+            bind_band(parsed, known, known)
+        else:
+            bind(parsed, known)
     except FencepostError as error:
-        return [f"{_sentence(error)} {error.remedy}"]
-    return []
+        return error
+    return None
+
+
+def _is_new_column(error: FencepostError) -> bool:
+    return "does not have" in error.got
 
 
 def _sentence(error: FencepostError) -> str:

@@ -50,6 +50,11 @@ def show_time(time: Any) -> str:
     return clock if here.date() == datetime.now(UTC).date() else f"{here.date().isoformat()} {clock}"
 
 
+def show_second(time: Any) -> str:
+    """The same to the second."""
+    return show_time(time.replace(microsecond=0) if isinstance(time, datetime) else time)
+
+
 def show_value(value: Any) -> str:
     """A value of an attribute; a dash where there is none."""
     if value is None:

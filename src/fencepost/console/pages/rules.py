@@ -181,6 +181,12 @@ class _RulePages:
 
     # -- changing ------------------------------------------------------------------------------------------
 
+    def _refuse_fault(self, fields: Mapping[str, Any]) -> None:
+        """Refuse a condition that cannot be used with the columns there are."""
+        error = read_condition(fields["condition"], self._part().types()).error
+        if error is not None:
+            raise error
+
     def new(self, request: Request) -> Response:
         fields = rule_fields(None) | {"condition": request.query_params.get("condition", "")}
         return self._form(request, fields)
@@ -200,6 +206,7 @@ class _RulePages:
             id = read_id(fields["id"]) if fields["id"] else None
             if fields["id"] and id is None:
                 raise FencepostError(f"id {fields['id']!r}", "a whole number", "Leave it empty to get one.")
+            self._refuse_fault(fields)
             rule = self._part().add(id, fields["condition"], read_options(fields), author_of(request))
         except FencepostError as error:
             return self._form(request, fields, error)
@@ -212,6 +219,7 @@ class _RulePages:
             return self._show(request, id, fields, trial=self._try(rule, fields))
         try:
             options = read_options({**fields, "enabled": rule is None or rule.enabled})
+            self._refuse_fault(fields)
             if rule is not None and is_same(rule, fields["condition"], options):
                 return self._paper.go(request, f"/rules/{id}", "same")
             self._part().replace(id, fields["condition"], options, read_expect(form), author_of(request))

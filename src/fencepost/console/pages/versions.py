@@ -9,6 +9,7 @@ from starlette.routing import Route
 from fencepost.console.paper import NotFoundPageError, Paper, author_of, posting
 from fencepost.console.source import Missing, VersionsPart
 from fencepost.errors import FencepostError
+from fencepost.published.difference import Difference
 
 _PAGE = 30
 _SHOWN = 200
@@ -24,6 +25,12 @@ def version_pages(paper: Paper) -> list[Route]:
             raise FencepostError("there are no versions here", "rules that are published", reason)
         return versions
 
+    def names(found: Difference) -> dict[int, str]:
+        """The names of the rules that are shown."""
+        ids = [*found.added[:_SHOWN], *found.edited[:_SHOWN], *found.removed[:_SHOWN], *found.paused[:_SHOWN]]
+        rules = paper.source.rules
+        return {id: rule.name for id, rule in rules.some(ids).items() if rule.name} if rules else {}
+
     def versions(request: Request) -> Response:
         found = paper.source.versions
         if not found:
@@ -34,15 +41,15 @@ def version_pages(paper: Paper) -> list[Route]:
 
     def preview(request: Request) -> Response:
         found = part()
-        shown = found.list(_PAGE)
-        return paper.page(
-            "versions.html", request, place="Versions", versions=shown, preview=found.preview(), part=found, most=_SHOWN
-        )
+        changed = found.preview()
+        known: dict[str, Any] = {"preview": changed, "names": names(changed), "most": _SHOWN}
+        return paper.page("versions.html", request, place="Versions", versions=found.list(_PAGE), part=found, **known)
 
     def difference(request: Request) -> Response:
         before, after = (_number(request.query_params.get(name, "")) for name in ("from", "to"))
         found = _refuse_missing(lambda: part().difference(before, after))
-        known = {"before": before, "after": after, "difference": found, "most": _SHOWN}
+        known: dict[str, Any] = {"before": before, "after": after, "difference": found, "names": names(found)}
+        known["most"] = _SHOWN
         return paper.page("difference.html", request, place="Versions", **known)
 
     def one(request: Request) -> Response:
