@@ -75,8 +75,8 @@ def _take(browser: Any, server: ConsoleServer, market: Market) -> None:
     page.goto(f"{server.base}/")
     page.screenshot(path=PLACE / "phone-dark.png")
     page.close()
-    for path in PLACE.glob("*.png"):
-        _shrink(path)
+    for picture in PLACE.glob("*.png"):
+        _shrink(picture)
 
 
 def _crop(path: Path, height: int) -> None:

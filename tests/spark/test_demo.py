@@ -1,12 +1,14 @@
 """The demo as a person starts it: a real shell, a small world, Ctrl-C."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 
@@ -59,3 +61,45 @@ def test_a_wrong_answer_would_be_noticed() -> None:
     expected = [world.rules_around(str(symbol)) for symbol in world.symbols]
     assert changed.match(rows).sets() == expected
     assert snapshot.match(rows).sets() != expected, "rules that were removed are noticed"
+
+
+@pytest.mark.slow
+def test_a_rule_is_added_on_its_pages_and_fires(tmp_path: Path) -> None:
+    running = subprocess.Popen(  # noqa: S603
+        COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=tmp_path,
+        env={**ENVIRONMENT, "COLUMNS": "200"},
+    )  # fmt: skip
+    try:
+        assert running.stdout is not None
+        assert "rules published" in running.stdout.readline()
+        found = re.search(r"(http://127\.0\.0\.1:\d+)/\?token=\S+", running.stdout.readline())
+        assert found
+        with httpx.Client(base_url=found[1], follow_redirects=True, timeout=60) as client:
+            assert client.get("/").status_code == 401, "closed by default"
+            assert "Overview" in client.get(found[0]).text
+            assert "20,000" in client.get("/rules").text
+            objects = client.get("/objects?q=taxi").text
+            taxi = re.search(r"name=(taxi\+\d+)", objects)
+            assert taxi
+            assert "<svg" in client.get(f"/object?name={taxi[1]}").text
+            headers = {"origin": found[1]}
+            wrong = {"condition": "height > 3", "detect": "enter"}
+            assert client.post("/rules/add", data=wrong, headers=headers).status_code == 400
+            rule = {"condition": "x > 0 AND y > 0", "detect": "enter", "name": "anywhere", "initial": "yes"}
+            assert "The rule was added." in client.post("/rules/add", data=rule, headers=headers).text
+            end = time.monotonic() + 240
+            while "1000000001" not in (shown := client.get("/events?rule=1000000001").text) or "Why?" not in shown:
+                assert time.monotonic() < end, "it fires"
+                time.sleep(0.5)
+            foreign = client.post("/rules/7", data={"condition": "x > 1", "detect": "enter"}, headers=headers)
+            assert "belongs to the simulation" in foreign.text
+            for path in ("/events", "/versions", "/rules/7", "/rules?holds=x+%3D+9000%2C+y+%3D+9000"):
+                assert client.get(path).status_code == 200
+        os.killpg(running.pid, signal.SIGINT)
+        told, errors = running.communicate(timeout=300)
+    finally:
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
+    assert running.returncode == 0, told + errors
+    assert "Spot check" in told
+    assert errors == ""
