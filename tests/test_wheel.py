@@ -93,6 +93,9 @@ def test_what_is_in_it(wheel: Path) -> None:
     assert lab
     assert {name for name in names if name.endswith(".py")} == own - lab
     assert {"fencepost/py.typed", "fencepost/sizing/constants.json"} <= set(names)
+    console = ROOT / "src" / "fencepost" / "console"
+    pages = [file for part in ("static", "templates") for file in (console / part).rglob("*") if file.is_file()]
+    assert {f"fencepost/{file.relative_to(console.parent)}" for file in pages} <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert told["Name"] == "fencepost"
     assert told["Summary"]
