@@ -19,7 +19,9 @@ from tests.effort import examples
 from tests.indexes.band_oracle import BandOracle
 
 CATALOGUE = [
-    entry for entry in vars(fencepost.indexes).values() if inspect.isclass(entry) and issubclass(entry, BandIndex)
+    entry
+    for entry in (getattr(fencepost.indexes, name) for name in fencepost.indexes.__all__)
+    if inspect.isclass(entry) and issubclass(entry, BandIndex)
 ]
 SIDES = ["left", "right"]
 LEAST, MOST = -(2**63), 2**63 - 1

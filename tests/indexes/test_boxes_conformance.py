@@ -21,7 +21,9 @@ from tests.oracle import BoxOracle
 from tests.strategies import DOMAIN, boxes, places
 
 CATALOGUE = [
-    entry for entry in vars(fencepost.indexes).values() if inspect.isclass(entry) and issubclass(entry, BoxesIndex)
+    entry
+    for entry in (getattr(fencepost.indexes, name) for name in fencepost.indexes.__all__)
+    if inspect.isclass(entry) and issubclass(entry, BoxesIndex)
 ]
 
 CHOICES: dict[str, list[Any]] = {

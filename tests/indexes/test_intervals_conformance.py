@@ -21,7 +21,9 @@ from tests.oracle import IntervalOracle
 from tests.strategies import DOMAIN, intervals, values
 
 CATALOGUE = [
-    entry for entry in vars(fencepost.indexes).values() if inspect.isclass(entry) and issubclass(entry, IntervalIndex)
+    entry
+    for entry in (getattr(fencepost.indexes, name) for name in fencepost.indexes.__all__)
+    if inspect.isclass(entry) and issubclass(entry, IntervalIndex)
 ]
 
 Subject = tuple[type[IntervalIndex], dict[str, Any]]
