@@ -36,6 +36,8 @@ ROWS = 1_000
 STEP = 0.002
 PER_SECOND = 1_000
 CONNECTIONS = 32
+SINGLE_OBJECTS = 1_000
+"""Of the calls with one row: each has sent some when the measurement begins."""
 
 
 def fill_book(data: Path, fences: int) -> None:
@@ -134,11 +136,11 @@ async def call_singly(host: str, port: int, token: str, seconds: float) -> list[
         free.put_nowait(await asyncio.open_connection(host, port))
     rng, taken, begun = np.random.default_rng(3), list[float](), time.perf_counter()
     calls = int(seconds * PER_SECOND)
-    places = rng.random((OBJECTS, 2))
+    places = rng.random((SINGLE_OBJECTS, 2))
 
     async def call(number: int, due: float) -> None:
         streams = await free.get()
-        object = number % OBJECTS
+        object = number % SINGLE_OBJECTS
         places[object] += rng.normal(0, STEP, 2)
         row = {"object": object, "x": places[object, 0], "y": places[object, 1]}
         await post(streams, "/v1/observations?wait=true", token, json.dumps(row).encode(), "application/json")

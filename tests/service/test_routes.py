@@ -93,3 +93,18 @@ def test_what_was_taken_is_there_after_a_restart(tmp_path: Path) -> None:
         with serving(tmp_path, object="symbol") as service:
             assert Client(service)("GET", "/v1/events").json() == before
             assert Client(service)("GET", "/v1/inside/1").json()["objects"] == ["IBM"]
+
+
+def test_times_without_a_zone_are_those_of_utc(call: Client) -> None:
+    call("POST", "/v1/rules", json=FLOOR)
+    told = []
+    for number, type_ in enumerate((pa.timestamp("us", "UTC"), pa.timestamp("ns"), pa.timestamp("s"), pa.string())):
+        text = f"2026-01-05T09:3{number}:00"
+        times = pa.array([text]) if type_ == pa.string() else pa.array([text]).cast(pa.timestamp("s")).cast(type_)
+        table = pa.table({"symbol": ["IBM"], "time": times, "price": [39.0 + 2 * (number % 2)]})
+        answer = call(
+            "POST", "/v1/observations?wait=true", content=write_rows(table), headers={"Content-Type": ARROW[0]}
+        )
+        told += [(event["detect"], event["time"]) for event in answer.json()["events"]]
+    kinds = ["enter", "exit"] * 2
+    assert told == [(kind, f"2026-01-05T09:3{number}:00Z") for number, kind in enumerate(kinds)]

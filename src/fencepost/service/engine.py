@@ -231,13 +231,15 @@ class Engine:
             return
         done: list[tuple[_Item, pa.Table | None, int]] = []
         voids: list[tuple[_Item, BaseException]] = []
-        for item in items:
-            try:
-                events = self._apply(item)
-            except Exception as error:  # whatever it is, the Monitor has not changed
-                voids.append((item, error))
-            else:
-                done.append((item, events, 0 if events is None else events.num_rows))
+        for run in _runs(items):
+            found = (
+                self.watcher.take_calls([item.table for item in run]) if _is_rows(run[0]) else [self._change(run[0])]
+            )
+            for item, events in zip(run, found, strict=True):
+                if isinstance(events, Exception):
+                    voids.append((item, events))
+                else:
+                    done.append((item, events, 0 if events is None else events.num_rows))
         if voids:
             self.rows.append([pack_record(VOID, {"of": item.position}) for item, _ in voids], len(voids), HAS_VOID)
             self.rows.sync()
@@ -312,13 +314,14 @@ class Engine:
             item.position = first + number
         return True
 
-    def _apply(self, item: _Item) -> pa.Table | None:
-        if item.kind == ROWS:
-            assert item.table is not None
-            return self.watcher.take(item.table)
-        if item.kind == VERSION:
-            return self.watcher.follow(item.snapshot, item.about)
-        return self.watcher.advance(item.about["time"])
+    def _change(self, item: _Item) -> pa.Table | Exception:
+        """Apply something else than rows."""
+        try:
+            if item.kind == VERSION:
+                return self.watcher.follow(item.snapshot, item.about)
+            return self.watcher.advance(item.about["time"])
+        except Exception as error:  # whatever it is, the Monitor has not changed
+            return error
 
     def _store(self, done: Sequence[tuple[_Item, pa.Table | None, int]]) -> None:
         """Store the events of a group, as few blocks as there are schemas."""
@@ -350,6 +353,17 @@ class Engine:
     def is_behind(self) -> bool:
         """Whether events wait for room on the disk."""
         return bool(self._unwritten)
+
+
+def _runs(items: Sequence[_Item]) -> list[list[_Item]]:
+    """Calls with rows that follow each other, together; anything else alone."""
+    runs: list[list[_Item]] = []
+    for item in items:
+        if runs and _is_rows(item) and _is_rows(runs[-1][0]):
+            runs[-1].append(item)
+        else:
+            runs.append([item])
+    return runs
 
 
 def _is_rows(part: Any) -> bool:

@@ -2,17 +2,19 @@
 
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
+from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
 from fencepost.ordinals import AttributeType
 from fencepost.ordinals.schema import read_schema
-from fencepost.snapshot import Snapshot, Table
+from fencepost.service.joining import join_calls, split_events
+from fencepost.snapshot import NEVER, Snapshot, Table
 
 _QUIET = threading.RLock()
 
@@ -28,9 +30,12 @@ def without_warnings() -> Iterator[None]:
 class Watcher:
     """A Monitor, and what is known of the version that it follows."""
 
-    def __init__(self, monitor: Monitor, about: Mapping[str, Any]) -> None:
+    def __init__(self, monitor: Monitor, about: Mapping[str, Any], timeout: str | None = None) -> None:
         self.monitor, self.about = monitor, dict(about)
         """Of the version in force its number, the revision of the book in it, and its columns."""
+        self._timeout = timeout
+        self._is_plain = False
+        """Whether nothing but rows makes events."""
         self._schema: pa.Schema | None = None
         self._needed: dict[str, Any] = {}
         self._find_needed()
@@ -42,6 +47,9 @@ class Watcher:
 
     def _find_needed(self) -> None:
         """The columns that rows must have, with their types; and what events look like, once that is decided."""
+        snapshot = self.monitor.rules.snapshot
+        expires = snapshot.rules.expires[snapshot.in_force]
+        self._is_plain = snapshot.damping is None and self._timeout is None and not bool((expires != NEVER).any())
         schema = self.monitor.update([]).schema
         self._schema = None if pa.types.is_null(schema.field("object").type) else schema
         columns = read_schema(self.about.get("columns") or {}).types
@@ -83,6 +91,28 @@ class Watcher:
         if self._schema is None and not pa.types.is_null(events.schema.field("object").type):
             self._schema = events.schema
         return events
+
+    def take_calls(self, tables: Sequence[pa.Table]) -> list[pa.Table | Exception | None]:
+        """The events of several calls, or why one of them cannot be applied; as one by one, and faster."""
+        time = str(self.monitor.time)
+        runs = join_calls(tables, time) if self._is_plain else [range(each, each + 1) for each in range(len(tables))]
+        found: list[pa.Table | Exception | None] = []
+        for run in runs:
+            part = tables[run.start : run.stop]
+            if len(part) > 1:
+                try:
+                    found += split_events(self.take(pa.concat_tables(part)), part, time)
+                    continue
+                except FencepostError:
+                    pass  # one of them; the Monitor has not changed
+            found += [self._try(table) for table in part]
+        return found
+
+    def _try(self, table: pa.Table) -> pa.Table | Exception | None:
+        try:
+            return self.take(table)
+        except Exception as error:  # whatever it is, the Monitor has not changed
+            return error
 
     def _as_table(self, events: list[Any]) -> pa.Table:
         assert self._schema is not None

@@ -150,8 +150,13 @@ def with_times(table: pa.Table, object: str, time: str, now: datetime, *, counts
         if counts:
             raise _no_time(time)
         column = pa.repeat(stamp, len(column))
-    elif column.null_count and pa.types.is_timestamp(column.type):
-        column = pc.fill_null(column.cast(TIMES), stamp)
+    elif pa.types.is_timestamp(column.type):
+        try:
+            column = pc.fill_null(column.cast(TIMES), stamp)  # without a zone they are read as UTC
+        except pa.ArrowException as error:
+            raise FencepostError(
+                f"{time} of type {column.type} ({_first_line(error)})", "times in microseconds", "Round them."
+            ) from None
     return table.set_column(table.column_names.index(own), time, column)
 
 

@@ -24,6 +24,7 @@ from fencepost.service.segments import Segments
 from fencepost.service.settings import Settings
 
 _EVENTS_AT_ONCE = 50_000
+_ROWS_AT_ONCE, _CALLS_AT_ONCE = 40_000, 2_000
 
 
 @dataclass
@@ -47,9 +48,11 @@ def start_watcher(settings: Settings, saves: Saves, rows: Segments, events: Even
                 "a save from which the rows can be replayed",
                 "Restore the directory saves from a backup, or name a new directory with --data.",
             )
-        return Start(Watcher(_new_monitor(settings), {}), 0, 0)
+        return Start(Watcher(_new_monitor(settings), {}, settings.timeout), 0, 0)
     keys.restore(save.about["keys"])
-    start = Start(Watcher(save.monitor, save.about["version"]), save.position, int(save.about["event"]))
+    start = Start(
+        Watcher(save.monitor, save.about["version"], settings.timeout), save.position, int(save.about["event"])
+    )
     if rows.next <= start.position:
         raise FencepostError(
             f"{rows.directory}, which ends at position {rows.next - 1}",
@@ -83,30 +86,45 @@ def replay(start: Start, rows: Segments, events: EventLog, keys: Keys, publishin
     }
     publishing.need(start.watcher.version)
     stored = _Stored(start.event, events)
+    waiting: list[tuple[Record, pa.Table]] = []
+
+    def flush() -> None:
+        """Apply the rows that wait."""
+        found = start.watcher.take_calls([table for _, table in waiting])
+        for (record, table), events_here in zip(waiting, found, strict=True):
+            if isinstance(events_here, FencepostError):
+                continue  # a crash came before the refusal was noted, and nobody was answered
+            if isinstance(events_here, Exception):
+                raise events_here
+            note(record, table.num_rows, events_here)
+        waiting.clear()
+
+    def note(record: Record, number: int, found: pa.Table | None) -> None:
+        """Store the events of a record, and remember its key."""
+        caused = 0 if found is None else found.num_rows
+        if "key" in record.about:
+            at = float(record.about["at"])
+            answer = Remembered(record.position, number, record.about["digest"], stored.next, caused, at)
+            keys.remember(record.about["key"], answer)
+        if caused:
+            stored.add(found, record.position)
+
     for block in rows.blocks(start.position + 1):
         for record in unpack_records(block):
             if record.position <= start.position or record.position in voids:
                 continue
-            found = _apply(start.watcher, record, publishing)
-            number = 0 if found is None else found.num_rows
-            if record.kind == ROWS and "key" in record.about:
-                about = record.about
-                rows_there = load_rows(record.data).num_rows
-                answer = Remembered(
-                    record.position, rows_there, about["digest"], stored.next, number, float(about["at"])
-                )
-                keys.remember(about["key"], answer)
-            if number:
-                stored.add(found, record.position)
+            if record.kind == ROWS:
+                waiting.append((record, load_rows(record.data)))
+                if sum(table.num_rows for _, table in waiting) >= _ROWS_AT_ONCE or len(waiting) >= _CALLS_AT_ONCE:
+                    flush()
+                continue
+            flush()
+            note(record, 0, _apply(start.watcher, record, publishing))
+    flush()
     stored.finish()
 
 
 def _apply(watcher: Watcher, record: Record, publishing: Publishing) -> pa.Table | None:
-    if record.kind == ROWS:
-        try:
-            return watcher.take(load_rows(record.data))
-        except FencepostError:
-            return None  # a crash came before the refusal was noted, and nobody was answered
     if record.kind == VERSION:
         number = int(record.about["version"])
         publishing.need(number)
