@@ -3,7 +3,7 @@
 import argparse
 import importlib.metadata
 
-from benchmarks import bands, book, borders, boxes, catalogue, cold, damping, rules, slices
+from benchmarks import bands, book, borders, boxes, catalogue, cold, conditions, damping, rules, slices
 from benchmarks import console as pages
 from benchmarks.harness import Report, console, show_missed
 from benchmarks.page import write
@@ -25,6 +25,7 @@ SUBJECTS = {
     "borders": borders.run,
     "bands": bands.run,
     "rules": rules.run,
+    "conditions": conditions.run,
     "damping": damping.run,
     "book": book.run,
     "cold": cold.run,
