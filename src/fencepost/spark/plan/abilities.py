@@ -38,7 +38,7 @@ def _since(release: tuple[int, int], connect: bool) -> Abilities:
     return Abilities(
         arrow_functions=release >= (4, 1),
         numbered_partitions=release >= (4, 1),
-        sends_artifacts=connect or release >= (4, 1),  # classic sessions of 4.0 call a method that is not there
+        sends_artifacts=connect or release >= (4, 3),  # classic sessions before call a method that is not there
         appends_state=release >= (4, 0),
         steps_rows=release >= (4, 1),
         reads_state=release >= (4, 0),
