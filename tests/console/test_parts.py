@@ -11,11 +11,11 @@ import pytest
 
 from fencepost.book import RuleBook
 from fencepost.console import make_console
-from fencepost.console.book_rules import read_values
+from fencepost.console.book_rules import BookRules, read_values
 from fencepost.console.conditions import read_condition
 from fencepost.console.door import Door
 from fencepost.console.recorder import Recorder
-from fencepost.console.source import EventFilter
+from fencepost.console.source import EventFilter, RuleSearch
 from fencepost.errors import FencepostError
 from tests.console.market import Market, open_market
 
@@ -64,6 +64,16 @@ def test_a_search_looks_at_so_many_rules_and_says_so(book: RuleBook) -> None:
     page = book.search(None, 50, text="> 20499")
     assert (len(page.rules), page.looked_at, page.after) == (0, 20_000, 19_999)
     assert [rule.id for rule in book.search(page.after, 50, text="> 20499").rules] == [20_499]
+
+
+def test_names_are_found_first_and_conditions_on_the_next_page(book: RuleBook) -> None:
+    book.add("price of ibm", "symbol = 'IBM'")
+    book.add("other", "price > 3")
+    rules = BookRules(book)
+    first = rules.page(None, 10, RuleSearch(text="price"))
+    assert ([rule.name for rule in first.named], list(first.rules)) == (["price of ibm"], [])
+    following = rules.page(first.after, 10, RuleSearch(text="price"))
+    assert ([rule.name for rule in following.rules], following.named, following.after) == (["other"], [], None)
 
 
 def test_the_number_of_rules_follows_every_change(book: RuleBook) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from fencepost.book.storing import Existing, Imported
     from fencepost.rules import Rule
 
+_BEGIN = -(2**63)
+"""Before every id but this one."""
 _CHANGES = 50
 _AND = re.compile(r"\s*(?:,|;|\band\b)\s*", re.IGNORECASE)
 _STATES = {"enabled": "enabled", "paused": "paused", "expired": "expired"}
@@ -61,7 +63,10 @@ class BookRules:
         if search.holds:
             return self._holding(after, limit, search)
         text = search.text.strip()
-        named = self._book.find(text) if text and after is None else ()
+        named = self._book.find(text) if text and after is None else []
+        if named and not labels and not search.state:
+            # An index found these; conditions that have the text come on the next page, which looks at many rules.
+            return FoundRules((), _BEGIN, None, named)
         found = self._book.search(after, limit, labels=labels, state=search.state or None, text=text or None)  # type: ignore[arg-type]
         shown = {rule.id for rule in named}
         rules = [rule for rule in found.rules if rule.id not in shown]
