@@ -48,6 +48,16 @@ FORMS = [
     "TRUE",
     "NOT price > {n}",
     "price <> {n}",
+    "price * {n} > {n}",
+    "(price - {n}) / {n} >= {n} AND volume > {n}",
+    "{n} - price * {n} <= {n} AND price < {n}",
+    "-price + {n} BETWEEN {n} AND {n}",
+    "volume * {n} > {n}",
+    "symbol LIKE '{s}%' AND price > {n}",
+    "symbol >= '{s}' AND venue = '{s}'",
+    "symbol BETWEEN '{s}' AND '{s}'",
+    "symbol <> '{s}'",
+    "price + volume < {n}",
 ]
 OTHER_KINDS = {"price = '{s}'", "symbol > {n}"}
 ROWS: Any = {

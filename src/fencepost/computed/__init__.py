@@ -8,7 +8,7 @@ typing      what types its parts have, where those of columns are known
 evaluate    its values for rows; numbers, times and strings do it
 bounds      ordered strings: the sorted bounds of rules, and where a string lies among them
 attributes  a computed attribute, as a snapshot keeps it
-preimages   ranges of an expression over one column as ranges of that column
+preimages   ranges of an expression over one column as ranges of that column; many_preimages for many at once
 """
 
 from fencepost.computed.attributes import Computed, computed_id

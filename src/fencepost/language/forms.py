@@ -13,9 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost.computed.many_preimages import column_of
+from fencepost.computed.terms import Term
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Int64s
-from fencepost.language.condition import AllOf, Condition, Leaf, Shape
+from fencepost.language.condition import AllOf, Condition, Leaf, LikePattern, Shape
 from fencepost.language.expression import AnyConstant
 from fencepost.language.parse import parse, shape_of
 from fencepost.language.shape import read_shape
@@ -48,6 +50,10 @@ class FormPart(NamedTuple):
     lower_closed: bool
     upper_closed: bool
     is_equality: bool
+    is_prefix: bool = False
+    """Whether the lower bound is a pattern of LIKE, and there is no upper one."""
+    term: Term | None = None
+    """An expression over the column, whose constants are `Constants`."""
 
 
 class Form(NamedTuple):
@@ -134,7 +140,7 @@ def _fill(
 ) -> Form | None:
     """The form, if every bound of its one box is a constant as it is written."""
     leaves: Any = shape.root.children if isinstance(shape.root, AllOf) else (shape.root,)
-    if not all(isinstance(leaf, Leaf) for leaf in leaves):
+    if not all(isinstance(leaf, Leaf) or _is_plain_like(leaf) for leaf in leaves):
         return None
     values: list[Any] = [*read_shape(text)[1], None]
     for place, (slot, _, _) in enumerate(slots):
@@ -151,15 +157,37 @@ def _fill(
             raise TypeError("a string that is cast")
         return Constants(columns[found.place], is_number, found.is_negative, found.is_double)
 
-    parts = tuple(
-        FormPart(
-            leaf.column(values),
+    def filled(term: Term) -> Term:
+        """An expression with all constants that stand at each place."""
+        if term.name == "constant":
+            return term._replace(value=constants(lambda _: term.value))
+        return term._replace(parts=tuple(map(filled, term.parts)))
+
+    def part(leaf: Any) -> FormPart:
+        column = leaf.column(values)
+        if isinstance(leaf, LikePattern):
+            if isinstance(column, Term):
+                raise TypeError("an expression that is not plain")
+            return FormPart(column, constants(leaf.pattern), None, True, False, False, True)
+        term = None
+        if isinstance(column, Term):
+            term, name = filled(column), column_of(column)
+            if name is None or leaf.lower is leaf.upper:
+                raise TypeError("an expression that is not plain")
+            column = name
+        return FormPart(
+            column,
             constants(leaf.lower),
             constants(leaf.upper),
             leaf.lower_closed,
             leaf.upper_closed,
             leaf.lower is leaf.upper,
+            False,
+            term,
         )
-        for leaf in leaves
-    )
-    return Form(rows, example, parts)
+
+    return Form(rows, example, tuple(map(part, leaves)))
+
+
+def _is_plain_like(leaf: Any) -> bool:
+    return isinstance(leaf, LikePattern) and not (leaf.negate or leaf.lowers or leaf.is_prefix)

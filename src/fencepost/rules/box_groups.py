@@ -26,6 +26,13 @@ class StringEnds(NamedTuple):
     lower_closed: Bools
     upper_closed: Bools
 
+    def take(self, chosen: Int64s) -> "StringEnds":
+        """The chosen ones."""
+        rows = pa.array(chosen)
+        return StringEnds(
+            self.lower.take(rows), self.upper.take(rows), self.lower_closed[chosen], self.upper_closed[chosen]
+        )
+
 
 class BoxGroup:
     """The boxes over one combination of columns, collected."""

@@ -12,9 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost._arrow import text_array
+from fencepost.computed import Term
 from fencepost.computed.attributes import MOST_EXPRESSIONS, too_many
+from fencepost.computed.bounds import after_prefix
+from fencepost.computed.many_preimages import many_preimages
 from fencepost.errors import FencepostError, join_message
-from fencepost.indexes.arrays import Int64s
+from fencepost.indexes.arrays import Float64s, Int64s
 from fencepost.language import (
     KEY,
     Band,
@@ -28,11 +31,11 @@ from fencepost.language import (
     infer_types,
     parse,
 )
-from fencepost.language.forms import Constants, Form, find_forms
+from fencepost.language.forms import Constants, Form, FormPart, find_forms
 from fencepost.ordinals import DOUBLE, AttributeType
 from fencepost.ordinals.schema import described_columns, read_schema
 from fencepost.rules.bounds import edges_of
-from fencepost.rules.box_groups import BoxGroups, types_of
+from fencepost.rules.box_groups import BoxGroups, StringEnds, types_of
 from fencepost.rules.checked import TextRule
 from fencepost.rules.faults import Faults, FaultyRules
 from fencepost.rules.rule import Rule, labels_text, microseconds_of
@@ -173,6 +176,33 @@ def _numbers(constants: Constants, type_: AttributeType) -> Any:
         digits = np.asarray(pc.binary_length(texts)) - np.asarray(points) - 1
         numbers = texts.cast(pa.decimal128(38, int(digits[np.asarray(points) >= 0].max())))
     return pc.negate(numbers) if constants.is_negative else numbers
+
+
+def _doubles_of(constants: Constants) -> Float64s:
+    """The numbers at one place of an expression over doubles."""
+    return np.asarray(_numbers(constants, DOUBLE))
+
+
+def _string_ends(part: FormPart) -> StringEnds | None:
+    """The ranges of strings that one comparison of a form asks for; None where it is not plain."""
+    count = len((part.lower or part.upper).texts)  # type: ignore[union-attr]
+    if any(each is not None and each.is_number for each in (part.lower, part.upper)):
+        return None
+    text = pa.large_string()
+    lower, upper = (
+        pa.nulls(count, text) if each is None else each.texts.cast(text) for each in (part.lower, part.upper)
+    )
+    if part.is_prefix:
+        prefixes = pc.utf8_rtrim(lower, characters="%")
+        plain = pc.and_(pc.ends_with(lower, "%"), pc.invert(pc.match_substring_regex(prefixes, r"[%_\\]")))
+        if not pc.all(plain).as_py():
+            return None
+        lower, upper = prefixes, pa.array([after_prefix(each) for each in prefixes.to_pylist()], text)
+    else:
+        both = pc.and_(lower.is_valid(), upper.is_valid())
+        if pc.any(pc.and_(both, pc.fill_null(pc.greater_equal(lower, upper), False))).as_py():
+            return None
+    return StringEnds(lower, upper, np.full(count, part.lower_closed), np.full(count, part.upper_closed))
 
 
 def _read_stays(dampings: Dampings, ids: Int64s, zone: str, faults: Faults) -> list[TextRule]:
@@ -359,14 +389,22 @@ class _Builder:
         keys: dict[str, Any] = {}
         edges: dict[str, tuple[Int64s, Int64s]] = {}
         usable = np.ones(len(rows), np.bool_)
+        strings: dict[str, StringEnds] = {}
         try:
             for part in form.parts:
                 name, type_ = self._binder.find(part.column)
                 if type_ == KEY:
-                    if not part.is_equality or part.lower is None or part.lower.is_number or name in keys:
+                    if name in keys or name in strings or part.term is not None:
                         return rows
-                    keys[name] = part.lower.texts
+                    if part.is_equality and part.lower is not None and not part.lower.is_number:
+                        keys[name] = part.lower.texts
+                    elif (found_strings := _string_ends(part)) is not None:
+                        strings[name] = found_strings
+                    else:
+                        return rows
                     continue
+                if part.is_prefix or (part.term is not None and type_ != DOUBLE):
+                    return rows
                 ends = []
                 for constants, is_lower in ((part.lower, True), (part.upper, False)):
                     bounds = None if constants is None else _numbers(constants, type_)
@@ -374,6 +412,10 @@ class _Builder:
                     found = edges_of(type_, bounds, len(rows), is_lower=is_lower, is_closed=closed, column=name)
                     usable &= found.is_empty == 0
                     ends.append(found.ordinals)
+                if part.term is not None:
+                    found_ranges = many_preimages(part.term, _doubles_of, ends[0], ends[1])
+                    usable &= found_ranges.usable
+                    ends = [found_ranges.firsts, found_ranges.lasts]
                 first, last = edges.get(name, ends)
                 edges[name] = np.maximum(first, ends[0]), np.minimum(last, ends[1])
         except (FencepostError, pa.ArrowException):
@@ -381,8 +423,11 @@ class _Builder:
         for first, last in edges.values():
             usable &= first <= last
         names, mine = sorted(edges), np.flatnonzero(usable)
-        group = self._groups.at(tuple(sorted(keys)), tuple(names))
+        terms = tuple(Term("column", (), name, KEY) for name in sorted(strings))
+        group = self._groups.at(tuple(sorted(keys)), tuple(names), terms)
         if len(mine):
+            if terms:
+                group.string_arrays.append(tuple(strings[name].take(mine) for name in sorted(strings)))
             firsts, lasts = (
                 np.stack([edges[name][end][mine] for name in names], axis=1)
                 if names
