@@ -1,6 +1,6 @@
 """The closed door: tokens, scopes, sessions of pages, addresses."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import pytest
 
 from fencepost.book.tokens import Tokens
 from fencepost.errors import FencepostError
+from fencepost.service.settings import Limits
 from fencepost.service.web.doors import COOKIE, Doors
 from fencepost.service.web.headers import POLICY
 from fencepost.service.web.serving import check_open
@@ -105,3 +106,32 @@ def test_others_are_served_only_over_tls_or_behind_a_proxy(tmp_path: Path) -> No
         check_open(host, None, None, behind_proxy=True)
     with pytest.raises(FencepostError, match="no file"):
         check_open("0.0.0.0", tmp_path / "a", tmp_path / "b", behind_proxy=False)  # noqa: S104
+
+
+def test_a_stranger_sends_no_large_body(call: Client, tokens: Tokens) -> None:
+    large = b'{"token": "' + b"x" * 20_000 + b'"}'
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(20):
+            yield large[:1000]
+
+    for path in ("/login", "/v1/rules", "/v1/backtest", "/v1/rules:import", "/v1/observations"):
+        for content in (large, pieces()):
+            answer = call("POST", path, content=content, headers={"Content-Type": "application/json"})
+            assert answer.status_code in (401, 413), path
+            assert answer.json()["remedy"]
+    text, _ = tokens.create("ann", ["admin"])
+    answer = call("POST", "/v1/rules:import", content=b"x" * 20_000, headers=bearer(text))
+    assert answer.status_code == 422
+
+
+@pytest.mark.parametrize("path", ["/v1/rules", "/v1/rules:import", "/v1/observations", "/v1/backtest"])
+def test_no_body_is_larger_than_the_limit(tmp_path: Path, path: str) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(5):
+            yield b"x" * 500
+
+    with serving(tmp_path / "data", limits=Limits(body=1000)) as service:
+        for content in (b"x" * 2000, pieces()):
+            answer = Client(service)("POST", path, content=content, headers={"Content-Type": "application/json"})
+            assert (answer.status_code, answer.json()["expected"]) == (413, "a smaller one")

@@ -2,14 +2,18 @@
 
 import errno
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fencepost.errors import FencepostError
+from fencepost.service.engine import Engine, _Call
+from fencepost.service.monitoring import Watcher
 from fencepost.service.refusals import DiskFullError
 from fencepost.service.service import Service
+from fencepost.service.upkeep import Upkeep
 from tests.service.services import Client, serving
 from tests.service.test_segments import failing
 
@@ -109,3 +113,70 @@ def test_one_directory_has_one_service_and_keeps_its_columns(tmp_path: Path) -> 
         pass
     with pytest.raises(FencepostError, match="--object"), serving(tmp_path, object="vehicle"):
         pass
+
+
+@pytest.mark.parametrize("fault", [OverflowError("out of range"), FencepostError("a", "b", "c")])
+def test_a_crash_before_a_refusal_is_noted_does_not_keep_it_from_starting(tmp_path: Path, fault: Exception) -> None:
+    """The row is in the log, what says that it was refused is not, and the process has gone."""
+    real = Watcher.take
+
+    def take(watcher: Watcher, table: Any) -> Any:
+        if "bad" in table["object"].to_pylist():
+            raise fault
+        return real(watcher, table)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Watcher, "take", take)
+        with serving(tmp_path) as service:
+            service.rules.add(RULE, "ann")
+            service.settle()
+            assert send(service, 41) == ["enter"]
+            patch.setattr(Engine, "_do", lambda engine, items: engine._log(items))
+            service.submit([{"object": "bad", "price": 50.0}])
+            while service.engine.waiting:
+                time.sleep(0.01)
+            patch.setattr(Upkeep, "save", lambda _: None)
+        with serving(tmp_path) as service:
+            assert service.events().events["object"].to_pylist() == ["IBM"]
+
+
+def test_an_upkeep_that_fails_in_an_unknown_way_goes_on(tmp_path: Path) -> None:
+    with serving(tmp_path) as service, pytest.MonkeyPatch.context() as patch:
+        looks = []
+
+        def look(_: Upkeep) -> None:
+            looks.append(1)
+            raise RuntimeError("dictionary changed size during iteration")
+
+        patch.setattr(Upkeep, "_look", look)
+        until = time.monotonic() + 10
+        while len(looks) < 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert len(looks) >= 2
+        fault = service._upkeep.fault
+        assert fault is not None
+        assert "dictionary changed" in fault.got
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_whoever_asks_an_engine_that_stops_is_answered(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        engine, waits = service.engine, _Call(lambda: 1)
+
+        def fail() -> None:
+            engine._queue.put(waits)
+            raise SystemError("broken")
+
+        engine.on_idle = fail
+        with pytest.raises(FencepostError, match="stopped"):
+            waits.answer.result(10)
+
+
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59-10:00", "0001-01-01T00:00:00+10:00"])
+def test_times_that_no_calendar_has_are_refused(tmp_path: Path, time: str) -> None:
+    with serving(tmp_path) as service:
+        assert send(service, 41) == []
+        for rows in ([{"object": "IBM", "time": time}], [{"object": "IBM", "time": time}, {"object": "B"}]):
+            answer = Client(service)("POST", "/v1/observations", json=rows)
+            assert (answer.status_code, "year" in answer.text or "ISO" in answer.text) == (422, True)
+        assert Client(service)("GET", "/v1/objects/IBM").status_code == 200

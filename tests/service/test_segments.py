@@ -129,3 +129,35 @@ def test_old_files_go_but_never_what_is_needed(tmp_path: Path) -> None:
     assert log.first == 7
     assert log.collect(needed=10**9, age=1e9, most=0) == 1
     assert [first for first, _, _ in read(Segments(tmp_path, "rows"))] == [11]
+
+
+def test_a_file_is_on_the_disk_before_the_next_one_begins(tmp_path: Path) -> None:
+    """Events are not synced one by one: without this, nothing would sync the end of an older file."""
+    synced: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        real = os.fdatasync
+
+        def note(file: int) -> None:
+            synced.append(os.readlink(f"/proc/self/fd/{file}"))
+            real(file)
+
+        patch.setattr(os, "fdatasync", note)
+        log = Segments(tmp_path, "events", roll=100)
+        for _ in range(4):
+            log.append([b"x" * 200], 1)
+    files = sorted(str(path) for path in tmp_path.iterdir())
+    assert synced == files[:-1]
+
+
+def test_readers_see_whole_blocks_while_one_is_appended(tmp_path: Path) -> None:
+    log = write(tmp_path)
+    segment = log._segments[-1]
+    offsets, size = list(segment.offsets), segment.size
+    expected = read(log)
+    segment.size += 1000  # what `add` has done when another thread comes between
+    with segment.path.open("ab") as file:
+        file.write(b"y" * 1000)
+    assert read(log) == expected
+    segment.offsets.append(size)
+    assert read(log) == expected
+    assert list(segment.offsets) == [*offsets, size]

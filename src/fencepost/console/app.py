@@ -167,7 +167,7 @@ def _refuse(paper: Paper) -> Any:
 def _not_found(paper: Paper) -> Any:
     def handle(request: Request, error: Any) -> Response:
         if request.url.path.endswith("/") and len(request.url.path) > 1:
-            return RedirectResponse(request.url.path.rstrip("/"))
+            return RedirectResponse(f"/{request.url.path.strip('/')}")  # two slashes would be another site
         what = error.what if isinstance(error, NotFoundPageError) else "There is no such page."
         return HTMLResponse(paper.render("missing.html", request, what=what, place=""), 404)
 

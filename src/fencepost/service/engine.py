@@ -68,6 +68,14 @@ class _Item:
         return 0 if self.table is None else int(self.table.num_rows)
 
 
+@dataclass
+class _Call:
+    """Something that is to be done between two groups."""
+
+    task: Callable[[], Any]
+    answer: "Future[Any]" = field(default_factory=Future)
+
+
 class Engine:
     """The thread, its queue and its logs."""
 
@@ -82,7 +90,7 @@ class Engine:
         most_waiting: int,
     ) -> None:
         self.watcher, self.rows, self.events, self.keys, self.statistics = watcher, rows, events, keys, statistics
-        self._queue: queue.SimpleQueue[_Item | Callable[[], None] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Item | _Call | None] = queue.SimpleQueue()
         self._most, self._waiting, self._count_lock = most_waiting, 0, threading.Lock()
         self._unwritten: list[tuple[pa.Table, list[Caused]]] = []
         """Events that had no room on the disk; rows are refused until they have."""
@@ -142,13 +150,9 @@ class Engine:
     def call(self, task: Callable[[], Any]) -> "Future[Any]":
         """Let something be done between two groups, in the thread of the engine."""
         self._check_alive()
-        answer: Future[Any] = Future()
-
-        def run() -> None:
-            _settle(answer, task)
-
-        self._queue.put(run)
-        return answer
+        asked = _Call(task)
+        self._queue.put(asked)
+        return asked.answer
 
     def listen(self, owner: object, wake: Callable[[], None]) -> None:
         """Call something whenever there are new events, until `unlisten`."""
@@ -174,8 +178,8 @@ class Engine:
             group, going = self._take()
             try:
                 for part in group:
-                    if callable(part):
-                        part()
+                    if isinstance(part, _Call):
+                        _settle(part.answer, part.task)
                 # Whoever has gone by now is not served; from here on nobody can go.
                 items = [
                     part for part in group if isinstance(part, _Item) and part.answer.set_running_or_notify_cancel()
@@ -215,7 +219,7 @@ class Engine:
     def _abandon(self, group: Sequence[Any], error: BaseException) -> None:
         while True:
             for part in group:
-                if isinstance(part, _Item) and not part.answer.done():
+                if part is not None and not part.answer.done():
                     part.answer.set_exception(
                         BehindError(f"the engine stopped ({error})", "one that runs", "Start the service again.")
                     )

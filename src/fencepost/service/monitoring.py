@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
 from fencepost.ordinals import AttributeType
 from fencepost.ordinals.schema import read_schema
@@ -100,11 +99,10 @@ class Watcher:
         for run in runs:
             part = tables[run.start : run.stop]
             if len(part) > 1:
-                try:
-                    found += split_events(self.take(pa.concat_tables(part)), part, time)
+                events = self._try(pa.concat_tables(part))
+                if isinstance(events, pa.Table):
+                    found += split_events(events, part, time)
                     continue
-                except FencepostError:
-                    pass  # one of them; the Monitor has not changed
             found += [self._try(table) for table in part]
         return found
 

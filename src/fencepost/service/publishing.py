@@ -116,7 +116,7 @@ class Publishing:
 
     def forget_before(self, number: int) -> None:
         """Versions before one are needed no more."""
-        for each in [each for each in self._leases if each < number]:
+        for each in [each for each in list(self._leases) if each < number]:  # others may add one
             self._leases.pop(each).release()
 
     def renew(self) -> None:

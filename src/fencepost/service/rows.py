@@ -15,6 +15,8 @@ from fencepost.snapshot import Table
 ARROW = ("application/vnd.apache.arrow.stream", "application/vnd.apache.arrow.file")
 LINES = ("application/x-ndjson", "application/jsonlines", "application/json-lines", "application/x-jsonlines")
 TIMES = pa.timestamp("us", "UTC")
+_FIRST_SECOND = int(datetime(1, 1, 1, tzinfo=UTC).timestamp())
+_LAST_SECOND = int(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp())
 
 
 def read_rows(body: bytes, content_type: str, most: int) -> pa.Table:
@@ -157,7 +159,21 @@ def with_times(table: pa.Table, object: str, time: str, now: datetime, *, counts
             raise FencepostError(
                 f"{time} of type {column.type} ({_first_line(error)})", "times in microseconds", "Round them."
             ) from None
+    if pa.types.is_timestamp(column.type):
+        _check_years(column, time)
     return table.set_column(table.column_names.index(own), time, column)
+
+
+def _check_years(column: Any, time: str) -> None:
+    """Refuse instants that no calendar of Python has: they could be kept, and never be shown."""
+    ends = pc.min_max(column.cast(pa.int64()))
+    scale = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[column.type.unit]
+    for end in ends.values():
+        if end.is_valid and not _FIRST_SECOND <= end.as_py() // scale <= _LAST_SECOND:
+            raise FencepostError(
+                f"{time}, which has a time outside of the years 1 to 9999", "a time in these years, in UTC",
+                "Correct it.",
+            )  # fmt: skip
 
 
 def _no_time(time: str) -> FencepostError:

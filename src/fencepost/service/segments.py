@@ -61,10 +61,11 @@ class _Segment:
         self.size = len(_MARK)
 
     def add(self, first: int, count: int, flags: int, length: int) -> None:
-        self.firsts.append(first)
+        # Others read meanwhile: they go by `firsts`, so that comes when the rest is there.
         self.offsets.append(self.size)
         self.flags.append(flags)
         self.size += length
+        self.firsts.append(first)
         self.next = first + count
 
 
@@ -159,7 +160,8 @@ class Segments:
             self._file = None
 
     def _begin(self, position: int) -> None:
-        """A new file, durable before anything is written to it."""
+        """A new file, durable before anything is written to it, when all of the last one is on the disk."""
+        self.sync()
         self.close()
         path = self.directory / f"{position:0{_DIGITS}}.{self._ending}"
         try:
@@ -274,7 +276,8 @@ class Segments:
         end = segment.offsets[place + 1] if place + 1 < len(segment.offsets) else segment.size
         data = os.pread(file, end - offset, offset)
         head = _read_head(data, 0)
-        content = memoryview(data)[_HEAD_BYTES:]
+        # While a block is appended, the size of the file can be ahead of the places of its blocks.
+        content = memoryview(data)[_HEAD_BYTES : _HEAD_BYTES + (0 if head is None else head[3])]
         if head is None or head[1] != segment.firsts[place] or _checksum(content) != head[4]:
             raise self._damaged(segment.path, f"has changed at position {segment.firsts[place]}")
         return Block(head[1], head[2], head[0], content)

@@ -92,10 +92,10 @@ def replay(start: Start, rows: Segments, events: EventLog, keys: Keys, publishin
         """Apply the rows that wait."""
         found = start.watcher.take_calls([table for _, table in waiting])
         for (record, table), events_here in zip(waiting, found, strict=True):
-            if isinstance(events_here, FencepostError):
-                continue  # a crash came before the refusal was noted, and nobody was answered
-            if isinstance(events_here, Exception):
+            if isinstance(events_here, MemoryError):
                 raise events_here
+            if isinstance(events_here, Exception):
+                continue  # a crash came before the refusal was noted, and nobody was answered
             note(record, table.num_rows, events_here)
         waiting.clear()
 

@@ -52,6 +52,9 @@ class Upkeep:
                 self.fault = error
             except OSError as error:
                 self.fault = FencepostError(str(error), "files that can be written", "Look at the disk.")
+            except Exception as error:  # whatever it was: the next look must come, or nothing is saved any more
+                said = f"{type(error).__name__}: {error}"
+                self.fault = FencepostError(said, "an upkeep that works", "Look at the book; it is tried again.")
 
     def _look(self) -> None:
         service, limits, now = self._service, self._service.settings.limits, time.monotonic()

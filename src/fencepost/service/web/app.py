@@ -18,6 +18,7 @@ from fencepost.service.service import Service
 from fencepost.service.web import doors as sessions
 from fencepost.service.web import events, measures, rows, rules, state, stream
 from fencepost.service.web.answers import Answer, refuse, to_refusal
+from fencepost.service.web.bodies import Bodies
 from fencepost.service.web.doors import OpenDoors, allow
 from fencepost.service.web.headers import SafeHeaders
 
@@ -56,6 +57,7 @@ def make_app(service: Service, *, doors: Any = None, pages: Sequence[Mount] = ()
     app.add_exception_handler(HTTPException, _refuse_http)
     for module in (rules, rows, events, stream, state, measures, sessions):
         app.include_router(module.router)
+    app.add_middleware(Bodies, doors=app.state.doors, most=service.settings.limits.body)
     app.add_middleware(SafeHeaders)
 
     @app.get("/openapi.json", include_in_schema=False, dependencies=[Depends(allow("read"))])
@@ -77,6 +79,9 @@ async def _refuse_validation(_: Request, error: Exception) -> Answer:
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
     given = repr(first.get("input"))
+    if isinstance(first.get("input"), bytes):  # curl -d says by itself that it is a form
+        remedy = "Send the header Content-Type: application/json."
+        return to_refusal(f"{place}: {given[:120]}, not named as JSON", "JSON that is named so", remedy, 422)
     return to_refusal(
         f"{place}: {given[:120]}", first["msg"][:300], "Correct it; /openapi.json has what is taken.", 422
     )
@@ -84,6 +89,8 @@ async def _refuse_validation(_: Request, error: Exception) -> Answer:
 
 async def _refuse_http(request: Request, error: Exception) -> Answer:
     assert isinstance(error, HTTPException)
+    if error.status_code == 413:
+        return to_refusal(error.detail, "a smaller one", "Send several calls.", 413)
     got = f"{request.method} {request.url.path[:200]} ({error.detail})"
     answer = to_refusal(
         got, "a route of the service", _REMEDIES.get(error.status_code, "Correct it."), error.status_code

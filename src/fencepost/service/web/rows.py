@@ -30,6 +30,8 @@ _BODY = {
 }
 _SMALL = 4096
 """Bytes of a body that is read at once; larger ones are read beside the event loop."""
+_FEW = 1000
+"""Rows and events that are worked on in the event loop itself."""
 _WAIT = 60.0
 
 
@@ -128,7 +130,10 @@ async def observe(
 ) -> Answer:
     """Take rows. They are on the disk when this answers, with the position of the call in the log."""
     table = await read_table(request)
-    waiting = service.submit(table, key=key)
+    if table.num_rows <= _FEW:
+        waiting = service.submit(table, key=key)
+    else:  # reading the times of many rows takes its time
+        waiting = await run_in_threadpool(service.submit, table, key=key)
     try:
         receipt = await asyncio.wait_for(asyncio.wrap_future(waiting), _WAIT)
     except TimeoutError:
@@ -142,4 +147,8 @@ async def observe(
         said["repeated"] = True
     if not wait:
         return Answer(said, 202)
-    return Answer({**said, "events": event_dicts(receipt.events, receipt.first_event)}, 200)
+
+    def with_events() -> Answer:
+        return Answer({**said, "events": event_dicts(receipt.events, receipt.first_event)}, 200)
+
+    return with_events() if receipt.caused <= _FEW else await run_in_threadpool(with_events)

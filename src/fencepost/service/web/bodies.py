@@ -1,0 +1,65 @@
+"""Bodies: nobody's is read before it is known who calls, and none beyond the limit of the service.
+
+Routes with a body of JSON have it whole before they ask who calls; so this asks before.
+"""
+
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fencepost.errors import FencepostError
+from fencepost.service.refusals import TooLargeError
+from fencepost.service.web.answers import refuse
+
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_OF_STRANGERS = 16_384
+"""Bytes of what somebody may send who shows no token: the token itself."""
+_ENTRIES = ("/login", "/enter")
+
+
+class Bodies:
+    """Refuses what is too large, and what strangers send, before it is in memory.
+
+    Args:
+        app: what it is for.
+        doors: who may do what.
+        most: bytes of a body.
+    """
+
+    def __init__(self, app: ASGIApp, doors: Any, most: int) -> None:
+        self._app, self._doors, self._most = app, doors, most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a call on."""
+        if scope["type"] != "http" or scope["method"] in _SAFE:
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        most = self._most
+        try:
+            if scope["path"] in _ENTRIES or await self._doors.find(request) is None:
+                most = min(most, _OF_STRANGERS)
+        except FencepostError as error:
+            await refuse(error)(scope, receive, send)
+            return
+        length = request.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > most:
+            await refuse(_too_large(most))(scope, receive, send)
+            return
+        size = 0
+
+        async def count() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > most:
+                raise HTTPException(413, f"a body of more than {most:,} bytes")
+            return message
+
+        await self._app(scope, count, send)
+
+
+def _too_large(most: int) -> TooLargeError:
+    return TooLargeError(f"a body of more than {most:,} bytes", "a smaller one", "Send several calls.")
