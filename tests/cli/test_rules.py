@@ -193,3 +193,12 @@ def test_a_book_in_front_of_one_command_is_not_that_of_the_next(
             monkeypatch.setenv("FENCEPOST_BOOK", before)
         assert CliRunner().invoke(app, ["--book", "sqlite:///rules.db", "rules", "list"]).exit_code == 0
         assert os.environ.get("FENCEPOST_BOOK") == before
+
+
+def test_rules_with_expressions_match_a_file(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    for id, text in enumerate(["bid - ask < 0.02 AND name LIKE 'Ac%'", "x IS NULL", "bid > ask"], 1):
+        shell.call(f'fencepost rules add {id} "{text}" --detect enter,exit')
+    (tmp_path / "data.csv").write_text("bid,ask,name,x\n1.0,1.0,Acme,\n2.0,1.0,IBM,3\n", encoding="utf-8")
+    lines = shell.run("fencepost match data.csv").out.splitlines()
+    assert [json.loads(line)["rule_ids"] for line in lines] == [[1, 2], [3]]

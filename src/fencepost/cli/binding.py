@@ -162,7 +162,9 @@ def _types_by_rules(data: DataFile, kinds: Mapping[str, str]) -> dict[str, Any]:
         looks = None if own is None else data.schema.field(own).type
         if own is None or (kind in ("date", "timestamp") and pa.types.is_temporal(looks)):
             continue
-        if kind != "number" or pa.types.is_null(looks):
+        if kind == "any":  # compared with no constant: it is what it looks like
+            kind = "number" if pa.types.is_null(looks) else kind
+        if kind not in ("number", "any") or pa.types.is_null(looks):
             found[own] = TYPES[_TYPE_NAMES.get(kind, kind)].arrow
     return found
 

@@ -301,7 +301,9 @@ class Rules:
             kinds |= block.columns
         for _, parsed in self._texts.values():
             if isinstance(parsed, Condition):
-                kinds |= parsed.columns
+                kinds |= {
+                    column: kind for column, kind in parsed.columns.items() if kind != "any" or column not in kinds
+                }
         stays = {text.rule.stay for text in self._texts.values() if text.rule.stay is not None}
         for stay in [*stays, *(stay for block in self._blocks for stay in Dampings(block.fields.damping).stays())]:
             kinds |= parse_stay(stay, self.zone).columns

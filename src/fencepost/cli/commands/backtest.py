@@ -88,7 +88,8 @@ def backtest(
         find_roles(data, object, time, sequence)
         bound = bind_rules(book, rules, data, type, report, rule or (), tried, time)
         monitor = make_monitor(bound, object, time, sequence, silent)
-        is_alone = plot is not None and len(set(rule or ()) or (tried or ())) == 1 and bool(bound.snapshot.attributes)
+        is_alone = plot is not None and len(set(rule or ()) or (tried or ())) == 1
+        is_alone = is_alone and bool(bound.snapshot.attributes) and not bound.snapshot.computed
         with nullcontext(None) if events is None else RowWriter(events) as writer:
             in_order = is_in_order(monitor, bound, report)
             for found in replay(monitor, bound, report, sort=not in_order):
