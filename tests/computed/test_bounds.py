@@ -2,6 +2,7 @@
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -103,3 +104,16 @@ def test_a_column_is_a_key_and_ordered() -> None:
     table = {"symbol": ["IBM", "INTC", "SAP", None], "price": [4.0, 4.0, 4.0, 4.0]}
     assert snapshot.match(table).sets() == [{1, 2, 3}, {2}, set(), set()]
     assert (snapshot.keys, snapshot.attributes) == (("symbol",), ("price",))
+
+
+def test_no_line_goes_through_strings() -> None:
+    rules = fp.Rules()
+    rules.add(1, "name > 'A' AND price > 3", detect="cross")
+    with pytest.raises(fp.FencepostError, match="a straight line between two positions has no strings on it"):
+        rules.compile()
+    rules.replace(1, "name BETWEEN 'B' AND 'C'", detect="cross")
+    monitor = fp.Monitor(rules, object="o", time="ts")
+    monitor.update([{"o": 1, "ts": 1, "name": "A"}])
+    assert monitor.update([{"o": 1, "ts": 2, "name": "D"}])["detect"].to_pylist() == ["cross"]
+    with pytest.raises(fp.FencepostError, match="no strings on it"):
+        monitor.add(2, "name > 'A' AND name = 'B' OR name > 'C' AND LOWER(name) > 'c'", detect="cross")

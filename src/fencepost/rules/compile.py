@@ -47,6 +47,10 @@ from fencepost.snapshot.damping import take_damping
 from fencepost.snapshot.layer import take_bands
 
 _REPORTED = 10_000
+_NO_LINE = (
+    "detect='cross' with a range of strings and another range; expected one range, or numbers and times: a straight "
+    "line between two positions has no strings on it. Write = for the string, or detect enter and exit."
+)
 _Progress = Callable[[str, int, int | None], None]
 REMEDY = "Correct the rules, or bind their columns to other types."
 
@@ -454,6 +458,11 @@ class _Builder:
                 bound = bind(parsed)
             except FencepostError as error:
                 self._faults.add(rule.id, (self._types.blame(_columns_of(parsed)) or error).one_line)
+                continue
+            if "cross" in rule.detect and any(
+                box.strings and len(box.strings) + len(box.ranges) > 1 for box in bound.boxes
+            ):
+                self._faults.add(rule.id, _NO_LINE)
                 continue
             if bound.computed and not self._take_computed(rule.id, bound):
                 continue

@@ -376,6 +376,8 @@ class RulesInForce:
         if not isinstance(parsed, Condition):
             raise FencepostError("a band", "a condition of one stream", "Compile it.")
         bound = self._binder.bind(parsed)
+        if any(box.strings for box in bound.boxes) and "cross" in options.detect:
+            raise FencepostError("ordered strings that are crossed", "a rule without", "Compile it.")
         boxes, ordered = ranked_boxes(bound.boxes)
         computed = {**bound.computed, **ordered}
         known, keys = self.types.keys() | computed.keys(), set(self.keys)
