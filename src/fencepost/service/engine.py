@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from fencepost._text import count
 from fencepost.errors import FencepostError
+from fencepost.service.clock import Clock
 from fencepost.service.event_log import Caused, EventLog
 from fencepost.service.keys import Keys, Remembered
 from fencepost.service.monitoring import Watcher
@@ -86,10 +87,12 @@ class Engine:
         events: EventLog,
         keys: Keys,
         statistics: Statistics,
+        clock: Clock,
         *,
         most_waiting: int,
     ) -> None:
         self.watcher, self.rows, self.events, self.keys, self.statistics = watcher, rows, events, keys, statistics
+        self.clock = clock
         self._queue: queue.SimpleQueue[_Item | _Call | None] = queue.SimpleQueue()
         self._most, self._waiting, self._count_lock = most_waiting, 0, threading.Lock()
         self._unwritten: list[tuple[pa.Table, list[Caused]]] = []
@@ -140,7 +143,7 @@ class Engine:
         self._queue.put(item)
         return item.answer
 
-    def put_tick(self, at: str) -> "Future[Receipt]":
+    def put_tick(self, at: str | int) -> "Future[Receipt]":
         """Promise that no older row will come."""
         self._check_alive()
         item = _Item(TICK, {"time": at})
@@ -251,6 +254,8 @@ class Engine:
         self._store(done)
         now = time.perf_counter()
         for item, events, number in done:
+            if item.kind == ROWS:
+                self.clock.see(item.about)
             if item.key is not None:
                 self.keys.remember(
                     item.key, Remembered(item.position, item.rows, item.digest, first, number, time.time())

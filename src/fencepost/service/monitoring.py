@@ -14,6 +14,7 @@ from fencepost.ordinals import AttributeType
 from fencepost.ordinals.schema import read_schema
 from fencepost.service.joining import join_calls, split_events
 from fencepost.snapshot import NEVER, Snapshot, Table
+from fencepost.snapshot.damping import has_durations
 
 _QUIET = threading.RLock()
 
@@ -35,6 +36,8 @@ class Watcher:
         self._timeout = timeout
         self._is_plain = False
         """Whether nothing but rows makes events."""
+        self.needs_ticks = False
+        """Whether time alone ends something: a timeout, a duration, an expiry."""
         self._schema: pa.Schema | None = None
         self._needed: dict[str, Any] = {}
         self._find_needed()
@@ -47,8 +50,9 @@ class Watcher:
     def _find_needed(self) -> None:
         """The columns that rows must have, with their types; and what events look like, once that is decided."""
         snapshot = self.monitor.rules.snapshot
-        expires = snapshot.rules.expires[snapshot.in_force]
-        self._is_plain = snapshot.damping is None and self._timeout is None and not bool((expires != NEVER).any())
+        expires = bool((snapshot.rules.expires[snapshot.in_force] != NEVER).any())
+        self._is_plain = snapshot.damping is None and self._timeout is None and not expires
+        self.needs_ticks = self._timeout is not None or expires or has_durations(snapshot.damping, snapshot.in_force)
         schema = self.monitor.update([]).schema
         self._schema = None if pa.types.is_null(schema.field("object").type) else schema
         columns = read_schema(self.about.get("columns") or {}).types
@@ -130,6 +134,6 @@ class Watcher:
         self._find_needed()
         return events
 
-    def advance(self, at: str) -> pa.Table:
+    def advance(self, at: str | int) -> pa.Table:
         """Move the clock, and return what that ends."""
-        return self.monitor.advance(datetime.fromisoformat(at))
+        return self.monitor.advance(datetime.fromisoformat(at) if isinstance(at, str) else at)

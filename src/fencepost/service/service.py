@@ -20,6 +20,7 @@ import pyarrow as pa
 from fencepost.book import RuleBook
 from fencepost.errors import FencepostError
 from fencepost.published.difference import Difference
+from fencepost.service.clock import newest_time, read_tick
 from fencepost.service.desk import Desk
 from fencepost.service.engine import Engine, Receipt
 from fencepost.service.event_log import EventFilter, EventLog, EventPage
@@ -82,6 +83,7 @@ class Service:
                 self._events,
                 keys,
                 self.statistics,
+                start.clock,
                 most_waiting=settings.limits.waiting,
             )
             self.engine.start()
@@ -161,7 +163,10 @@ class Service:
         clock = self.engine.watcher.time_type
         counts = clock is not None and not pa.types.is_timestamp(clock)
         table = with_times(table, self.settings.object, self.settings.time, now, counts=counts)
-        return self.engine.put_rows(table, key, digest, {"at": now.timestamp()})
+        about = {"at": now.timestamp()}
+        if (newest := newest_time(table[self.settings.time])) is not None:
+            about["newest"] = newest
+        return self.engine.put_rows(table, key, digest, about)
 
     def observe(self, rows: Any, *, key: str | None = None, wait: float | None = 60.0) -> Receipt:
         """Log and apply rows, and wait for the events they cause.
@@ -172,6 +177,15 @@ class Service:
             wait: at most so many seconds.
         """
         return self.submit(rows, key=key).result(wait)
+
+    def tick(self, time: str | int, *, wait: float | None = 60.0) -> Receipt:
+        """Promise that no row will come that is older than a time, and wait for the events that this brings.
+
+        Args:
+            time: ISO 8601 where times are instants, else a number. An instant is not ahead of now.
+            wait: at most so many seconds.
+        """
+        return self.engine.put_tick(read_tick(time, self.engine.watcher.time_type)).result(wait)
 
     def match(self, rows: Any) -> list[list[int]]:
         """The ids of the rules in force whose condition holds, for each row by itself; a missing column is null."""

@@ -57,8 +57,8 @@ class Settings:
     """Types of columns that are remembered from the first row on, whether rules use them or not."""
     publish: str = "auto"
     """`auto` lets rules be in force as soon as they are changed, `manual` when somebody publishes."""
-    tick: float | None = None
-    """Seconds between moves of the clock, where rows have the time at which they come."""
+    tick: float | None = 60.0
+    """Seconds between moves of the clock, and how late rows may come; None where it only moves with rows."""
     limits: Limits = field(default_factory=Limits)
 
     @property

@@ -13,6 +13,7 @@ from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
 from fencepost.rules.durations import parse_duration
+from fencepost.service.clock import Clock
 from fencepost.service.event_log import Caused, EventLog, StoredEvents
 from fencepost.service.keys import Keys, Remembered
 from fencepost.service.monitoring import Watcher
@@ -36,6 +37,7 @@ class Start:
     """Of the last record that is in it."""
     event: int
     """Of the last event that it reported."""
+    clock: Clock
 
 
 def start_watcher(settings: Settings, saves: Saves, rows: Segments, events: EventLog, keys: Keys) -> Start:
@@ -48,11 +50,11 @@ def start_watcher(settings: Settings, saves: Saves, rows: Segments, events: Even
                 "a save from which the rows can be replayed",
                 "Restore the directory saves from a backup, or name a new directory with --data.",
             )
-        return Start(Watcher(_new_monitor(settings), {}, settings.timeout), 0, 0)
+        return Start(Watcher(_new_monitor(settings), {}, settings.timeout), 0, 0, Clock(settings.tick))
     keys.restore(save.about["keys"])
-    start = Start(
-        Watcher(save.monitor, save.about["version"], settings.timeout), save.position, int(save.about["event"])
-    )
+    watcher = Watcher(save.monitor, save.about["version"], settings.timeout)
+    clock = Clock(settings.tick, save.about.get("clock"))
+    start = Start(watcher, save.position, int(save.about["event"]), clock)
     if rows.next <= start.position:
         raise FencepostError(
             f"{rows.directory}, which ends at position {rows.next - 1}",
@@ -96,6 +98,7 @@ def replay(start: Start, rows: Segments, events: EventLog, keys: Keys, publishin
                 raise events_here
             if isinstance(events_here, Exception):
                 continue  # a crash came before the refusal was noted, and nobody was answered
+            start.clock.see(record.about)
             note(record, table.num_rows, events_here)
         waiting.clear()
 
@@ -122,6 +125,7 @@ def replay(start: Start, rows: Segments, events: EventLog, keys: Keys, publishin
             note(record, 0, _apply(start.watcher, record, publishing))
     flush()
     stored.finish()
+    start.clock.resume()
 
 
 def _apply(watcher: Watcher, record: Record, publishing: Publishing) -> pa.Table | None:

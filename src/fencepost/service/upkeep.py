@@ -2,7 +2,8 @@
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
 
 from fencepost.errors import FencepostError
 from fencepost.service.event_log import EventLog
@@ -26,6 +27,9 @@ class Upkeep:
         self._saved_at, self._saved_position = time.monotonic(), rows.next - 1
         self._rows_at_save = 0
         self._collected_at = 0.0
+        self._ticks = 0
+        """How many since the last save; they alone are no reason for another."""
+        self._tick: Future[Any] | None = None
         self.fault: FencepostError | None = None
         """What kept the last look from being done, if anything did."""
 
@@ -44,7 +48,7 @@ class Upkeep:
                 self.fault = error  # the replay takes longer, that is all
 
     def _run(self) -> None:
-        while not self._done.wait(_EVERY):
+        while not self._done.wait(min(_EVERY, self._service.settings.tick or _EVERY)):
             try:
                 self._look()
                 self.fault = None
@@ -63,15 +67,25 @@ class Upkeep:
             "revision", 0
         ):
             service.settle()
+        self._move_clock()
         new_rows = service.statistics.rows - self._rows_at_save
         is_due = new_rows >= limits.save_rows or now - self._saved_at >= limits.save_seconds
-        if is_due and self._rows.next - 1 > self._saved_position:
+        if is_due and self._rows.next - 1 > self._saved_position + self._ticks:
             self.save()
         if now - self._collected_at >= _COLLECTED_EVERY:
             self._collected_at = now
             service.publishing.renew()
             self._rows.collect(self._saves.oldest() + 1, limits.rows_age, limits.rows_bytes)
             self._events.segments.collect(self._events.last + 1, limits.events_age, limits.events_bytes)
+
+    def _move_clock(self) -> None:
+        """Tick where that is due and anything can end by it. What comes before is applied first."""
+        engine = self._service.engine
+        if engine.watcher.needs_ticks and (self._tick is None or self._tick.done()):
+            at = engine.clock.due()
+            if at is not None:
+                self._tick = engine.put_tick(at)
+                self._ticks += 1
 
     def save(self) -> None:
         """Keep the state as it is between two groups."""
@@ -84,6 +98,8 @@ class Upkeep:
         self._events.segments.sync()  # what is before a save is not replayed
         position, rows = self._rows.next - 1, self._service.statistics.rows
         about = {"event": self._events.last, "version": engine.watcher.about, "keys": engine.keys.saved()}
+        about["clock"] = engine.clock.as_json()
         self._saves.write(position, engine.watcher.monitor, about)
         self._saved_at, self._saved_position, self._rows_at_save = time.monotonic(), position, rows
+        self._ticks = 0
         self._service.publishing.forget_before(engine.watcher.version)

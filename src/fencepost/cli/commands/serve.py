@@ -39,6 +39,14 @@ def serve(
     ] = "time",
     timeout: Timeout = None,
     type: Types = None,
+    tick: Annotated[
+        str,
+        typer.Option(
+            "--tick",
+            metavar="LENGTH",
+            help="How often the clock moves where no row comes, and how late rows may be; none: only rows move it.",
+        ),
+    ] = "1 minute",
     publish: Annotated[
         str,
         typer.Option(
@@ -79,7 +87,8 @@ def serve(
         timeout,
         read_pairs(type, "--type", "price=double"),
         publish,
-        limits=limits,
+        _read_tick(tick),
+        limits,
     )
     opened = web.open_socket(host, port)
     try:
@@ -100,6 +109,12 @@ def serve(
     finally:
         opened.close()
     note("stopped; everything is saved")
+
+
+def _read_tick(text: str) -> float | None:
+    from fencepost.rules.durations import parse_duration
+
+    return None if text == "none" else parse_duration(text).total_seconds()
 
 
 def _import_web() -> Any:

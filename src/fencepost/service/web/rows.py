@@ -63,6 +63,21 @@ async def match(request: Request, service: Serving) -> Answer:
     return Answer({"version": service.version, "rule_ids": await run_in_threadpool(service.match, table)})
 
 
+class TickBody(BaseModel):
+    """A time."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    time: Annotated[int, Field(ge=-(2**63), lt=2**63)] | Annotated[str, Field(max_length=100)]
+
+
+@router.post("/tick", responses=refusals(503, 507), dependencies=[WRITES])
+def tick(service: Serving, body: TickBody) -> Answer:
+    """Promise that no older row will come: waits that are over end, and objects that are silent. With the events."""
+    receipt = service.tick(body.time)
+    return Answer({"position": receipt.position, "events": event_dicts(receipt.events, receipt.first_event)})
+
+
 class BacktestBody(BaseModel):
     """Which rules to try, and on which rows."""
 
