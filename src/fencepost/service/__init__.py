@@ -7,6 +7,7 @@ rows         bodies as Arrow tables; records are what the row log has of them
 joining      calls that are one batch for the Monitor, told apart again by time
 segments     logs in files: checksummed blocks, torn ends, collecting; event_log is one for events
 engine       the thread that logs, applies, stores and answers; monitoring is its Monitor
+clock        which time has come for objects that say nothing; ticks
 starting     the last save, then the replay; saves, keys; upkeep does what is due every so often
 questions    why, why not, objects; trying replays rows with other rules
 statistics   totals, quantiles, samples; refusals know their HTTP status
