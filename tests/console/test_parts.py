@@ -264,3 +264,8 @@ def test_what_users_write_is_text_on_every_page(market: Market) -> None:
 )
 def test_odd_addresses_are_answered_in_words(market: Market, path: str, status: int) -> None:
     assert ask(make_console(market.source), path).status_code == status
+
+
+def test_an_address_with_two_slashes_leads_nowhere_else(market: Market) -> None:
+    answer = ask(make_console(market.source), "http://127.0.0.1:1//elsewhere.example/")
+    assert answer.headers["location"] == "/elsewhere.example"

@@ -53,9 +53,9 @@ class Process:
         self._process.kill()
         self._process.communicate()
 
-    def stop(self) -> str:
-        """End it as Ctrl-C does; what it said."""
-        self._process.send_signal(signal.SIGINT)
+    def stop(self, number: signal.Signals = signal.SIGINT) -> str:
+        """End it as Ctrl-C does, or by another signal; what it said."""
+        self._process.send_signal(number)
         return str(self._process.communicate(timeout=60)[1])
 
     def is_running(self) -> bool:

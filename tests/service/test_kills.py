@@ -2,6 +2,7 @@
 
 import json
 import random
+import signal
 import threading
 import time
 from pathlib import Path
@@ -144,3 +145,21 @@ def _expected(rows: list[dict[str, Any]]) -> list[str]:
     monitor = Monitor(rules, object="object", time="time")
     given = [{**row, "time": datetime.fromisoformat(row["time"])} for row in rows]
     return [str(id) for id in monitor.update(given)["event_id"].to_pylist()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_streams_and_saves(tmp_path: Path, number: signal.Signals) -> None:
+    process = Process(tmp_path / "data")
+    process.start()
+    with process.client() as client:
+        client.post("/v1/observations", json={"object": "IBM", "price": 1}).raise_for_status()
+        with client.stream("GET", "/v1/events/stream") as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            began = time.monotonic()
+            said = process.stop(number)
+            assert time.monotonic() - began < 4.5, "it waited for the stream"
+            list(lines)  # it ends as an answer does, not in the middle
+    assert "everything is saved" in said
+    assert "Traceback" not in said
+    assert list((tmp_path / "data" / "saves").glob("*.save"))

@@ -4,6 +4,7 @@ Pages are mounted by whoever makes them: `make_app(service, pages=[mount])` call
 routes of the service; `app.state.service` is the service, `app.state.doors` says who may do what.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,6 +21,7 @@ from fencepost.service.web import events, measures, rows, rules, state, stream
 from fencepost.service.web.answers import Answer, refuse, to_refusal
 from fencepost.service.web.bodies import Bodies
 from fencepost.service.web.doors import OpenDoors, allow
+from fencepost.service.web.endings import Endings
 from fencepost.service.web.headers import SafeHeaders
 
 Mount = Callable[[FastAPI], None]
@@ -58,6 +60,8 @@ def make_app(service: Service, *, doors: Any = None, pages: Sequence[Mount] = ()
     for module in (rules, rows, events, stream, state, measures, sessions):
         app.include_router(module.router)
     app.add_middleware(Bodies, doors=app.state.doors, most=service.settings.limits.body)
+    app.state.closing = asyncio.Event()
+    app.add_middleware(Endings, closing=app.state.closing)
     app.add_middleware(SafeHeaders)
 
     @app.get("/openapi.json", include_in_schema=False, dependencies=[Depends(allow("read"))])

@@ -1,6 +1,8 @@
 """Serving an application: where it listens, with what keys, until somebody ends it."""
 
+import contextlib
 import ipaddress
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -94,4 +96,17 @@ def serve(
         timeout_keep_alive=_LONG_BODY,
     )
     sys.setswitchinterval(_TURN)
-    uvicorn.Server(config).run(sockets=[opened])
+    # A server passes on the signal that ended it, when it is done. SIGTERM would then end the process before anything
+    # is saved; so whoever serves goes on, and closes.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    with contextlib.suppress(KeyboardInterrupt):
+        Server(config).run(sockets=[opened])
+
+
+class Server(uvicorn.Server):
+    """A server that ends streams before it waits for calls to end."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn."""
+        self.config.app.state.closing.set()  # type: ignore[union-attr]
+        await super().shutdown(sockets)
