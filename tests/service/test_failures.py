@@ -13,6 +13,7 @@ from fencepost.service.engine import Engine, _Call
 from fencepost.service.monitoring import Watcher
 from fencepost.service.refusals import DiskFullError
 from fencepost.service.service import Service
+from fencepost.service.settings import Limits
 from fencepost.service.upkeep import Upkeep
 from tests.service.services import Client, serving
 from tests.service.test_segments import failing
@@ -180,3 +181,44 @@ def test_times_that_no_calendar_has_are_refused(tmp_path: Path, time: str) -> No
             answer = Client(service)("POST", "/v1/observations", json=rows)
             assert (answer.status_code, "year" in answer.text or "ISO" in answer.text) == (422, True)
         assert Client(service)("GET", "/v1/objects/IBM").status_code == 200
+
+
+def test_a_refusal_that_has_no_room_on_the_disk_is_noted_later(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        service.rules.add(RULE, "ann")
+        service.settle()
+        assert send(service, 41) == ["enter"]
+        with failing("write", errno.ENOSPC, 1), pytest.raises(FencepostError, match="string"):
+            service.observe([{"object": "IBM", "price": "high"}])
+        assert service.engine.failure is None
+        assert service.engine.is_behind()
+        assert send(service, 39) == ["exit"]
+        assert not service.engine.is_behind()
+    with serving(tmp_path) as service:
+        assert service.events().events["detect"].to_pylist() == ["enter", "exit"]
+
+
+def test_events_and_versions_that_the_oldest_save_needs_are_kept(tmp_path: Path) -> None:
+    with serving(tmp_path, limits=Limits(events_age=0.0)) as service:
+        service._events.segments._roll = 1
+        service._upkeep._done.set()
+        service.rules.add(RULE, "ann")
+        for number in range(4):
+            service.rules.add({"condition": f"price > {number}"}, "ann")
+            service.settle()
+            send(service, 41)
+            send(service, 39)
+            service._upkeep.save()
+        event, version = service._saves.needs()
+        assert 0 < event < service.last_event
+        assert version == service.version - 1
+        assert sorted(service.publishing._leases) == [version, version + 1]
+        service._upkeep._look()
+        assert 1 < service.first_event <= event + 1
+
+
+def test_rows_that_each_have_other_columns_are_refused(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        rows = [{"object": "IBM", f"c{number}": 1} for number in range(10_001)]
+        answer = Client(service)("POST", "/v1/match", json=rows)
+        assert (answer.status_code, "10,001 rows" in answer.json()["got"]) == (413, True)

@@ -9,8 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
+from fencepost.book.tokens import Tokens
 from fencepost.service.service import Service
 from fencepost.service.settings import Limits
+from fencepost.service.web.doors import Doors
 from tests.service.servers import listening
 from tests.service.services import serving
 
@@ -74,3 +76,20 @@ def test_a_reader_that_is_too_slow_is_dropped_with_a_message(service: Service) -
         service.settings.limits.__dict__["behind"] = -1  # whoever has caught up is too far behind
         flap(service, 6)
         assert "event: dropped" in list(lines)
+
+
+def test_a_stream_ends_with_its_token(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.service.web.stream._LOOKED_EVERY", 0.0)
+    monkeypatch.setattr("fencepost.service.web.doors._REMEMBERED", 0.0)
+    with Tokens(f"sqlite:///{tmp_path / 'tokens.db'}") as tokens, listening(service, doors=Doors(tokens)) as url:
+        text, token = tokens.create("ann", ["read"])
+        headers = {"Authorization": f"Bearer {text}"}
+        with httpx.stream("GET", f"{url}/v1/events/stream", headers=headers, timeout=SOON) as stream:
+            lines = stream.iter_lines()
+            flap(service, 1)
+            assert next(line for line in lines if line.startswith("id:")) == "id: 1"
+            tokens.revoke(token.id)
+            flap(service, 4)
+            rest = list(lines)
+    assert any("valid no more" in line for line in rest)
+    assert not [line for line in rest if line.startswith("id:")]

@@ -97,6 +97,8 @@ class Engine:
         self._most, self._waiting, self._count_lock = most_waiting, 0, threading.Lock()
         self._unwritten: list[tuple[pa.Table, list[Caused]]] = []
         """Events that had no room on the disk; rows are refused until they have."""
+        self._voids: list[int] = []
+        """Positions of records that could not be applied, and of which the log does not yet say so."""
         self._listeners: dict[object, Callable[[], None]] = {}
         self.on_idle: Callable[[], None] | None = None
         """Called between groups, in the thread of the engine."""
@@ -247,9 +249,11 @@ class Engine:
                     voids.append((item, events))
                 else:
                     done.append((item, events, 0 if events is None else events.num_rows))
-        if voids:
-            self.rows.append([pack_record(VOID, {"of": item.position}) for item, _ in voids], len(voids), HAS_VOID)
-            self.rows.sync()
+        self._voids += [item.position for item, _ in voids]
+        try:
+            self._write_voids()
+        except FencepostError:
+            self.statistics.note_full()  # they are written before anything else is
         first = self.events.last + sum(table.num_rows for table, _ in self._unwritten) + 1
         self._store(done)
         now = time.perf_counter()
@@ -307,6 +311,7 @@ class Engine:
         ]
         try:
             self._write_unwritten()
+            self._write_voids()
             first = self.rows.append(parts, len(parts))
         except FencepostError as error:
             for item in items:
@@ -351,6 +356,13 @@ class Engine:
         except FencepostError:
             self.statistics.note_full()  # rows are refused until there is room
 
+    def _write_voids(self) -> None:
+        if self._voids:
+            parts = [pack_record(VOID, {"of": position}) for position in self._voids]
+            self.rows.append(parts, len(parts), HAS_VOID)
+            self._voids.clear()
+            self.rows.sync()
+
     def _write_unwritten(self) -> None:
         while self._unwritten:
             table, causes = self._unwritten[0]
@@ -361,7 +373,7 @@ class Engine:
 
     def is_behind(self) -> bool:
         """Whether events wait for room on the disk."""
-        return bool(self._unwritten)
+        return bool(self._unwritten or self._voids)
 
 
 def _runs(items: Sequence[_Item]) -> list[list[_Item]]:

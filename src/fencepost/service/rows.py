@@ -15,6 +15,11 @@ from fencepost.snapshot import Table
 ARROW = ("application/vnd.apache.arrow.stream", "application/vnd.apache.arrow.file")
 LINES = ("application/x-ndjson", "application/jsonlines", "application/json-lines", "application/x-jsonlines")
 TIMES = pa.timestamp("us", "UTC")
+_MOST_COLUMNS = 10_000
+_MOST_CELLS = 64 << 20
+"""Values of a call, with those that are missing: rows that each have other columns would need memory without end."""
+_MOST_BYTES = 1 << 30
+"""Bytes of an Arrow body when it is read."""
 _FIRST_SECOND = int(datetime(1, 1, 1, tzinfo=UTC).timestamp())
 _LAST_SECOND = int(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp())
 
@@ -39,7 +44,7 @@ def read_rows(body: bytes, content_type: str, most: int) -> pa.Table:
 def _read_arrow(body: bytes, kind: str) -> pa.Table:
     try:
         opened = pa.ipc.open_stream(body) if kind == ARROW[0] else pa.ipc.open_file(body)
-        table = opened.read_all()
+        table = _read_batches(opened)
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
         raise FencepostError(
@@ -52,6 +57,22 @@ def _read_arrow(body: bytes, kind: str) -> pa.Table:
     if twice:
         raise FencepostError(f"two columns named {twice[0]}", "every column once", "Rename one of the two.")
     return table
+
+
+def _read_batches(opened: Any) -> pa.Table:
+    """All batches, as long as they are not too large together; buffers may be compressed, or used twice."""
+    batches, size = [], 0
+    stream = isinstance(opened, pa.ipc.RecordBatchStreamReader)
+    for batch in opened if stream else map(opened.get_batch, range(opened.num_record_batches)):
+        size += batch.nbytes
+        if size > _MOST_BYTES or batch.num_columns > _MOST_COLUMNS:
+            raise TooLargeError(
+                f"Arrow data of {size:,} bytes in {batch.num_columns:,} columns",
+                f"at most {_MOST_BYTES:,} bytes when it is not compressed, and {_MOST_COLUMNS:,} columns",
+                "Send several calls.",
+            )
+        batches.append(batch)
+    return pa.Table.from_batches(batches, opened.schema)
 
 
 def _read_json(body: bytes) -> list[dict[str, Any]]:
@@ -115,6 +136,15 @@ def table_of(records: Sequence[Mapping[str, Any]]) -> pa.Table:
                 "a text, a number, true, false or null",
                 "Give each part a column of its own, such as position_x.",
             )
+    names: set[str] = set()
+    for record in records:
+        names.update(record)
+    if len(names) > _MOST_COLUMNS or len(names) * len(records) > _MOST_CELLS:
+        raise TooLargeError(
+            f"{len(records):,} rows with {len(names):,} columns in all",
+            f"at most {_MOST_COLUMNS:,} columns, and {_MOST_CELLS:,} values with those that are missing",
+            "Name columns by what they are, not by their rows; or send several calls.",
+        )
     given = Table([dict(record) for record in records])
     try:
         return pa.table({name: given.arrow(name) for name in given.names})

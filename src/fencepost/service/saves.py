@@ -36,6 +36,8 @@ class Saves:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._needs: dict[int, tuple[int, int]] = {}
+        """Of the saves that this process wrote or loaded, the last event in each and the version in force."""
         make_folder(directory)
 
     def positions(self) -> list[int]:
@@ -45,6 +47,15 @@ class Saves:
     def oldest(self) -> int:
         """The position behind which the row log is needed."""
         return next(iter(self.positions()), 0)
+
+    def needs(self) -> tuple[int, int]:
+        """The event behind which a restart from the oldest save needs them, and the first version that it needs."""
+        return self._needs.get(self.oldest(), (0, 0))
+
+    def _note(self, position: int, about: dict[str, Any]) -> None:
+        kept = set(self.positions())
+        self._needs = {each: needs for each, needs in self._needs.items() if each in kept}
+        self._needs[position] = int(about["event"]), int(about["version"].get("version", 0))
 
     def write(self, position: int, monitor: Monitor, about: dict[str, Any]) -> None:
         """Keep a Monitor, then drop what is too old."""
@@ -58,6 +69,7 @@ class Saves:
         for path in self._directory.iterdir():
             if path.suffix == ".monitor" and int(path.stem) not in kept:
                 path.unlink(missing_ok=True)
+        self._note(position, about)
 
     def load(self) -> Save | None:
         """The last save."""
@@ -72,7 +84,9 @@ class Saves:
                 "a save as the service wrote it",
                 "Restore the file, or delete it to go on from the save before.",
             )
-        return Save(positions[-1], Monitor.load(self._file(positions[-1], "monitor")), json.loads(content.tobytes()))
+        about = json.loads(content.tobytes())
+        self._note(positions[-1], about)
+        return Save(positions[-1], Monitor.load(self._file(positions[-1], "monitor")), about)
 
     def _file(self, position: int, ending: str) -> Path:
         return self._directory / f"{position:0{_DIGITS}}.{ending}"

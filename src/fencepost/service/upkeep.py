@@ -76,7 +76,7 @@ class Upkeep:
             self._collected_at = now
             service.publishing.renew()
             self._rows.collect(self._saves.oldest() + 1, limits.rows_age, limits.rows_bytes)
-            self._events.segments.collect(self._events.last + 1, limits.events_age, limits.events_bytes)
+            self._events.segments.collect(self._saves.needs()[0] + 1, limits.events_age, limits.events_bytes)
 
     def _move_clock(self) -> None:
         """Tick where that is due and anything can end by it. What comes before is applied first."""
@@ -102,4 +102,4 @@ class Upkeep:
         self._saves.write(position, engine.watcher.monitor, about)
         self._saved_at, self._saved_position, self._rows_at_save = time.monotonic(), position, rows
         self._ticks = 0
-        self._service.publishing.forget_before(engine.watcher.version)
+        self._service.publishing.forget_before(self._saves.needs()[1])

@@ -7,6 +7,7 @@ read from the log. One that leaves them unread, or falls too far behind, is drop
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
@@ -26,6 +27,15 @@ router = APIRouter(prefix="/v1", tags=["events"])
 
 _AT_ONCE = 500
 _HEARTBEAT = 15.0
+_LOOKED_EVERY = 2.0
+"""Seconds after which events are sent only if the token is still valid."""
+_ENDED = "event: dropped\ndata: {}\n\n".format(
+    to_json({
+        "got": "a token that is valid no more",
+        "expected": "one that is, with the scope read",
+        "remedy": "Make one: fencepost token create NAME --scope read.",
+    })
+)  # fmt: skip
 
 
 class EventStream(Response):
@@ -36,12 +46,21 @@ class EventStream(Response):
         after: the position behind which to begin.
         asked: which events.
         readers: those that there are, by something of their own.
+        may_read: whether the reader's token still opens this.
     """
 
     media_type = "text/event-stream"
 
-    def __init__(self, service: Service, after: int, asked: EventFilter, readers: set[object]) -> None:
+    def __init__(
+        self,
+        service: Service,
+        after: int,
+        asked: EventFilter,
+        readers: set[object],
+        may_read: Callable[[], Awaitable[bool]],
+    ) -> None:
         super().__init__()
+        self._may_read = may_read
         self._service, self._position, self._asked, self._readers = service, after, asked, readers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 (as ASGI has it)
@@ -79,10 +98,15 @@ class EventStream(Response):
                 loop.call_soon_threadsafe(news.set)
 
         await write(f": events behind {self._position}\nretry: 1000\n\n")
-        has_caught_up = False
+        has_caught_up, looked = False, loop.time()
         with service.listening(wake):
             while True:
                 news.clear()
+                if loop.time() - looked > _LOOKED_EVERY:
+                    looked = loop.time()
+                    if not await self._may_read():
+                        await write(_ENDED, more=False)
+                        return
                 if has_caught_up and service.last_event - self._position > limits.behind:
                     await write(self._dropped(limits.behind), more=False)
                     return
@@ -148,4 +172,9 @@ async def stream(
     if len(readers) >= service.settings.limits.readers:
         raise BehindError(f"{len(readers)} readers of the stream", "fewer", "Close some, or try again later.")
     asked = await run_in_threadpool(read_filter, service, rule, object, detect, label)
-    return EventStream(service, position, asked, readers)
+
+    async def may_read() -> bool:
+        caller = await request.app.state.doors.find(request)
+        return caller is not None and caller.may("read")
+
+    return EventStream(service, position, asked, readers, may_read)
