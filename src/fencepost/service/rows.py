@@ -1,6 +1,7 @@
 """Rows that come: JSON lines or an Arrow stream, as one Arrow table with an object and a time in every row."""
 
 import json
+import struct
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.errors import FencepostError
+from fencepost.service.arrow_sizes import stream_size
 from fencepost.service.refusals import TooLargeError
 from fencepost.snapshot import Table
 
@@ -43,10 +45,13 @@ def read_rows(body: bytes, content_type: str, most: int) -> pa.Table:
 
 def _read_arrow(body: bytes, kind: str) -> pa.Table:
     try:
+        if kind == ARROW[0]:
+            _check_size(stream_size(body), 0)
         opened = pa.ipc.open_stream(body) if kind == ARROW[0] else pa.ipc.open_file(body)
-        table = _read_batches(opened)
+        table = opened.read_all()
+        _check_size(table.nbytes, table.num_columns)
         table.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
+    except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError, struct.error, IndexError) as error:
         raise FencepostError(
             f"a body that is no Arrow data ({_first_line(error)})",
             f"what Arrow calls the IPC streaming format, as {ARROW[0]}",
@@ -59,20 +64,13 @@ def _read_arrow(body: bytes, kind: str) -> pa.Table:
     return table
 
 
-def _read_batches(opened: Any) -> pa.Table:
-    """All batches, as long as they are not too large together; buffers may be compressed, or used twice."""
-    batches, size = [], 0
-    stream = isinstance(opened, pa.ipc.RecordBatchStreamReader)
-    for batch in opened if stream else map(opened.get_batch, range(opened.num_record_batches)):
-        size += batch.nbytes
-        if size > _MOST_BYTES or batch.num_columns > _MOST_COLUMNS:
-            raise TooLargeError(
-                f"Arrow data of {size:,} bytes in {batch.num_columns:,} columns",
-                f"at most {_MOST_BYTES:,} bytes when it is not compressed, and {_MOST_COLUMNS:,} columns",
-                "Send several calls.",
-            )
-        batches.append(batch)
-    return pa.Table.from_batches(batches, opened.schema)
+def _check_size(size: int, columns: int) -> None:
+    if size > _MOST_BYTES or columns > _MOST_COLUMNS:
+        raise TooLargeError(
+            f"Arrow data of {size:,} bytes when it is read" + (f", in {columns:,} columns" if columns else ""),
+            f"at most {_MOST_BYTES:,} bytes, and {_MOST_COLUMNS:,} columns",
+            "Send several calls.",
+        )
 
 
 def _read_json(body: bytes) -> list[dict[str, Any]]:

@@ -59,7 +59,7 @@ def make_app(service: Service, *, doors: Any = None, pages: Sequence[Mount] = ()
     app.add_exception_handler(HTTPException, _refuse_http)
     for module in (rules, rows, events, stream, state, measures, sessions):
         app.include_router(module.router)
-    app.add_middleware(Bodies, doors=app.state.doors, most=service.settings.limits.body)
+    app.add_middleware(Bodies)
     app.state.closing = asyncio.Event()
     app.add_middleware(Endings, closing=app.state.closing)
     app.add_middleware(SafeHeaders)

@@ -3,8 +3,6 @@
 Routes with a body of JSON have it whole before they ask who calls; so this asks before.
 """
 
-from typing import Any
-
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,12 +22,10 @@ class Bodies:
 
     Args:
         app: what it is for.
-        doors: who may do what.
-        most: bytes of a body.
     """
 
-    def __init__(self, app: ASGIApp, doors: Any, most: int) -> None:
-        self._app, self._doors, self._most = app, doors, most
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a call on."""
@@ -37,9 +33,10 @@ class Bodies:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        most = self._most
+        state = request.app.state
+        most = int(state.service.settings.limits.body)
         try:
-            if scope["path"] in _ENTRIES or await self._doors.find(request) is None:
+            if scope["path"] in _ENTRIES or await state.doors.find(request) is None:
                 most = min(most, _OF_STRANGERS)
         except FencepostError as error:
             await refuse(error)(scope, receive, send)
