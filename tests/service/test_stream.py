@@ -79,7 +79,6 @@ def test_a_reader_that_is_too_slow_is_dropped_with_a_message(service: Service) -
 
 
 def test_a_stream_ends_with_its_token(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.service.web.stream._LOOKED_EVERY", 0.0)
     monkeypatch.setattr("fencepost.service.web.doors._REMEMBERED", 0.0)
     with Tokens(f"sqlite:///{tmp_path / 'tokens.db'}") as tokens, listening(service, doors=Doors(tokens)) as url:
         text, token = tokens.create("ann", ["read"])

@@ -27,8 +27,6 @@ router = APIRouter(prefix="/v1", tags=["events"])
 
 _AT_ONCE = 500
 _HEARTBEAT = 15.0
-_LOOKED_EVERY = 2.0
-"""Seconds after which events are sent only if the token is still valid."""
 _ENDED = "event: dropped\ndata: {}\n\n".format(
     to_json({
         "got": "a token that is valid no more",
@@ -98,15 +96,13 @@ class EventStream(Response):
                 loop.call_soon_threadsafe(news.set)
 
         await write(f": events behind {self._position}\nretry: 1000\n\n")
-        has_caught_up, looked = False, loop.time()
+        has_caught_up = False
         with service.listening(wake):
             while True:
                 news.clear()
-                if loop.time() - looked > _LOOKED_EVERY:
-                    looked = loop.time()
-                    if not await self._may_read():
-                        await write(_ENDED, more=False)
-                        return
+                if not await self._may_read():  # the doors remember it for two seconds
+                    await write(_ENDED, more=False)
+                    return
                 if has_caught_up and service.last_event - self._position > limits.behind:
                     await write(self._dropped(limits.behind), more=False)
                     return
