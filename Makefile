@@ -101,7 +101,7 @@ docs: $(VENV)/docs ## the documentation as a site: open site/index.html (a broke
 wheel: $(VENV)/dev ## a wheel to install elsewhere, in dist/, with machine code
 	$(BIN)/python -m tools.wheel
 
-demo: $(VENV)/dev ## a market and a city under a million rules, live on local Spark (DEMO="--once" ends by itself)
+demo: $(VENV)/warm ## a market and a city under a million rules, live on local Spark (DEMO="--once" ends by itself)
 	@$(BIN)/fencepost demo $(DEMO)
 
 clean: ## remove the virtual environment and everything generated
