@@ -1,4 +1,4 @@
-"""Runs tiers of tests beside each other, as many as there are cores, what takes longest first.
+"""Runs tiers of tests beside each other, one more than there are cores, what takes longest first.
 
     python -m tools.tiers quick      # make test
     python -m tools.tiers all        # make test-all
@@ -6,6 +6,7 @@
 
 A tier is one pytest of its own, so none waits for another. All tests with the Spark session are one tier, and a tier
 that is named by directories leaves them to it. Tests that no tier names are in the last one: none can be forgotten.
+Tests with Spark wait more than they compute, hence one more.
 What a tier prints is shown when it has ended. The exit code is 1 if one of them failed.
 """
 
@@ -20,6 +21,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
+_PAUSE = 120.0
+"""Seconds between two words on what runs."""
+_LAST = 100
+"""Bytes of what a tier said last that are shown."""
 OLDEST = ROOT / ".venv-spark-oldest" / "bin" / "python"
 QUIET = ("-W", "ignore::ResourceWarning", "-W", "ignore::pytest.PytestUnraisableExceptionWarning")
 PYTEST = ("-m", "pytest", "--durations", "10")
@@ -104,12 +109,16 @@ KINDS = {"quick": quick_tiers, "all": all_tiers, "ci": ci_tiers, "oldest": oldes
 def run_tiers(tiers: Sequence[Tier], beside: int) -> list[Ended]:
     """Run them, so many beside each other; print what each said when it has ended."""
     waiting, running, ended = [*tiers], list["Running"](), list[Ended]()
+    told = time.monotonic()
     try:
         while waiting or running:
             while waiting and len(running) < beside:
                 running.append(Running(waiting.pop(0)))
                 print(f"started {running[-1].tier.name}", flush=True)
             time.sleep(0.2)
+            if time.monotonic() - told > _PAUSE:
+                told = time.monotonic()
+                print("\n".join(each.progress() for each in running), flush=True)
             for each in [each for each in running if each.is_over()]:
                 running.remove(each)
                 ended.append(each.result())
@@ -127,7 +136,11 @@ class Running:
         self.tier, self._began = tier, time.monotonic()
         self._words = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(  # noqa: S603
-            tier.command, cwd=ROOT, stdout=self._words, stderr=subprocess.STDOUT
+            tier.command,
+            cwd=ROOT,
+            stdout=self._words,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
         self._code: int | None = None
         self._cpu = 0.0
@@ -148,6 +161,12 @@ class Running:
         with self._words as file:
             printed = file.read()
         return Ended(self.tier, self._code, time.monotonic() - self._began, self._cpu, printed)
+
+    def progress(self) -> str:
+        """How long it has run, and the last that it said."""
+        file, size = self._words.fileno(), os.fstat(self._words.fileno()).st_size
+        said = os.pread(file, _LAST, max(0, size - _LAST)).decode(errors="replace").strip().splitlines()
+        return f"{self.tier.name}, {(time.monotonic() - self._began) / 60:.0f} min: {said[-1] if said else ''}"
 
     def end(self) -> None:
         """End it early, as Ctrl-C does."""
@@ -170,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tiers of a kind."""
     parser = argparse.ArgumentParser(prog="python -m tools.tiers", description=__doc__)
     parser.add_argument("kind", choices=KINDS)
-    parser.add_argument("--beside", type=int, default=min(4, os.cpu_count() or 1), help="how many run at once")
+    parser.add_argument("--beside", type=int, default=min(4, (os.cpu_count() or 1) + 1), help="how many run at once")
     given = parser.parse_args(arguments)
     began = time.monotonic()
     ended = run_tiers(KINDS[given.kind](), given.beside)
