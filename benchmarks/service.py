@@ -105,15 +105,15 @@ def compare_batches(report: Report, home: Path, count: int) -> None:
 
 
 @contextmanager
-def process(home: Path) -> Iterator[tuple[str, int, str]]:
-    """`fencepost serve`: host, port, token."""
+def process(home: Path) -> Iterator[tuple[str, int, str, int]]:
+    """`fencepost serve`: host, port, token, process."""
     command = [sys.executable, "-m", "fencepost", "serve", "--data", str(home), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:  # noqa: S603 (ours)
         assert running.stdout is not None
         address = running.stdout.readline().split("http://")[1].strip()
         token = running.stdout.readline().partition(" ")[2].strip()
         try:
-            yield address.split(":")[0], int(address.split(":")[1]), token
+            yield address.split(":")[0], int(address.split(":")[1]), token, running.pid
         finally:
             running.kill()
 
@@ -172,14 +172,24 @@ async def call_in_batches(host: str, port: int, token: str, count: int) -> float
     return count * ROWS / (time.perf_counter() - begun)
 
 
+def cpu_of(pid: int) -> float:
+    """Seconds that a process has computed so far, in all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def compare_http(report: Report, home: Path, seconds: float, count: int) -> None:
     """Calls over loopback."""
-    with process(home) as (host, port, token):
+    with process(home) as (host, port, token, pid):
+        asyncio.run(call_singly(host, port, token, 1))  # what is loaded and compiled once
+        before = cpu_of(pid)
         taken = asyncio.run(call_singly(host, port, token, seconds))
+        busy = (cpu_of(pid) - before) / (seconds * PER_SECOND)
         rate = asyncio.run(call_in_batches(host, port, token, count))
     half, most = taken[len(taken) // 2], taken[len(taken) * 99 // 100]
     report.note(f"one row per call, {PER_SECOND:,} calls/s, with its events: p50", f"{half * 1000:,.2f} ms")
     report.at_most(f"one row per call, {PER_SECOND:,} calls/s, with its events: p99", most * 1000, 5, " ms")
+    report.note("one row per call: CPU of the service per call", f"{busy * 1000:,.2f} ms")
     report.note(f"{ROWS:,} rows a call as Arrow, four connections", f"{rate:,.0f} rows/s")
 
 
