@@ -21,11 +21,11 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def newest_time(times: Any) -> int | None:
-    """The newest of some instants, in microseconds since 1970; None where times are numbers."""
+    """The newest of some instants in microseconds, since 1970; None where times are numbers."""
     if not pa.types.is_timestamp(times.type):
         return None
-    newest = pc.max(times).as_py()
-    return None if newest is None else (newest - _EPOCH) // _MICROSECOND
+    newest: int | None = (times[0] if len(times) == 1 else pc.max(times)).value  # as_py would look for time zones
+    return newest
 
 
 def read_tick(given: str | int, type_: Any) -> str | int:

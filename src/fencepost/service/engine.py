@@ -235,6 +235,7 @@ class Engine:
 
     def _do(self, items: list[_Item]) -> None:
         """Log, apply, store and answer one group."""
+        last = self.events.last
         items = self._without_repeated(items)
         if not items or not self._log(items):
             return
@@ -269,8 +270,9 @@ class Engine:
             first += number
         for item, fault in voids:
             item.answer.set_exception(_as_refusal(fault))
-        for wake in list(self._listeners.values()):
-            wake()
+        if self.events.last > last:
+            for wake in list(self._listeners.values()):
+                wake()
 
     def _without_repeated(self, items: list[_Item]) -> list[_Item]:
         """What is new; callers who repeat themselves are answered as before."""

@@ -4,7 +4,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -13,9 +13,11 @@ from fencepost.monitor import Monitor
 from fencepost.ordinals import AttributeType
 from fencepost.ordinals.schema import read_schema
 from fencepost.service.joining import join_calls, split_events
+from fencepost.service.rows import TIMES
 from fencepost.snapshot import NEVER, Snapshot, Table
 from fencepost.snapshot.damping import has_durations
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _QUIET = threading.RLock()
 
 
@@ -86,7 +88,7 @@ class Watcher:
     def take(self, table: pa.Table) -> pa.Table | None:
         """The events of some rows; None where a single row has none."""
         if table.num_rows == 1 and self._schema is not None:
-            [row] = table.to_pylist()
+            row = {name: _value(column) for name, column in zip(table.column_names, table.columns, strict=True)}
             object, time = row.pop(self.monitor.object), row.pop(str(self.monitor.time))
             events = self.monitor.update_one(object, time, **row)
             return self._as_table(events) if events else None
@@ -137,3 +139,12 @@ class Watcher:
     def advance(self, at: str | int) -> pa.Table:
         """Move the clock, and return what that ends."""
         return self.monitor.advance(datetime.fromisoformat(at) if isinstance(at, str) else at)
+
+
+def _value(column: Any) -> Any:
+    """The value of a column with one row. Of instants in UTC, Arrow would look for the zone each time."""
+    value = column[0]
+    if value.type != TIMES:
+        return value.as_py()
+    number = value.value
+    return None if number is None else _EPOCH + timedelta(microseconds=number)

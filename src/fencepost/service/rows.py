@@ -17,6 +17,7 @@ from fencepost.snapshot import Table
 ARROW = ("application/vnd.apache.arrow.stream", "application/vnd.apache.arrow.file")
 LINES = ("application/x-ndjson", "application/jsonlines", "application/json-lines", "application/x-jsonlines")
 TIMES = pa.timestamp("us", "UTC")
+_WRITING = pa.ipc.IpcWriteOptions()  # else each call would ask the environment for some
 _MOST_COLUMNS = 10_000
 _MOST_CELLS = 64 << 20
 """Values of a call, with those that are missing: rows that each have other columns would need memory without end."""
@@ -236,7 +237,7 @@ def _read_time(text: str | None, name: str) -> datetime | None:
 def write_rows(table: pa.Table) -> bytes:
     """A table as an Arrow stream."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
+    with pa.ipc.new_stream(sink, table.schema, options=_WRITING) as writer:
         writer.write_table(table)
     content: bytes = sink.getvalue().to_pybytes()
     return content

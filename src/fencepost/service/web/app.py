@@ -23,6 +23,7 @@ from fencepost.service.web.bodies import Bodies
 from fencepost.service.web.doors import OpenDoors, allow
 from fencepost.service.web.endings import Endings
 from fencepost.service.web.headers import SafeHeaders
+from fencepost.service.web.straight import Straight
 
 Mount = Callable[[FastAPI], None]
 
@@ -59,6 +60,7 @@ def make_app(service: Service, *, doors: Any = None, pages: Sequence[Mount] = ()
     app.add_exception_handler(HTTPException, _refuse_http)
     for module in (rules, rows, events, stream, state, measures, sessions):
         app.include_router(module.router)
+    app.add_middleware(Straight, service=service, doors=app.state.doors, refuse_http=_refuse_http)
     app.add_middleware(Bodies)
     app.state.closing = asyncio.Event()
     app.add_middleware(Endings, closing=app.state.closing)

@@ -35,9 +35,8 @@ _FEW = 1000
 _WAIT = 60.0
 
 
-async def read_body(request: Request) -> bytes:
-    """The body, up to the limit of the service."""
-    most = request.app.state.service.settings.limits.body
+async def read_body(request: Request, most: int) -> bytes:
+    """The body, up to a limit."""
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
@@ -47,10 +46,10 @@ async def read_body(request: Request) -> bytes:
     return b"".join(parts)
 
 
-async def read_table(request: Request) -> Any:
+async def read_table(request: Request, service: Service) -> Any:
     """The rows of the body."""
-    limits = request.app.state.service.settings.limits
-    body, kind = await read_body(request), request.headers.get("content-type", "")
+    limits = service.settings.limits
+    body, kind = await read_body(request, limits.body), request.headers.get("content-type", "")
     if len(body) <= _SMALL:
         return read_rows(body, kind, limits.rows)
     return await run_in_threadpool(read_rows, body, kind, limits.rows)
@@ -59,7 +58,7 @@ async def read_table(request: Request) -> Any:
 @router.post("/match", openapi_extra=_BODY, responses=refusals(413), dependencies=[READS])
 async def match(request: Request, service: Serving) -> Answer:
     """Which rules in force hold for each row by itself: a list of rule ids per row. Nothing is remembered."""
-    table = await read_table(request)
+    table = await read_table(request, service)
     return Answer({"version": service.version, "rule_ids": await run_in_threadpool(service.match, table)})
 
 
@@ -144,13 +143,14 @@ async def observe(
     key: Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)] = None,
 ) -> Answer:
     """Take rows. They are on the disk when this answers, with the position of the call in the log."""
-    table = await read_table(request)
+    table = await read_table(request, service)
     if table.num_rows <= _FEW:
         waiting = service.submit(table, key=key)
     else:  # reading the times of many rows takes its time
         waiting = await run_in_threadpool(service.submit, table, key=key)
     try:
-        receipt = await asyncio.wait_for(asyncio.wrap_future(waiting), _WAIT)
+        async with asyncio.timeout(_WAIT):
+            receipt = await asyncio.wrap_future(waiting)
     except TimeoutError:
         raise BehindError(
             f"rows that were not applied within {_WAIT:.0f} seconds",
