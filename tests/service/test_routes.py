@@ -108,3 +108,20 @@ def test_times_without_a_zone_are_those_of_utc(call: Client) -> None:
         told += [(event["detect"], event["time"]) for event in answer.json()["events"]]
     kinds = ["enter", "exit"] * 2
     assert told == [(kind, f"2026-01-05T09:3{number}:00Z") for number, kind in enumerate(kinds)]
+
+
+def test_calls_that_go_straight_are_refused_like_others(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        call = Client(service)
+        row = {"object": "IBM", "price": 41}
+        assert call("POST", "/v1/observations?wait=1", json=row).status_code == 200
+        assert call("POST", "/v1/observations?wait=No", json=row).status_code == 202
+        for answer in (
+            call("POST", "/v1/observations?wait=perhaps", json=row),
+            call("POST", "/v1/observations", content=b"{"),
+            call("POST", "/v1/observations", json=row, headers={"Idempotency-Key": "k" * 201}),
+            call("POST", "/v1/match", content=b""),
+        ):
+            assert (answer.status_code, set(answer.json())) == (422, {"got", "expected", "remedy", "message"})
+        assert call("GET", "/v1/observations").status_code == 405
+        assert {"/v1/observations", "/v1/match"} <= set(call("GET", "/openapi.json").json()["paths"])
