@@ -11,12 +11,13 @@ import pytest
 
 from fencepost.book import RuleBook
 from fencepost.console import make_console
-from fencepost.console.book_rules import BookRules, read_values
+from fencepost.console.book_rules import BookRules
 from fencepost.console.conditions import read_condition
 from fencepost.console.door import Door
 from fencepost.console.recorder import Recorder
 from fencepost.console.source import EventFilter, RuleSearch
 from fencepost.errors import FencepostError
+from fencepost.service.values import read_values
 from tests.console.market import Market, open_market
 
 

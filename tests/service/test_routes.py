@@ -120,8 +120,33 @@ def test_calls_that_go_straight_are_refused_like_others(tmp_path: Path) -> None:
             call("POST", "/v1/observations?wait=perhaps", json=row),
             call("POST", "/v1/observations", content=b"{"),
             call("POST", "/v1/observations", json=row, headers={"Idempotency-Key": "k" * 201}),
-            call("POST", "/v1/match", content=b""),
         ):
             assert (answer.status_code, set(answer.json())) == (422, {"got", "expected", "remedy", "message"})
         assert call("GET", "/v1/observations").status_code == 405
         assert {"/v1/observations", "/v1/match"} <= set(call("GET", "/openapi.json").json()["paths"])
+
+
+def test_rules_that_hold_at_values(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        call = Client(service)
+        for number in range(5):
+            call("POST", "/v1/rules", json={"id": number, "condition": f"price > {10 * number} AND symbol = 'IBM'"})
+        asked = {"holds": "price=25, symbol=IBM", "limit": 2}
+        page = call("GET", "/v1/rules", params=asked).json()
+        assert ([rule["id"] for rule in page["rules"]], page["next"]) == ([0, 1], 1)
+        page = call("GET", "/v1/rules", params={**asked, "cursor": 1}).json()
+        assert ([rule["id"] for rule in page["rules"]], page["next"]) == ([2], None)
+        assert call("GET", "/v1/rules?holds=price=25").json()["rules"] == []  # what is left out is null
+        for wrong in ("price", "price=dear", "volume=1", "self=1", "price=1,PRICE=2", "price=1e999"):
+            answer = call("GET", "/v1/rules", params={"holds": wrong})
+            assert answer.status_code in (200, 422), (wrong, answer.text)
+        for wrong in ("price", "volume=1", "self=1"):
+            assert call("GET", "/v1/rules", params={"holds": wrong}).status_code == 422, wrong
+        assert call("GET", "/v1/rules?holds=price=1&q=a").status_code == 422
+
+
+def test_columns_may_be_called_like_arguments(tmp_path: Path) -> None:
+    with serving(tmp_path, object="symbol") as service:
+        row = {"symbol": "IBM", "self": 1, "object": "a", "price": 41}
+        for _ in range(2):
+            assert Client(service)("POST", "/v1/observations?wait=true", json=row).status_code == 200

@@ -1,17 +1,17 @@
 """Rules of a book, a page at a time."""
 
-import re
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, date, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fencepost.book import RuleBook
 from fencepost.console.source import FoundRules, Missing, RuleSearch
 from fencepost.errors import FencepostError
+from fencepost.service.values import read_values
 
 if TYPE_CHECKING:
     from fencepost.book.changes import Change
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _BEGIN = -(2**63)
 """Before every id but this one."""
 _CHANGES = 50
-_AND = re.compile(r"\s*(?:,|;|\band\b)\s*", re.IGNORECASE)
 _STATES = {"enabled": "enabled", "paused": "paused", "expired": "expired"}
 
 
@@ -186,38 +185,3 @@ def read_label(text: str) -> dict[str, str] | None:
     if not equals or not name.strip():
         raise FencepostError(f"the label {text!r}", "a name and a value", "Write for example desk=4.")
     return {name.strip(): value.strip()}
-
-
-def read_values(text: str, types: Mapping[str, str]) -> dict[str, Any]:
-    """Values by column as they are written, `price = 47, symbol = IBM`.
-
-    >>> read_values("price = 47 and symbol = 'IBM'", {"price": "double"})
-    {'price': 47.0, 'symbol': 'IBM'}
-    """
-    values: dict[str, Any] = {}
-    for part in _AND.split(text.strip()):
-        name, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not name or not value:
-            raise FencepostError(f"{part!r}", "columns with their values", "Write for example price = 47.")
-        kind = next((kind for column, kind in types.items() if column.lower() == name.lower()), "")
-        values[name] = _read_value(name, value, kind)
-    return values
-
-
-def _read_value(name: str, text: str, kind: str) -> Any:
-    plain = text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
-    try:
-        if kind.startswith("timestamp"):
-            instant = datetime.fromisoformat(plain)
-            return instant if instant.tzinfo or kind == "timestamp_ntz" else instant.replace(tzinfo=UTC)
-        if kind == "date":
-            return date.fromisoformat(plain)
-        if kind == "boolean":
-            return {"true": True, "false": False}[plain.lower()]
-        if kind == "key" or plain is not text:
-            return plain
-        return int(plain) if plain.lstrip("-").isdecimal() and kind == "bigint" else float(plain)
-    except (ValueError, KeyError):
-        if kind:
-            raise FencepostError(f"{name} = {text}", f"a value of type {kind}", "Correct the value.") from None
-        return plain

@@ -32,7 +32,7 @@ def asks(method: _Method) -> _Method:
     """Let a method of a host run while no other thread runs one."""
 
     @wraps(method)
-    def run(self: "Host", *args: Any, **kwargs: Any) -> Any:
+    def run(self: "Host", /, *args: Any, **kwargs: Any) -> Any:
         with self._lock:
             return method(self, *args, **kwargs)
 
@@ -43,7 +43,7 @@ def changes(method: _Method) -> _Method:
     """The same for a method that changes its host: where it fails, nothing has changed."""
 
     @wraps(method)
-    def run(self: "Host", *args: Any, **kwargs: Any) -> Any:
+    def run(self: "Host", /, *args: Any, **kwargs: Any) -> Any:
         with self._all_or_nothing():
             return method(self, *args, **kwargs)
 

@@ -386,7 +386,7 @@ class Monitor(Host):
         return state_table(self._watch)
 
     @asks
-    def rules_at(self, **values: Any) -> list[int]:
+    def rules_at(self, /, **values: Any) -> list[int]:
         """The ids of the rules whose condition holds at the given values, ascending; what is left out is in no range.
 
         Args:

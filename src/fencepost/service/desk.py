@@ -1,7 +1,7 @@
 """The rules of a service: its book, asked and changed by those who call it."""
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -52,6 +52,11 @@ class Desk:
             found = own + found
         more = len(found) > limit
         return RulePage(found[:limit], found[limit - 1].id if more else None)
+
+    def some(self, ids: Sequence[int], after: int | None = None, limit: int = 50) -> RulePage:
+        """Those of some rules that are in the book, in the order of their ids, a page at a time."""
+        rest = [id for id in sorted(ids) if after is None or id > after]
+        return RulePage(list(self.book.some(rest[:limit])), rest[limit - 1] if len(rest) > limit else None)
 
     def _by_id(self, id: int) -> list[Rule]:
         return [self.book[id]] if id in self.book else []

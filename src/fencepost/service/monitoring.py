@@ -18,6 +18,8 @@ from fencepost.snapshot import NEVER, Snapshot, Table
 from fencepost.snapshot.damping import has_durations
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ARGUMENTS = {"self", "object", "time"}
+"""Of `update_one`; a column of that name would be taken for one."""
 _QUIET = threading.RLock()
 
 
@@ -90,8 +92,9 @@ class Watcher:
         if table.num_rows == 1 and self._schema is not None:
             row = {name: _value(column) for name, column in zip(table.column_names, table.columns, strict=True)}
             object, time = row.pop(self.monitor.object), row.pop(str(self.monitor.time))
-            events = self.monitor.update_one(object, time, **row)
-            return self._as_table(events) if events else None
+            if not row.keys() & _ARGUMENTS:
+                events = self.monitor.update_one(object, time, **row)
+                return self._as_table(events) if events else None
         events = self.monitor.update(self._fill(table))
         if self._schema is None and not pa.types.is_null(events.schema.field("object").type):
             self._schema = events.schema

@@ -34,6 +34,7 @@ from fencepost.service.settings import Settings
 from fencepost.service.starting import replay, start_watcher
 from fencepost.service.statistics import Sample, Statistics
 from fencepost.service.upkeep import Upkeep
+from fencepost.service.values import read_values
 
 if TYPE_CHECKING:
     from fencepost.rules import Rule
@@ -129,6 +130,11 @@ class Service:
     def difference(self, version: int) -> Difference:
         """What a version changed."""
         return self.publishing.difference(version)
+
+    def rules_at(self, text: str) -> list[int]:
+        """The ids of the rules in force that hold at values as people write them, `price=47, symbol=IBM`."""
+        found: list[int] = self.engine.watcher.monitor.rules_at(**read_values(text, self._columns()))
+        return found
 
     def _columns(self) -> Mapping[str, str]:
         """The columns that rules can use, with their types."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fencepost.console.book_rules import read_label, read_values
+from fencepost.console.book_rules import read_label
 from fencepost.console.recorder import Recorder
 from fencepost.console.rows import RecentRows, RowObjects
 from fencepost.console.source import Figure, FoundRules, Missing, Overview, RuleSearch
@@ -18,6 +18,7 @@ from fencepost.monitor import Monitor
 from fencepost.published import VersionDirectory
 from fencepost.rules import Rule, Rules
 from fencepost.rules.options import fields_of
+from fencepost.service.values import read_values
 
 if TYPE_CHECKING:
     from fencepost.lab.demo.live import Live

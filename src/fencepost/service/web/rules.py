@@ -131,8 +131,16 @@ def list_rules(
     q: Annotated[str | None, Query(max_length=500, description="An id, or a part of a name or condition.")] = None,
     label: Annotated[list[str] | None, Query(description="desk:4; several must all be there.")] = None,
     state: Annotated[Literal["enabled", "paused", "expired"] | None, Query()] = None,
+    holds: Annotated[
+        str | None, Query(max_length=10_000, description="price=47, symbol=IBM: rules in force that hold there.")
+    ] = None,
 ) -> Answer:
     """Rules in the order of their ids, a page at a time."""
+    if holds:
+        if q or label or state:
+            raise RefusalError("holds beside q, label or state", "one or the other", "Ask for holds alone.")
+        held = service.rules.some(service.rules_at(holds), cursor, limit)
+        return Answer({"rules": [rule_fields(rule) for rule in held.rules], "next": held.next})
     page = service.rules.page(cursor, limit, search=q or None, labels=read_labels(label), state=state)
     return Answer({"rules": [rule_fields(rule) for rule in page.rules], "next": page.next})
 
