@@ -17,6 +17,7 @@ from tests.docs.settings import SETTINGS
 NOT_RUN = {
     ("README.md", "# a market and a city"): "tests/spark/test_demo.py runs the demo, and make test-all runs this",
     ("README.md", " rules: "): "a picture",
+    ("README.md", "fencepost serve &"): "docs/service.md has the same calls, which are run",
     ("docs/pipeline.md", "# events that wait"): "tests/cli/test_deliveries.py runs these commands",
     ("docs/production.md", "[Unit]"): "tests/pipeline/test_production.py runs its ExecStart",
     ("docs/how-it-works.md", "window "): "a picture",
