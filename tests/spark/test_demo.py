@@ -8,7 +8,6 @@ import sys
 import time
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 
@@ -65,6 +64,8 @@ def test_a_wrong_answer_would_be_noticed() -> None:
 
 @pytest.mark.slow
 def test_a_rule_is_added_on_its_pages_and_fires(tmp_path: Path) -> None:
+    import httpx  # the oldest Spark's environment, which collects this file, has none
+
     running = subprocess.Popen(  # noqa: S603
         COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=tmp_path,
         env={**ENVIRONMENT, "COLUMNS": "200"},
