@@ -42,6 +42,16 @@ def test_a_file_whose_name_is_not_on_the_disk_is_not_there(tmp_path: Path, monke
     assert os.listdir(tmp_path) == []
 
 
+def test_a_draft_that_cannot_be_deleted_takes_nothing_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path), missing_ok)
+
+    with monkeypatch.context() as full:
+        full.setattr(Path, "unlink", fail)
+        create(tmp_path / "marker", "1")
+    assert (tmp_path / "marker").read_text() == "1"
+
+
 def test_folders_that_are_made_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced, fsync = list[str](), os.fsync
 

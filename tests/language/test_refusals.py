@@ -31,6 +31,29 @@ def test_refusals(text: str, message: str) -> None:
     assert str(refused.value) == message
 
 
+def test_a_string_in_double_quotes_is_refused_after_two_columns_were_compared() -> None:
+    parse("bid = ask")
+    parse("bid = `ask`")
+    with pytest.raises(ConditionError, match="Write bid = 'ask' for the string"):
+        parse('bid = "ask"')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "d > " + " + ".join(["1"] * 300),
+        "d + " + " + ".join(["1"] * 300) + " > 1",
+        "d > " + "-(" * 25 + "1" + ")" * 25,
+        "d > " + "CAST(" * 25 + "1" + " AS DOUBLE)" * 25,
+        "ABS(" * 25 + "d" + ")" * 25 + " > 1",
+    ],
+    ids=["constants", "column", "negations", "casts", "functions"],
+)
+def test_what_is_long_or_deep_is_read_once(text: str) -> None:
+    """Were each part read twice, this would not end."""
+    assert parse(text) is not None
+
+
 def refusal_of(text: str) -> ConditionError | None:
     try:
         parse(text)

@@ -57,12 +57,16 @@ def make_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def draft_beside(path: Path) -> Iterator[Path]:
-    """A hidden name beside a file, which nobody else writes; what has it in the end is deleted."""
+    """A hidden name beside a file, which nobody else writes; what has it in the end is deleted.
+
+    What was done counts, also where the draft cannot be deleted: after a crash there are drafts, too.
+    """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         yield draft
     finally:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            draft.unlink()
 
 
 def sync(path: Path) -> None:

@@ -96,7 +96,7 @@ class Binder:
 
     >>> from fencepost.language import parse
     >>> Binder({"Price": AttributeType.parse("decimal(9,2)")}).bind(parse("price >= 40 AND price < 50.005")).boxes
-    (BoundBox(ranges=(('Price', 4000, 5000),), keys=()),)
+    (BoundBox(ranges=(('Price', 4000, 5000),), keys=(), strings=()),)
     """
 
     def __init__(self, types: Mapping[str, ColumnType]) -> None:
@@ -321,7 +321,7 @@ def bind(condition: Condition, types: Mapping[str, ColumnType] | None = None) ->
     >>> from fencepost.language import parse
     >>> from fencepost.ordinals import BIGINT
     >>> bind(parse("symbol = 'IBM' AND volume > 2.5"), {"symbol": KEY, "volume": BIGINT}).boxes
-    (BoundBox(ranges=(('volume', 3, 9223372036854775807),), keys=(('symbol', 'IBM'),)),)
+    (BoundBox(ranges=(('volume', 3, 9223372036854775807),), keys=(('symbol', 'IBM'),), strings=()),)
     """
     return Binder(infer_types([condition.columns]) if types is None else types).bind(condition)
 

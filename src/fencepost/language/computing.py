@@ -71,6 +71,8 @@ class Expressions(Operands):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self.uses: list[Use] = []
+        self._known: dict[int, tuple[exp.Expression, Operand]] = {}
+        """What nodes were read as, by identity: an operation reads its parts more than once, and so would theirs."""
 
     def demand(self, operand: Operand, kind: ConstantKind, place: Place) -> None:
         """Note what kind of values an operand must have; refuse one that has another kind."""
@@ -108,6 +110,11 @@ class Expressions(Operands):
 
     def read(self, node: exp.Expression) -> Operand:  # type: ignore[override]
         """The constant, column or expression that it is; refuses everything else."""
+        if id(node) not in self._known:
+            self._known[id(node)] = node, self._read(node)
+        return self._known[id(node)][1]
+
+    def _read(self, node: exp.Expression) -> Operand:
         kind = type(node)
         if kind is exp.Paren:
             return self.read(node.this)

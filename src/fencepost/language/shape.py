@@ -80,7 +80,8 @@ def read_shape(text: str) -> tuple[ShapeKey, list[Value]]:
         elif (word := name.upper()) in _RESERVED:
             marks.append(word)
         else:
-            marks.append("name")
+            # A name in double quotes may be meant as a string, which is refused in some places: a shape of its own.
+            marks.append("quoted" if name.startswith('"') else "name")
             values.append(canonical_name(name))
     return tuple(pieces[::5] + marks), values
 
