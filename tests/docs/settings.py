@@ -22,7 +22,6 @@ from tests.docs.blocks import blocks_of
 from tests.docs.running import Reader
 from tests.pipeline.test_decoding import TICK
 from tests.registry import Registry
-from tests.service.processes import running
 
 __all__ = ["SETTINGS"]
 
@@ -192,6 +191,8 @@ def damping(reader: Reader) -> Iterator[None]:
 @contextmanager
 def service(reader: Reader) -> Iterator[None]:
     """The service that the page starts, at an address of its own."""
+    from tests.service.processes import running  # where only README is run, httpx is not installed
+
     with running(reader.home / "fencepost-data") as process:
         reader.instead["http://127.0.0.1:8480"] = process.url
         book = f"sqlite:///{reader.home}/fencepost-data/book.db"
