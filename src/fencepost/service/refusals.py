@@ -36,12 +36,6 @@ class StaleError(RefusalError):
     status = 412
 
 
-class UnexpectedError(RefusalError):
-    """A change that needs a version to be named."""
-
-    status = 428
-
-
 class TooLargeError(RefusalError):
     """More than one call may have."""
 
