@@ -31,7 +31,8 @@ class KnownObject:
         object: the object.
         time: of its last row.
         values: its last known values by column; None where nothing is known.
-        inside: ids of the rules whose condition it meets, ascending.
+        inside: ids of the rules that it is inside, ascending: their condition holds, or `stay` since it was inside.
+            What damping holds back does not matter.
         waiting: rules whose enter or exit damping holds back.
     """
 
@@ -65,13 +66,13 @@ def find_object(watch: Watch, object: Any) -> KnownObject | None:
         values[name] = None if ordinal is None else type_.decode(np.array([ordinal]))[0].as_py()
     for name in rules.kept.keys:
         values[name] = state.strings[name].text(int(positions.keys[name][0]))
-    held = rules.held_at(positions, state.strings).rules
-    expired = (rules.expires[held] != NEVER) & np.array(
-        [each != NEVER and clock.instant(each) <= now for each in rules.expires[held].tolist()], np.bool_
-    )
-    inside = tuple(sorted(rules.ids[held[~expired]].tolist()))
-    waiting = []
     pending, _ = state.damped.of(place)
+    held = rules.ids[rules.held_at(positions, state.strings).rules]
+    held = np.setdiff1d(held, pending.rules)  # of these damping remembers whether it is inside
+    held = np.union1d(held, pending.rules[pending.states[:, RAW] != 0])
+    until = clock.instants(rules.expires[rules.snapshot().rows_of(held)])
+    inside = tuple(held[until > clock.at_least(state.times[place])].tolist())
+    waiting = []
     for number, own in zip(pending.rules.tolist(), pending.states, strict=True):
         if own[RAW] != own[REPORTED]:
             since = None if clock.column is None or clock.type is None else _decode(clock.type, int(own[SINCE]))

@@ -343,6 +343,8 @@ class Monitor(Host):
     def inside(self, rule_id: RuleKey) -> list[Any]:
         """The objects that are inside a rule now; of a band the pairs, as tuples.
 
+        Inside is who meets the condition, or, once inside, `stay`, whether that is reported or still waits.
+
         Args:
             rule_id: of the rule, or its name.
 

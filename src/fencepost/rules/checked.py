@@ -53,8 +53,11 @@ def check_rule(
     try:
         parsed = parse(condition, zone)
         rule = Rule(number, condition, **read_options(options)._asdict(), version=version)
-        if rule.stay is not None or rule.margin is not None:
-            _check_outer(rule, parsed, zone)
+        if isinstance(parsed, Band):
+            _check_band_options(rule)
+        elif rule.stay is not None or rule.margin is not None:
+            assert rule.damping is not None
+            check_outer(parsed, rule.damping, zone)
     except ConditionError as error:
         got = f"rule {number}: {error.got}"
         raise ConditionError(got, error.expected, error.remedy, error.text, error.spans) from None
@@ -63,18 +66,21 @@ def check_rule(
     return TextRule(rule, parsed)
 
 
-def _check_outer(rule: Rule, parsed: Condition | Band, zone: str) -> None:
-    """Refuse `stay` or `margin` that does not fit the condition."""
-    name = "stay" if rule.margin is None else "margin"
-    if isinstance(parsed, Band):
+def _check_band_options(rule: Rule) -> None:
+    """Refuse options that are for rules about one stream."""
+    if rule.stay is not None or rule.margin is not None:
+        name = "stay" if rule.margin is None else "margin"
         raise FencepostError(
             f"{name} of a band",
-            "a condition of one stream, since bands are left by the bounds that they are entered by",
+            "a condition of one stream, since a band cannot yet be left by other bounds than it is entered by",
             f"Leave {name} out, or use for, keep_firing_for or cooldown.",
         )
-    damping = rule.damping
-    assert damping is not None
-    check_outer(parsed, damping, zone)
+    if "silent" in rule.detect:
+        raise FencepostError(
+            "detect silent of a band",
+            "a condition of one stream, since silence is of one object",
+            "Detect exit, which timeout reports of a pair, or add a rule about one of the streams.",
+        )
 
 
 def read_in_zone(text: TextRule, zone: str) -> TextRule:

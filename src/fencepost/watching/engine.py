@@ -10,6 +10,7 @@ from fencepost.emitting.emitter import check_names
 from fencepost.emitting.engine import Counts, Step, Waiting
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.indexes.kernels.damping import RAW
 from fencepost.indexes.matches import in_pieces, share_room
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import DETECTS, NEVER, Table
@@ -363,7 +364,7 @@ class Watch:
         change_rules: Callable[[], None],
     ) -> Step:
         old, everyone = self.rules.find(id), self.everyone()
-        change = change_rule(id, old, new, self.inside(old), self.inside(new), reason, everyone)
+        change = change_rule(id, old, new, self._meets(old), self._meets(new), reason, everyone)
         return self._make_step(change, columns, self.rules.version, change_rules, LiveTexts(self.rules, (old, new)))
 
     def _make_step(
@@ -431,8 +432,16 @@ class Watch:
             self._everyone = Everyone(slots, self.state.positions(slots), self.state.times[slots])
         return self._everyone
 
-    def inside(self, rule: LiveRule | None) -> Bools:
-        """Which of all objects are inside one rule."""
+    def inside(self, rule: LiveRule) -> Bools:
+        """Which of all objects are inside one rule: its condition holds, or `stay` for those that were inside."""
+        now, inside = self.everyone(), self._meets(rule).copy()
+        damped = self.state.damped.all()
+        mine = np.flatnonzero((damped.rules == rule.id) & self.state.present[damped.slots])
+        inside[np.searchsorted(now.slots, damped.slots[mine])] = damped.states[mine, RAW] != 0
+        return inside & ~self._has_expired(rule)
+
+    def _meets(self, rule: LiveRule | None) -> Bools:
+        """Which of all objects meet the condition of one rule that has not expired for them."""
         now = self.everyone()
         if rule is None:
             return now.nobody
@@ -440,9 +449,15 @@ class Watch:
             inside = inside_boxes(self.rules.boxes(rule), rule.computed, now.positions, self.state.strings)
         else:
             inside = now.inside_compiled(rule.row, self.rules.compiled, self.state.strings)
-        if rule.expires != NEVER:
-            inside &= self.clock.instant(rule.expires) > self.clock.at_least(now.times)
-        return inside
+        return inside & ~self._has_expired(rule)
+
+    def _has_expired(self, rule: LiveRule) -> Bools:
+        """For which of all objects one rule has expired."""
+        now = self.everyone()
+        if rule.expires == NEVER:
+            return now.nobody
+        expired: Bools = self.clock.instant(rule.expires) <= self.clock.at_least(now.times)
+        return expired
 
     def is_plain(self) -> bool:
         """Whether the two positions of a move are all that matters: no cross, no expiry, no timeout, no windows."""
