@@ -147,6 +147,44 @@ def test_one_episode_is_drawn_with_some_time_around() -> None:
     assert "episode 1 of 1 enter" in refusal(lambda: plot.rule(events, rows, rules[7], episode=1)).lower()
 
 
+def test_stay_over_another_column_is_drawn() -> None:
+    rules = fp.Rules()
+    rules.add(7, "price < 40", detect="enter,exit", stay="price < 40 OR volume > 5 AND venue = 'X'")
+    values = [(0, 39.0, 3, "X"), (1, 45.0, 9, "X"), (2, 45.0, 9, "Y")]
+    rows = [
+        {"symbol": "IBM", "ts": START + timedelta(minutes=minute), "price": price, "volume": volume, "venue": venue}
+        for minute, price, volume, venue in values
+    ]
+    events = fp.Monitor(rules, object="symbol", time="ts").update(rows)
+    assert events["detect"].to_pylist() == ["enter", "exit"]
+    panels = plot.rule(events, rows, rules[7]).axes
+    assert [axes.get_ylabel() for axes in panels] == ["price", "volume"]
+    assert spans_of(panels[0])["firing"] == [(0, 2)]
+    rules.replace(7, "price < 40", stay="price < 40 OR price + volume < 50")
+    assert "more than ranges of columns" in refusal(lambda: plot.rule(events, rows, rules[7]))
+
+
+def test_a_rule_that_only_waited_is_drawn_for_the_object_with_the_most_rows() -> None:
+    rules = fp.Rules()
+    rules.add(7, "price < 40", detect="enter,exit", for_="1 hour")
+    rows = [{"id": id, "ts": START + timedelta(minutes=id), "price": 39.0} for id in (4, 5, 5)]
+    rows[2]["ts"] = START + timedelta(minutes=9)
+    for events in ([], fp.Monitor(rules, object="id", time="ts").update(rows)):
+        [axes] = plot.rule(events, rows, rules[7], object="id", time="ts").axes
+        assert axes.get_legend().get_texts()[0].get_text() == "5"
+        assert spans_of(axes)["pending"] == [(5, 9)]
+
+
+def test_ranges_that_reach_further_than_a_double_is_exact_are_drawn() -> None:
+    rules = fp.Rules()
+    rules.add(7, "price * 2 < 80", detect="enter,exit")
+    rows = [{"id": 1, "ts": START + timedelta(minutes=minute), "price": 45 - minute} for minute in range(9)]
+    events = fp.Monitor(rules, object="id", time="ts", schema={"price": "bigint"}).update(rows)
+    [axes] = plot.rule(events, rows, rules[7], object="id", time="ts").axes
+    assert 39.0 in {line.get_ydata()[0] for line in axes.lines[1:]}
+    assert axes.figure._repr_png_().startswith(b"\x89PNG")
+
+
 def test_what_cannot_be_drawn_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     _, events = watched()
     band, key = fp.Rules(), fp.Rules()

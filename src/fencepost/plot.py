@@ -24,6 +24,7 @@ from fencepost.rules import Rules
 from fencepost.rules.damping import Damping
 from fencepost.rules.options import fields_of
 from fencepost.rules.rule import Rule
+from fencepost.rules.stays import parse_stay
 from fencepost.snapshot import DETECTS, Table
 
 if TYPE_CHECKING:
@@ -151,7 +152,8 @@ def rule(
         rule: the rule, such as `rules[7]` or `monitor.rules[7]`.
         object: the column of `rows` that names the object; without it, the one that has the objects of the events.
         time: the column of event time, likewise.
-        objects: which objects to draw; without it, those that the rule has most events of, of a damped rule one.
+        objects: which objects to draw; without it, those that the rule has most events of, of a damped rule one. If it
+            has no events, those with the most rows.
         episode: draw only this one of the first object's enters, counted from 0, with its exit and some time around.
         title: in place of the rule's number and condition.
     """
@@ -162,8 +164,9 @@ def rule(
     shape = _find_shape(rule, given)
     object, time = _find_columns(given, table, object, time)
     damped = Damping.of(rule) is not None
-    chosen = list(objects) if objects is not None else _most_frequent(table["object"], 1 if damped else _OBJECTS)
     times, names = given.arrow(time), given.arrow(object)
+    most = table["object"] if table.num_rows else names.drop_null()  # a rule may only have waited
+    chosen = list(objects) if objects is not None else _most_frequent(most, 1 if damped else _OBJECTS)
     drawn_times = None if episode is None else _find_episode(table, chosen, episode, times)
     phases = _find_phases(given, shape, table, (names, times), chosen[0]) if damped and chosen else []
     figure: Any = _picture_class()(figsize=(9, 1.4 + 3.1 * len(shape.attributes)), layout="constrained")
@@ -178,7 +181,9 @@ def rule(
             mine = np.flatnonzero(np.asarray(pc.fill_null(pc.equal(names, pa.scalar(one, names.type)), False)))
             colour = _LINES[place % len(_LINES)]
             _draw_values(axes, times, given.arrow(attribute), mine, colour, printable(str(one)), steps=damped)
-        _draw_events(axes, table.filter(pc.is_in(table["object"], pa.array(chosen, table["object"].type))), attribute)
+        if table.num_rows:
+            mine = pc.is_in(table["object"], pa.array(chosen, table["object"].type))
+            _draw_events(axes, table.filter(mine), attribute)
         if drawn_times is not None:
             _limit_times(axes, *drawn_times)
         _draw_ranges(axes, shape, attribute)
@@ -205,23 +210,30 @@ def _find_shape(rule: Rule, rows: Table) -> _Shape:
     parsed = parse(str(rule.condition))
     if not isinstance(parsed, Condition):
         raise FencepostError(f"rule {rule.id}, a band", "a rule about one stream", "Draw its events with plot.events.")
-    known = {name: rows.arrow(name).type for name in rows.names if _is_used(name, parsed.columns)}
+    stay_columns = {} if rule.stay is None else parse_stay(rule.stay, "UTC").columns
+    used_columns = {**stay_columns, **parsed.columns}
+    known = {name: rows.arrow(name).type for name in rows.names if _is_used(name, used_columns)}
     types = read_schema(known).types
     bound = Binder(types).bind(parsed)
     boxes = bound.boxes
     if bound.computed or any(box.strings for box in boxes):
-        raise FencepostError(
-            f"rule {rule.id}, which asks for more than ranges of columns",
-            "a rule about columns of numbers and times",
-            "Draw its events with plot.events.",
-        )
-    used = list(dict.fromkeys(name for box in boxes for name, _, _ in box.ranges))
+        raise _more_than_ranges(rule)
+    stay = _find_stay(rule, types)
+    used = list(dict.fromkeys(name for box in (*boxes, *stay) for name, _, _ in box.ranges))
     attributes = {name: type_ for name in used if isinstance(type_ := types[name], AttributeType)}
     if not attributes:
         raise FencepostError(
             f"rule {rule.id}, which has no range", "a rule with a range", "Draw its events with plot.events."
         )
-    return _Shape(boxes, _find_stay(rule, types), attributes, list(attributes)[:_ATTRIBUTES])
+    return _Shape(boxes, stay, attributes, list(attributes)[:_ATTRIBUTES])
+
+
+def _more_than_ranges(rule: Rule) -> FencepostError:
+    return FencepostError(
+        f"rule {rule.id}, which asks for more than ranges of columns",
+        "a rule about columns of numbers and times",
+        "Draw its events with plot.events.",
+    )
 
 
 def _find_stay(rule: Rule, types: Mapping[str, Any]) -> tuple[BoundBox, ...]:
@@ -231,6 +243,8 @@ def _find_stay(rule: Rule, types: Mapping[str, Any]) -> tuple[BoundBox, ...]:
     alone = Rules.from_dicts([{**fields_of(rule), "enabled": True}])
     wider = alone.compile(dict(types)).stay
     assert wider is not None, "the rule has one"
+    if wider.computed:
+        raise _more_than_ranges(rule)
     return tuple(
         BoundBox(tuple((name, *ends) for name, ends in ranges.items()), tuple(keys.items()))
         for keys, ranges in wider.boxes_of(0)
@@ -343,7 +357,9 @@ def _find_phases(rows: Table, shape: _Shape, events: Any, columns: tuple[Any, An
     held, stays = (
         _find_held(boxes, rows, shape.types, mine.take(pa.array(order))) for boxes in (shape.boxes, shape.stay)
     )
-    told = events.filter(pc.equal(events["object"], pa.scalar(object, events["object"].type)))
+    told = events
+    if events.num_rows:  # else its objects may have another type
+        told = events.filter(pc.equal(events["object"], pa.scalar(object, events["object"].type)))
     told = told.filter(pc.is_in(told["detect"], pa.array(["enter", "exit"])))
     happened = list(zip(_to_axis(told["time"]), told["detect"].to_pylist(), strict=True))
     # Rows say what is inside, events what is reported; at one instant the row is first.
@@ -478,7 +494,7 @@ def _to_axis(values: Any) -> npt.NDArray[Any]:
         values = values.combine_chunks()
     if pa.types.is_timestamp(values.type) or pa.types.is_date(values.type):
         return np.asarray(values.cast(pa.timestamp("us"))).astype("M8[us]")
-    return np.asarray(values.cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
+    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
 
 
 def _tidy(axes: Any, title: str, grid: str = "y") -> None:

@@ -228,6 +228,19 @@ def test_damped_rules_are_replayed_as_a_monitor_does(tmp_path: Path) -> None:
     assert "1 event missing" in shell.refused(f"fencepost verify ticks.parquet --events fewer.parquet {columns}")
     shell.run(f"fencepost backtest ticks.parquet {columns} --rule 7 --plot episode.svg")
     assert "keep_firing_for 3 minutes" in (tmp_path / "episode.svg").read_text()
+    shell.run("fencepost rules add 10 'price < 40' --detect enter --for '9 hours'")
+    shell.run(f"fencepost backtest ticks.parquet {columns} --rule 10 --plot waits.svg")
+    assert "for 9 hours" in (tmp_path / "waits.svg").read_text()
+    shell.run("fencepost rules replace 10 'price < 40' --margin price=2.5")
+    assert "margin    price 2.5" in shell.run("fencepost rules show 10").out.splitlines()
+    shell.run("fencepost rules remove 10")
+    tried = f"fencepost backtest ticks.parquet {columns} --condition 'price < 40'"
+    shell.run(f"{tried} --for '3 minutes' --keep-firing-for '3 minutes' --margin price=1 --events tried.parquet")
+    alone = fp.Rules()
+    alone.add(0, "price < 40", detect="enter,exit", for_="3 minutes", keep_firing_for="3 minutes", margin={"price": 1})
+    ids = fp.Monitor(alone, object="id", time="ts", timeout=timedelta(minutes=20)).update(rows)["event_id"]
+    assert pq.read_table(tmp_path / "tried.parquet")["event_id"].to_pylist() == ids.to_pylist()
+    assert "belong to --condition" in shell.run(f"fencepost backtest ticks.parquet {columns} --for '3 minutes'", 2).err
     asked = "--rows ticks.parquet --object-column id --time ts"
     told = shell.run(f"fencepost why --rule floor --object IBM {asked} --timeout 1h").out
     assert told.startswith("IBM has been inside rule 7 since 09:24; `for` 3 minutes is not over before 09:27.")

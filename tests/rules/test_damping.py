@@ -141,7 +141,11 @@ def test_refusals_name_the_rule_and_the_reason(given_options: dict[str, Any], ex
         ("price > 3", {"stay": "price > 2 AND price < 9"}, r"any price of the condition|price <= .* sticks out"),
         ("left.price - right.price < 1", {"stay": "price > 1"}, "stay of a band; expected a condition of one stream"),
         ("left.price - right.price < 1", {"margin": {"price": 1}}, "margin of a band; expected"),
-        ("left.price - right.price < 1", {"detect": "silent"}, "Rule 7: detect silent of a band; .*silence is of one o"),
+        (
+            "left.price - right.price < 1",
+            {"detect": "silent"},
+            "Rule 7: detect silent of a band; .*silence is of one o",
+        ),
         ("left.price - right.price < 1", {"detect": "enter,silent"}, "detect silent of a band; expected a condition"),
     ],
 )

@@ -1,5 +1,6 @@
 """How often each rule fired, as a picture."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,12 @@ def draw(tally: Tally, shown: int, path: Path) -> None:
 
 
 def draw_episode(tally: Tally, bound: BoundRules, monitor: Monitor, path: Path) -> None:
-    """Draw an episode of the only rule: of the object with the most events, one that damping held back if there is."""
+    """Draw the only rule for one object: an episode that damping held back, if there is, or what waited to the end."""
     from fencepost.plot import rule
 
-    events = tally.events()
-    [name] = tally.fired()[0].most[:1]
+    fired = tally.fired()
+    name = fired[0].most[0] if fired else _most_rows(bound, monitor)
+    events = tally.events() if fired else monitor.update([])
     mine = events.filter(pc.equal(events["object"], pa.scalar(name, events["object"].type)))
     rows = [
         table.filter(pc.equal(table[monitor.object], pa.scalar(name, table.schema.field(monitor.object).type)))
@@ -36,12 +38,21 @@ def draw_episode(tally: Tally, bound: BoundRules, monitor: Monitor, path: Path) 
     _write(rule(mine, pa.concat_tables(rows), own, **columns, objects=[name], episode=_find_episode(mine)), path)
 
 
+def _most_rows(bound: BoundRules, monitor: Monitor) -> Any:
+    """The object with the most rows."""
+    counts: Counter[Any] = Counter()
+    for table in bound.batches(lambda *_: None, "choosing"):
+        found = table[monitor.object].drop_null().value_counts()
+        counts.update({each["values"]: each["counts"] for each in found.to_pylist()})
+    return min(counts, key=lambda name: (-counts[name], str(name)))
+
+
 def _find_episode(events: Any) -> int | None:
     """The number of an episode in which something waited, else of the first; None where there are no enters."""
     told = events.select(["detect", "reason"]).to_pylist()
     enters = np.cumsum([event["detect"] == "enter" for event in told])
     waited = [place for place, event in enumerate(told) if event["reason"] in ("held", "cooldown", "kept")]
-    if not enters[-1]:
+    if not enters.any():
         return None
     return max(0, int(enters[waited[0]]) - 1) if waited else 0
 

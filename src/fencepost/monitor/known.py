@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 
 from fencepost.indexes.kernels.damping import RAW, REPORTED, SINCE
-from fencepost.snapshot import NEVER
 from fencepost.watching.engine import Watch
 from fencepost.watching.objects import UNKNOWN
 from fencepost.watching.tables import table_of, waiting_texts

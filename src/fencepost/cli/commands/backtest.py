@@ -18,6 +18,7 @@ from fencepost.cli.options import (
     read_timeout,
 )
 from fencepost.cli.output import note, print_json, print_table, progress
+from fencepost.cli.rule_options import damping_options, with_options
 
 if TYPE_CHECKING:
     from fencepost.monitor.tally import Fired
@@ -28,8 +29,10 @@ _SPARE = ("mostly", "last", "first", *_KINDS)
 _HEADERS = ("rule", "events", *_KINDS, "objects", "mostly", "first", "last", "when", "condition")
 
 
+@with_options(damping_options, after="detect")
 def backtest(
     file: DataPath,
+    options: dict[str, Any],
     object: Annotated[str, typer.Option("--object", metavar="COLUMN", help="The column that names the object.")],
     time: Annotated[str, typer.Option("--time", metavar="COLUMN", help="The column of event time.")],
     sequence: Annotated[
@@ -67,7 +70,8 @@ def backtest(
 ) -> None:
     """Replay a file and report how often each rule would have fired, when, and for which objects.
 
-    A file that is not in the order of time is sorted first, in memory.
+    A file that is not in the order of time is sorted first, in memory. --for and the other options of damping are those
+    of rule 0.
     """
     from contextlib import nullcontext
 
@@ -81,7 +85,9 @@ def backtest(
     tried = None
     if condition is not None:
         tried = Rules()
-        tried.add(0, condition, detect=detect)
+        tried.add(0, condition, detect=detect, **options)
+    elif any(value is not None for value in options.values()):
+        raise typer.BadParameter("--for and the like belong to --condition; rules of a book have their own")
     tally, silent = Tally(), read_timeout(timeout)
     with progress() as report:
         data = open_data(file)
@@ -89,7 +95,7 @@ def backtest(
         bound = bind_rules(book, rules, data, type, report, rule or (), tried, time)
         monitor = make_monitor(bound, object, time, sequence, silent)
         is_alone = plot is not None and len(set(rule or ()) or (tried or ())) == 1
-        is_alone = is_alone and bool(bound.snapshot.attributes) and not bound.snapshot.computed
+        is_alone = is_alone and _has_ranges_alone(bound.snapshot)
         with nullcontext(None) if events is None else RowWriter(events) as writer:
             in_order = is_in_order(monitor, bound, report)
             for found in replay(monitor, bound, report, sort=not in_order):
@@ -98,7 +104,7 @@ def backtest(
                     writer.write(found)
     fired = tally.fired()
     shown = fired[: top or None]
-    if plot is not None and is_alone and shown:
+    if plot is not None and is_alone and monitor.counters["rows"] > monitor.counters["null"]:
         draw_episode(tally, bound, monitor, plot)
     elif plot is not None:
         draw(tally, len(shown), plot)
@@ -116,6 +122,12 @@ def backtest(
     rules_there, rows = count(len(bound.snapshot), "rule"), count(monitor.counters["rows"], "row")
     hidden = f"; the first {len(shown):,} are shown" if len(shown) < len(fired) else ""
     note(f"{len(fired):,} of {rules_there} fired in {rows}{hidden}")
+
+
+def _has_ranges_alone(snapshot: Any) -> bool:
+    """Whether rules ask for ranges of columns, and for nothing that is computed: those can be drawn."""
+    parts = [snapshot] if snapshot.stay is None else [snapshot, snapshot.stay]
+    return bool(snapshot.attributes) and not any(part.computed for part in parts)
 
 
 def _row(fired: "Fired", counts: list[int], conditions: dict[int, str | None]) -> list[Any]:

@@ -1,8 +1,5 @@
 """`fencepost rules`: shows and changes the rules of the book."""
 
-from collections.abc import Callable
-from functools import wraps
-from inspect import Signature, signature
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +19,7 @@ from fencepost.cli.output import (
     progress,
     warnings_as_notes,
 )
+from fencepost.cli.rule_options import damping_options, plain_options, with_options
 from fencepost.rules.damping import FIELDS
 from fencepost.rules.options import fields_of
 from fencepost.rules.table_arguments import read_pairs
@@ -46,91 +44,10 @@ Id = Annotated[
     ),
 ]
 Condition = Annotated[str, typer.Argument(metavar="CONDITION", help='SQL as after WHERE, e.g. "price > 40".')]
-Detect = Annotated[
-    str, typer.Option("--detect", help="The events to report: inside, enter, exit, cross, silent, separated by commas.")
-]
-Initial = Annotated[
-    bool, typer.Option("--initial", help="Report objects that are inside already when the rule starts.")
-]
-Labels = Annotated[
-    list[str] | None, typer.Option("--label", metavar="NAME=TEXT", help="Attach a label, e.g. team=desk. Repeatable.")
-]
-Expires = Annotated[
-    str | None,
-    typer.Option("--expires", metavar="TIME", help="End the rule at this time, e.g. 2030-01-01T12:00 (UTC)."),
-]
-Name = Annotated[
-    str | None, typer.Option("--name", metavar="TEXT", help="Name the rule; no other rule may have the name.")
-]
-Paused = Annotated[bool, typer.Option("--paused", help="Store the rule but do not evaluate it.")]
-For = Annotated[
-    str | None,
-    typer.Option("--for", metavar="TIME", help="Report enter once it held so long, e.g. '5 minutes' or '3 rows'."),
-]
-KeepFiringFor = Annotated[
-    str | None,
-    typer.Option("--keep-firing-for", metavar="TIME", help="Report exit once it ceased so long ago, likewise."),
-]
-Stay = Annotated[
-    str | None,
-    typer.Option("--stay", metavar="CONDITION", help="Who is inside stays inside while this wider condition holds."),
-]
-Margin = Annotated[
-    list[str] | None,
-    typer.Option("--margin", metavar="COLUMN=NUMBER", help="In place of --stay: move bounds outward. Repeatable."),
-]
-Cooldown = Annotated[
-    str | None, typer.Option("--cooldown", metavar="TIME", help="Report no enter so long after any event of an object.")
-]
-Limit = Annotated[str | None, typer.Option("--limit", metavar="N", help="Report at most N enters of an object.")]
-Every = Annotated[str | None, typer.Option("--every", metavar="TIME", help="Report inside only every so often.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="*.jsonl, *.csv or *.parquet.")]
 
 
-def _rule_options(
-    detect: Detect = "inside",
-    initial: Initial = False,
-    label: Labels = None,
-    expires: Expires = None,
-    paused: Paused = False,
-    name: Name = None,
-    for_: For = None,
-    keep_firing_for: KeepFiringFor = None,
-    stay: Stay = None,
-    margin: Margin = None,
-    cooldown: Cooldown = None,
-    limit: Limit = None,
-    every: Every = None,
-) -> dict[str, Any]:
-    """The options of a rule, from those of a command."""
-    labels = read_pairs(label, "--label", "team=desk")
-    margins = {column: _number(text) for column, text in read_pairs(margin, "--margin", "price=2").items()}
-    options = {"detect": detect, "initial": initial, "labels": labels, "expires": expires, "enabled": not paused}
-    lengths = {"for_": for_, "keep_firing_for": keep_firing_for, "cooldown": cooldown, "every": every}
-    return {**options, "name": name, **lengths, "stay": stay, "margin": margins or None, "limit": limit}
-
-
-def _number(text: str) -> Any:
-    """A number; what is none is refused with the rule."""
-    for read in (int, float):
-        try:
-            return read(text)
-        except ValueError:
-            continue
-    return text
-
-
-def _with_rule_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of a rule; it takes them as a mapping, after id and condition."""
-    options = signature(_rule_options, eval_str=True).parameters
-    own = [each for each in signature(command).parameters.values() if each.name != "options"]
-
-    @wraps(command)
-    def run(**given: Any) -> None:
-        command(options=_rule_options(**{name: given.pop(name) for name in options}), **given)
-
-    run.__signature__ = Signature([*own[:2], *options.values(), *own[2:]])  # type: ignore[attr-defined]
-    return run
+_with_rule_options = with_options(plain_options, damping_options, after="condition")
 
 
 @app.command("add")
@@ -316,6 +233,8 @@ def show(id: Id, book: Book = DEFAULT_BOOK, as_json: Json = False) -> None:
         print_json(shown)
     else:
         shown = {name: value for name, value in shown.items() if value is not None or name not in FIELDS}
+        if rule.margin is not None:
+            shown["margin"] = ", ".join(f"{column} {number}" for column, number in rule.margin.items())
         named = {name.removeprefix("paused_"): "" if value is None else value for name, value in shown.items()}
         width = max(10, *(len(name) + 1 for name in named))
         for name, value in named.items():
