@@ -2,6 +2,7 @@
 
 import csv
 import json
+import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import fencepost as fp
+from fencepost.cli import recorded_run
 from fencepost.cli.commands.backtest import backtest
 from fencepost.cli.commands.match import match
+from fencepost.cli.damped_walk import walk
 from fencepost.errors import FencepostError
 from tests.cli.shell import Shell
 
@@ -201,6 +204,26 @@ def test_explain_and_exact_numbers(shell: Shell) -> None:
     assert [json.loads(line)["rule_ids"] for line in found.out.splitlines()] == [[1], []]
 
 
+def test_damped_rules_are_compared_with_brute_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = Shell(tmp_path)
+    rng = random.Random(7)  # noqa: S311
+    rows = [{"id": rng.randrange(3), "ts": time, "price": rng.choice([35.0, 39.0, 41.0, 45.0])} for time in range(90)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "ticks.parquet")
+    rules = fp.Rules()
+    rules.add(1, "price < 40", detect="enter,exit", for_=4, keep_firing_for="2 rows", margin={"price": 2}, limit=3)
+    rules.add(2, "price < 40", detect="enter,exit,cross", cooldown=5)
+    rules.add(3, "price < 40", detect="enter,exit,inside", cooldown=5, stay="price < 40 OR id = 1")
+    rules.to_parquet(tmp_path / "rules.parquet")
+    columns = "--object id --time ts"
+    shell.call("fencepost rules import rules.parquet")
+    shell.call(f"fencepost backtest ticks.parquet {columns} --timeout 9 --events events.parquet")
+    verify = f"fencepost verify ticks.parquet {columns} --timeout 9 --events events.parquet"
+    told = shell.call(verify).err
+    assert "90 rows compared, 1 rule compared by id alone: no difference from brute force" in told
+    monkeypatch.setattr(recorded_run, "walk", lambda *given: walk(*given)[1:])
+    assert "0, by comparing every rule" in shell.call_refused(verify)
+
+
 def test_damped_rules_are_replayed_as_a_monitor_does(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     start = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
@@ -224,6 +247,7 @@ def test_damped_rules_are_replayed_as_a_monitor_does(tmp_path: Path) -> None:
     assert found["event_id"].to_pylist() == expected["event_id"].to_pylist()
     told = shell.run(f"fencepost verify ticks.parquet --events events.parquet {columns}").err
     assert f"{expected.num_rows} events" in told
+    assert f"{len(rows)} rows compared, 0 rules compared by id alone: no difference" in told
     pq.write_table(found.slice(1), tmp_path / "fewer.parquet")
     assert "1 event missing" in shell.refused(f"fencepost verify ticks.parquet --events fewer.parquet {columns}")
     shell.run(f"fencepost backtest ticks.parquet {columns} --rule 7 --plot episode.svg")

@@ -1,7 +1,7 @@
 """The check of a recorded run: it is computed again, and for some objects every rule is compared with every row."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,12 @@ import pyarrow.compute as pc
 
 from fencepost._text import count
 from fencepost.cli.binding import BoundRules
+from fencepost.cli.damped_walk import in_units, lengths_of, walk
 from fencepost.cli.data import DataFile, open_data
 from fencepost.cli.replaying import make_monitor, replay
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
+from fencepost.rules.damping import Damping, damping_of
 from fencepost.snapshot import NEVER, BruteForce, Table, detect_names
 
 if TYPE_CHECKING:
@@ -43,7 +45,8 @@ def check_run(
 ) -> dict[str, int]:
     """Refuse a run that differs from the events of rules and rows; returns how much was checked.
 
-    `sample` rows, of whole objects, are compared with every rule that is not damped; `seed` chooses them.
+    `sample` rows, of whole objects, are compared with every rule but those of which the answer says that only their ids
+    are; `seed` chooses them.
     """
     monitor = make_monitor(bound, object, time, list(sequence or ()), timeout)
     batches = list(replay(monitor, bound, report))
@@ -59,8 +62,14 @@ def check_run(
     recorded = _read_recorded(events, again.schema, report)
     fixed, others = _split_events(recorded, bound, _CHANGES if timeout else [*_CHANGES, "timeout"])
     _check_ids(fixed, again)
-    rows = _compare_rows(bound, monitor, _count_facts(fixed), sample, seed, report, timeout)
-    return {"events": len(fixed), "events of other rules or changes, unchecked": others, "rows compared": rows}
+    expected = _Expected(bound, timeout)
+    rows = _compare_rows(bound, monitor, expected, _count_facts(fixed, expected), sample, seed, report)
+    return {
+        "events": len(fixed),
+        "events of other rules or changes, unchecked": others,
+        "rows compared": rows,
+        "rules compared by id alone": len(expected.apart),
+    }
 
 
 def open_recorded(path: Path) -> DataFile:
@@ -115,54 +124,100 @@ def _check_ids(recorded: Any, again: Any) -> None:
             )
 
 
-def _count_facts(events: Any) -> dict[Any, Counter[Fact]]:
-    """The reported facts of each object, without crossings and events that time caused."""
+class _Expected:
+    """The facts that follow from the rows of one object, by comparing every rule with every row."""
+
+    def __init__(self, bound: BoundRules, timeout: timedelta | int | None) -> None:
+        columns = bound.columns()
+        ids = columns.rules.ids.tolist()
+        self._timeout = timeout
+        self._detects = {
+            id: detect_names(flags).split(",") for id, flags in zip(ids, columns.rules.detects.tolist(), strict=True)
+        }
+        self._holding = BruteForce(columns)
+        self._staying = None if columns.stay is None else BruteForce(columns.stay)
+        self.apart = set(columns.rules.ids[columns.rules.expires != NEVER].tolist())
+        """Rules with facts that no row shows: those that expire, and damped ones whose crosses start a cooldown."""
+        self.damped: dict[int, Damping] = {}
+        """Rules that are walked pair by pair."""
+        damping = columns.damping
+        for row in [] if damping is None else damping.rules.tolist():
+            text = None if damping is None else damping.text_of(row)
+            assert text is not None, "it is damped"
+            if "cross" in self._detects[ids[row]]:
+                self.apart.add(ids[row])
+            else:
+                self.damped[ids[row]] = damping_of(text)
+        for id in self.apart:
+            self.damped.pop(id, None)
+
+    def of(self, rows: Any) -> Counter[Fact]:
+        """The facts of an object's rows, in order, without missing values."""
+        times, asked = rows["fencepost time"], rows.drop_columns(["fencepost time"])
+        holding = self._holding.holding(asked)
+        expected: Counter[Fact] = Counter()
+        before: set[int] = set()
+        last = None
+        for time, now in zip(times.to_pylist(), holding, strict=True):
+            if self._timeout is not None and last is not None and time - last >= self._timeout:
+                before = set()  # silence ended it
+            last = time
+            for kind, ids in (("enter", now - before), ("exit", before - now), ("inside", now)):
+                own = ids - self.apart - self.damped.keys()
+                expected.update((id, kind, time) for id in own if kind in self._detects[id])
+            before = now
+        if self.damped:
+            expected.update(self._walk(times, holding, asked))
+        return expected
+
+    def _walk(self, times: Any, holding: list[set[int]], asked: Any) -> Iterator[Fact]:
+        """The facts of damped rules that hold at some row."""
+        staying = [set[int]()] * len(holding) if self._staying is None else self._staying.holding(asked)
+        number = pa.int32() if pa.types.is_date(times.type) else pa.int64()
+        ordinals = times.cast(number).to_pylist()
+        timeout = None if self._timeout is None else in_units(self._timeout, times.type)
+        for id in sorted(set().union(*holding) & self.damped.keys()):
+            steps = [(time, id in now, id in stay) for time, now, stay in zip(ordinals, holding, staying, strict=True)]
+            found = walk(lengths_of(self.damped[id], times.type), steps, timeout)
+            at = pa.array([time for _, time in found], number).cast(times.type).to_pylist()
+            for (kind, _), time in zip(found, at, strict=True):
+                if kind in self._detects[id]:
+                    yield id, kind, time
+
+
+def _count_facts(events: Any, expected: _Expected) -> dict[Any, Counter[Fact]]:
+    """The reported facts of each object, but for crossings and those that are compared by their ids alone.
+
+    What time caused counts for damped rules.
+    """
     facts: dict[Any, Counter[Fact]] = {}
     for event in events.select(["object", "rule_id", "detect", "time", "reason"]).to_pylist():
-        if event["detect"] != "cross" and event["reason"] is None:
-            facts.setdefault(event["object"], Counter())[event["rule_id"], event["detect"], event["time"]] += 1
+        id = event["rule_id"]
+        if event["detect"] in ("cross", "silent") or id in expected.apart:
+            continue
+        if event["reason"] is None or id in expected.damped:
+            facts.setdefault(event["object"], Counter())[id, event["detect"], event["time"]] += 1
     return facts
 
 
 def _compare_rows(
     bound: BoundRules,
     monitor: Monitor,
+    expected: _Expected,
     facts: dict[Any, Counter[Fact]],
     sample: int,
     seed: int,
     report: "Progress",
-    timeout: timedelta | int | None,
 ) -> int:
-    """Compare the rows of chosen objects with every rule, and the outcome with the facts; returns how many rows.
-
-    Rules that expire or are damped have facts that no row shows: their events are compared by their ids alone.
-    """
-    columns = bound.columns()
-    apart = set(columns.rules.ids[columns.rules.expires != NEVER].tolist())
-    if columns.damping is not None:
-        apart |= set(columns.rules.ids[columns.damping.rules].tolist())
-    detects = {
-        id: detect_names(flags).split(",")
-        for id, flags in zip(columns.rules.ids.tolist(), columns.rules.detects.tolist(), strict=True)
-    }
-    brute_force, done = BruteForce(columns), 0
+    """Compare what follows from the rows of chosen objects with the facts; returns how many rows."""
+    done = 0
     for name, rows in _choose_objects(bound, monitor, sample, seed, report):
-        expected: Counter[Fact] = Counter()
-        before: set[int] = set()
-        times, last = rows["fencepost time"].to_pylist(), None
-        for time, now in zip(times, brute_force.holding(rows.drop_columns(["fencepost time"])), strict=True):
-            if timeout is not None and last is not None and time - last >= timeout:
-                before = set()  # silence ended it
-            last = time
-            for kind, ids in (("enter", now - before), ("exit", before - now), ("inside", now)):
-                expected.update((id, kind, time) for id in ids - apart if kind in detects[id])
-            before = now
-        found = Counter({fact: times for fact, times in facts.get(name, {}).items() if fact[0] not in apart})
-        if found != expected:
-            (id, kind, time), _ = next(iter(((found - expected) or (expected - found)).items()))
+        wanted, found = expected.of(rows), facts.get(name, Counter())
+        if found != wanted:
+            (id, kind, time), _ = next(iter(((found - wanted) or (wanted - found)).items()))
             raise FencepostError(
                 f"{found[id, kind, time]} of `{kind}` of rule {id} for {name} at {time}",
-                f"{expected[id, kind, time]}, by comparing every rule",
+                f"{wanted[id, kind, time]}, by comparing every rule",
                 _REPORT,
             )
         done += rows.num_rows
