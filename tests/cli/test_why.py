@@ -11,6 +11,7 @@ from fencepost.cli.app import app
 RULES = [
     {"id": 7, "condition": "price < 40", "detect": "enter,exit", "for": "5 minutes"},
     {"id": 8, "condition": "price < 40", "detect": "silent"},
+    {"id": 9, "condition": "price < 40", "detect": "exit", "stay": "price < 41 AND symbol = 'IBM' OR price < 40"},
 ]
 ROWS = "symbol,ts,price\nIBM,2026-01-05T09:31:00Z,39.5\nIBM,2026-01-05T10:40:00Z,41.5\n"
 
@@ -19,7 +20,8 @@ ROWS = "symbol,ts,price\nIBM,2026-01-05T09:31:00Z,39.5\nIBM,2026-01-05T10:40:00Z
     ("place", "said"),
     [
         (0, "since 2026-01-05 09:31:00+00:00, due 2026-01-05 09:36:00+00:00: `for` 5 minutes"),
-        (-1, "silent of rule 8 (version 1, timeout) at 2026-01-05 10:01:00+00:00"),
+        (-2, "silent of rule 8 (version 1, timeout) at 2026-01-05 10:01:00+00:00"),
+        (-1, "  stay: symbol = 'IBM' and price <= 40.99999999999999: before and after"),
     ],
 )
 @pytest.mark.parametrize("published", [True, False])

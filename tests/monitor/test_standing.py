@@ -163,3 +163,31 @@ def test_why_says_that_an_edit_made_an_event_overdue() -> None:
     assert str(monitor.why(event)).splitlines()[1] == (
         f"  since {at(0)}, due {at(2)}, reported {at(3)}: `for` 2 minutes"
     )
+
+
+def test_why_shows_the_borders_of_stay_that_an_exit_crossed() -> None:
+    monitor = watched([(0, 39.0), (1, 41.0)], margin={"price": 2})
+    [event] = monitor.update([{"id": "IBM", "ts": at(2), "price": 43.0}]).to_pylist()
+    reason = monitor.why(event)
+    assert isinstance(reason, Reason)
+    assert str(reason).splitlines()[1:] == [
+        "  price: 41.0 -> 43.0",
+        "  symbol: IBM -> IBM",
+        "  symbol = 'IBM' and price <= 39.99999999999999: neither",
+        "  stay: symbol = 'IBM' and price <= 41.99999999999999: "
+        "before, not after, because of price <= 41.99999999999999",
+    ]
+    [box] = reason.stay
+    assert (box.held_before, box.holds_after, box.decisive) == (True, False, ("price",))
+
+
+@pytest.mark.parametrize("stay", ["x < 12 OR y > 5 AND venue = 'X'", "x < 12 OR x + y > 60 AND LENGTH(venue) = 1"])
+def test_why_shows_stay_over_columns_of_its_own(stay: str) -> None:
+    rules = fp.Rules()
+    rules.add(1, "x < 10", detect="exit", stay=stay)
+    monitor = Monitor(rules, object="id", time="t", schema={"x": "double", "y": "double", "venue": "string"})
+    rows = {"id": ["a"] * 3, "t": [1, 2, 3], "x": [9.0, 50.0, 50.0], "y": [0.0, 20.0, 1.0], "venue": ["X"] * 3}
+    [event] = monitor.update(rows).to_pylist()
+    found = monitor.why(event)
+    assert isinstance(found, Reason)
+    assert sorted((box.held_before, box.holds_after) for box in found.stay) == [(False, False), (True, False)]

@@ -403,6 +403,8 @@ class Monitor(Host):
     def why(self, event: Any) -> "reasons.Reason | BandReason":
         """The rule behind an event: its boxes or its band, with their bounds, and the values before and after.
 
+        Of a rule with `stay` or `margin` the wider boxes, too.
+
         Args:
             event: a row of an event table as a dict, a table of one row, or a tuple of `update_one`.
 
@@ -412,7 +414,8 @@ class Monitor(Host):
         band = self._pairs.find(rule.id)
         if band is not None:
             return explain_band(band, given, self._pairs.types)
-        return reasons.explain(rule, self._rules.boxes(rule), given, self._rules.types, self._rules.computed_of(rule))
+        boxes, stay = self._rules.boxes(rule), self._rules.stay_boxes(rule)
+        return reasons.explain(rule, boxes, given, self._rules.types, self._rules.computed_of(rule), stay)
 
     @asks
     def why_not(self, rule_id: int | str, object: Any, other: Any = None) -> Standing:

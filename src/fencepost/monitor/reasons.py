@@ -82,12 +82,15 @@ class Reason:
     time: Any = None
     waited: "Waited | None" = None
     """What damping had to do with it, where it had."""
+    stay: tuple[ReasonBox, ...] = ()
+    """The wider boxes, of `stay` or `margin`, that who is inside leaves; none where they are the same."""
 
     def __str__(self) -> str:
         lines = [f"{self.object}: {headline(self)}"]
         lines += [] if self.waited is None else [f"  {self.waited}"]
         lines += [f"  {name}: {self.before[name]} -> {self.after[name]}" for name in self.after]
         lines += [f"  {box}" for box in self.boxes]
+        lines += [f"  stay: {box}" for box in self.stay]
         return "\n".join(lines)
 
 
@@ -166,21 +169,24 @@ def explain(
     event: Mapping[str, Any],
     types: Mapping[str, AttributeType],
     computed: Mapping[str, Computed] = MappingProxyType({}),
+    stay: Sequence[Box] = (),
 ) -> Reason:
-    """Compare the boxes of a rule in force with the values of one of its events."""
+    """Compare the boxes of a rule in force, and the wider ones that it is left by, with the values of an event."""
     check_version(event, rule.id, rule.version)
-    used = {name: computed[name] for _, ranges in boxes for name in ranges if name in computed}
+    used = {name: computed[name] for _, ranges in (*boxes, *stay) for name in ranges if name in computed}
     columns = [name for name in columns_used(list(used), used) if name not in types]
-    keys = dict.fromkeys([*(name for keys, _ in boxes for name in keys), *columns])
+    keys = dict.fromkeys([*(name for keys, _ in (*boxes, *stay) for name in keys), *columns])
     names = [*types, *(name for name in keys if name in event and f"{name}_before" in event)]
     before = {name: event.get(f"{name}_before") for name in names}
     after = {name: event.get(name) for name in names}
-    compared = tuple(_compare(box, before, after, types, used) for box in boxes)
+    compared, left = (
+        tuple(_compare(box, before, after, types, used) for box in some_boxes) for some_boxes in (boxes, stay)
+    )
     if used:
         before |= shown_values(used, _ordinals(before, types))
         after |= shown_values(used, _ordinals(after, types))
     shown = (event.get("object"), event["detect"], event.get("reason"), before, after, compared, event.get("time"))
-    return Reason(rule.id, rule.version, *shown, explain_wait(rule.damping, event))
+    return Reason(rule.id, rule.version, *shown, explain_wait(rule.damping, event), left)
 
 
 def _ordinals(values: Mapping[str, Any], types: Mapping[str, AttributeType]) -> dict[str, int | str | None]:
