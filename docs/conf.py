@@ -10,7 +10,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["figures/**/*.json"]
 suppress_warnings = ["myst.strikethrough"]
 
-# A link such as bands.md#what-is-told needs the headings to have names.
+# A link such as bands.md#what-is-reported needs the headings to have names.
 myst_heading_anchors = 3
 
 # Docstrings write `name` for code.

@@ -1,5 +1,6 @@
 """Rules that come while objects are there and use columns that no rule used before."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -122,6 +123,29 @@ def test_without_a_schema_a_new_column_is_said_to_be_unknown() -> None:
     monitor.update({"vehicle": [7], "ts": [1], "x": [2.0], "zone": ["a"]})
     with pytest.warns(UserWarning, match="Nothing is known yet about the column kind of the objects that are here"):
         monitor.add(3, "kind = 'a'", detect="enter,exit")
+
+
+def test_the_warning_points_at_the_caller() -> None:
+    def monitor() -> Monitor:
+        rules = Rules()
+        rules.add(1, "x > 1")
+        made = Monitor(rules, object="vehicle", time="ts")
+        made.update({"vehicle": [7], "ts": [1], "x": [2.0]})
+        return made
+
+    changed, other = Rules(), Rules()
+    changed.add(3, "kind = 'a'")
+    other.add(3, "kind = 'a'", for_=5)
+    calls: list[Callable[[Monitor], Any]] = [
+        lambda monitor: monitor.add(3, "kind = 'a'"),
+        lambda monitor: monitor.add(3, "kind = 'a'", detect="enter", for_=5),
+        lambda monitor: monitor.change(changed),
+        lambda monitor: monitor.follow(other.compile()),
+    ]
+    for call in calls:
+        with pytest.warns(UserWarning, match="Nothing is known yet") as caught:
+            call(monitor())
+        assert caught[0].filename == __file__
 
 
 def test_columns_of_both_sides_of_bands_are_remembered() -> None:

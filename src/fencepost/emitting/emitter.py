@@ -31,7 +31,8 @@ from fencepost.ordinals import AttributeType
 from fencepost.snapshot import DETECTS
 
 Stage = Callable[[Detections, Subjects], Detections]
-"""Decides in front of the writer which detections go on, for example those that one shard reports. Damping is one."""
+"""Decides in front of the writer which detections go on: those that one shard reports. Damping is none: it remembers
+what waits, so it is a part of the engines' steps (`watching/damping.py`, `pairing/damping.py`)."""
 
 _KINDS = {bit: kind for kind, bit in DETECTS.items()}
 _PLAIN = EventColumns()

@@ -132,22 +132,22 @@ class Host:
         if self._is_band(id, condition) or self._is_damped(id, options):
             alone = Rules(self._rules.compiled.zone)
             alone.add(id, condition, **options)
-            return self._follow(self._rules.change(alone, id_column(())))
+            return self._follow(self._rules.change(alone, id_column(())), further=1)
         rule, columns = self._rules.prepare(id, condition, options)
         unknown = self._unknown(columns) if columns else []
         step = self._watch.put(id, rule, columns)
         _warn_of(unknown)
         return self._emit(step)
 
-    def _follow(self, snapshot: Snapshot) -> Any:
-        """Let the rules of another snapshot be in force."""
+    def _follow(self, snapshot: Snapshot, further: int = 0) -> Any:
+        """Let the rules of another snapshot be in force; a method of the caller called it, `further` calls away."""
         types = {name: snapshot.types[name] for name in snapshot.attributes}
         check_names({**self._rules.types, **types})
         rules = self._rules.follow(snapshot)
         unknown = self._unknown({*rules.kept.types, *rules.kept.keys})
         of_pairs = self._pairs.follow(rules, known=self._rules.types)
         step = self._watch.follow(rules)
-        _warn_of(unknown)
+        _warn_of(unknown, further)
         return self._emit(step, of_pairs)
 
     def _unknown(self, columns: Iterable[str]) -> list[str]:
@@ -202,11 +202,11 @@ class Host:
         return id
 
 
-def _warn_of(unknown: Sequence[str]) -> None:
+def _warn_of(unknown: Sequence[str], further: int = 0) -> None:
     if unknown:
         warnings.warn(
             f"Nothing is known yet about the column {unknown[0]} of the objects that are here: no rule used it "
             "before. Each object counts as outside until its next row. To remember a column from the start, "
             f"declare it: Monitor(..., schema={{{unknown[0]!r}: ...}}).",
-            stacklevel=5,
+            stacklevel=5 + further,  # who called the method of the Monitor
         )

@@ -19,11 +19,12 @@ from fencepost.spark.work.store import DAMPED, state_rows
 def read_state(spark: Any, checkpoint: str | os.PathLike[str]) -> Any:
     """The objects that a stream of `watch` knows, with their last time and values, as its checkpoint has them.
 
-    The column `damped` says what waits by options such as `for`: a JSON list of rules with their times as ordinals,
-    null where nothing does; `save_state` takes it along.
+    The column `damped` says what is remembered by options such as `for`: a JSON list of rules with their times as
+    ordinals, null where nothing is; `save_state` takes it along.
 
     Of a stream of `bands`: the rows of both sides; the column `side` says which.
-    Who is inside which rule: ``match(read_state(spark, checkpoint), rules, explode=True)``.
+    Which conditions hold for whom: ``match(read_state(spark, checkpoint), rules, explode=True)``. An object that is
+    inside by `stay` alone meets no condition: the entry of that rule in `damped` has 1 among its `flags`, without 4.
 
     Args:
         spark: a session.
