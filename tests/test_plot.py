@@ -169,7 +169,8 @@ def test_a_rule_that_only_waited_is_drawn_for_the_object_with_the_most_rows() ->
     rules.add(7, "price < 40", detect="enter,exit", for_="1 hour")
     rows = [{"id": id, "ts": START + timedelta(minutes=id), "price": 39.0} for id in (4, 5, 5)]
     rows[2]["ts"] = START + timedelta(minutes=9)
-    for events in ([], fp.Monitor(rules, object="id", time="ts").update(rows)):
+    found: list[Any] = [[], fp.Monitor(rules, object="id", time="ts").update(rows)]
+    for events in found:
         [axes] = plot.rule(events, rows, rules[7], object="id", time="ts").axes
         assert axes.get_legend().get_texts()[0].get_text() == "5"
         assert spans_of(axes)["pending"] == [(5, 9)]

@@ -1,6 +1,7 @@
 """The walk that `fencepost verify` takes over damped pairs, against a Monitor and the examples of docs/damping.md."""
 
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 from hypothesis import given
@@ -19,7 +20,8 @@ TIMES = pa.timestamp("us")
 def walked(policy: Policy, rows: list[tuple[str, int, float | None]]) -> list[tuple[str, int]]:
     """What the walk finds for one object."""
     limit = None if policy.limit == INF else int(policy.limit)
-    lengths = Lengths(policy.for_, policy.for_rows, policy.keep, policy.keep_rows, policy.cooldown, limit)
+    for_, keep, cooldown = map(int, (policy.for_, policy.keep, policy.cooldown))
+    lengths = Lengths(for_, policy.for_rows, keep, policy.keep_rows, cooldown, limit)
     low, high = policy.stay or (policy.lo, policy.hi)
     known = [(time, policy.lo <= x <= policy.hi, low <= x <= high) for _, time, x in rows if x is not None]
     return walk(lengths, known, None if policy.timeout == INF else int(policy.timeout))
@@ -41,7 +43,7 @@ def test_it_finds_what_a_monitor_reports(case: Case) -> None:
 @given(st.lists(st.tuples(st.integers(1, 6), st.sampled_from([5.0, 15.0, 21.0])), min_size=1), st.integers(1, 9))
 def test_every(steps: list[tuple[int, float]], every: int) -> None:
     rules = fp.Rules()
-    options = {"every": every, "for_": 2, "stay": "x BETWEEN 8 AND 22"}
+    options: dict[str, Any] = {"every": every, "for_": 2, "stay": "x BETWEEN 8 AND 22"}
     rules.add(7, "x BETWEEN 10 AND 20", detect="inside", **options)
     time, rows = 0, []
     for step, x in steps:
