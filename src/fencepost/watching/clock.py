@@ -15,6 +15,7 @@ from fencepost.snapshot import DETECTS, NEVER, Snapshot
 from fencepost.snapshot.columns import MICROSECONDS, UNITS
 
 _DAY = 86_400_000_000
+_REMEDY = 'Pass timeout=, for example timedelta(minutes=10), or --timeout "10 minutes".'
 
 
 def latest_marker(marker: int | None, now: int) -> int:
@@ -119,9 +120,12 @@ def wrong_units(units: UInt8s, type: AttributeType) -> Bools:
 
 
 class Clock:
-    """The clock that objects live by: ordinals of the time column, or a count of rows where there is none."""
+    """The clock that objects live by: ordinals of the time column, or a count of rows where there is none.
 
-    def __init__(self, column: str | None, timeout: timedelta | int | None) -> None:
+    `remedy` is what to do where a rule detects silence and there is no timeout.
+    """
+
+    def __init__(self, column: str | None, timeout: timedelta | int | None, remedy: str = _REMEDY) -> None:
         if timeout is not None and column is None:
             raise FencepostError(
                 f"timeout={timeout!r} without time", "a time column", "Pass time=, the column to measure silence on."
@@ -132,6 +136,7 @@ class Clock:
             raise FencepostError(f"timeout={timeout!r}", "more than zero", "Pass None for no timeout.")
         self.column = column
         self.given_timeout = timeout
+        self._remedy = remedy
         self.type: AttributeType | None = BIGINT if column is None else None
         """The type of times; None until the first is seen."""
         self._marker: int | None = None
@@ -220,7 +225,7 @@ class Clock:
         return FencepostError(
             f"rule {id} detects silent, but there is no timeout",
             "a timeout, which says how long an object may be silent",
-            'Pass timeout=, for example timedelta(minutes=10), or --timeout "10 minutes".',
+            self._remedy,
         )
 
     def takes_expiry(self, type: AttributeType) -> bool:

@@ -27,6 +27,7 @@ Sent = tuple[frozenset[str], ...]
 _HELD = 4
 _NAMED = 10
 _EXPLAINED = 3
+_REMEDY = "Pass timeout=, for example timedelta(minutes=10), or set timeout in [operator] of a pipeline."
 
 
 class Times(NamedTuple):
@@ -38,7 +39,7 @@ class Times(NamedTuple):
 
     def beyond(self, snapshot: Snapshot, column: str = "the time column") -> BeyondClock:
         """The rules that it cannot do with; refusals call the time column so."""
-        return rules_beyond_clock(snapshot, Clock(column, self.timeout), AttributeType.parse(self.type))
+        return rules_beyond_clock(snapshot, Clock(column, self.timeout, _REMEDY), AttributeType.parse(self.type))
 
 
 class Stream(NamedTuple):
