@@ -128,6 +128,13 @@ def test_a_backtest_has_the_timeout_of_the_service(tmp_path: Path) -> None:
         assert [(event["detect"], 7) for event in tried.json()["events"]] == wanted
 
 
+def test_a_backtest_refuses_what_the_times_of_its_rows_do_not_suit(tmp_path: Path) -> None:
+    with serving(tmp_path, tick=None) as service:
+        refused = Client(service)("POST", "/v1/backtest", json={"condition": "price > 40", "for": 5, "rows": [AT]})
+        assert refused.status_code == 422
+        assert "length of 5, and time as timestamp" in refused.json()["message"]
+
+
 def test_a_wider_condition_may_use_other_columns(tmp_path: Path) -> None:
     with serving(tmp_path, tick=None) as service:
         call = Client(service)
