@@ -271,3 +271,6 @@ def test_damped_rules_are_replayed_as_a_monitor_does(tmp_path: Path) -> None:
     answer = json.loads(shell.run(f"fencepost why --rule 8 --object SAP {asked} --timeout '20 minutes' --json").out)
     assert (answer["raw"], answer["reported"], answer["waits_for"]) == (True, True, None)
     assert "EVENT_ID and --events" in shell.run("fencepost why --rule 7", 2).err
+    said = " ".join(shell.run("fencepost why --rule 7 --object IBM", 2).err.replace("│", " ").split())
+    assert "its absence --rule, --object, --rows and --object-column" in said
+    assert "--time" not in said.split("absence")[1]

@@ -1,11 +1,13 @@
 """Every fault of a pipeline file is found at once, before Spark starts."""
 
 import json
+import re
 import socket
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -477,3 +479,47 @@ where = "price >"
     assert "ghost" in found[0].got
     assert found.left_out == ()
     assert {"reading", "parsing"} <= steps
+
+
+TIMED = {"detect": "enter,exit", "for_": "5 minutes"}
+COUNTED = {"detect": "enter,exit", "for_": 5}
+SILENT = {"detect": "silent"}
+
+
+@pytest.mark.parametrize(
+    ("type_", "options", "message"),
+    [
+        ("timestamp", SILENT, "rule 8 detects silent, but there is no timeout; .* Set timeout in [operator], for"),
+        ("timestamp", COUNTED, "rule 8, which has a length of 5, and ts as timestamp; expected lengths such as"),
+        ("bigint", TIMED, "rule 8, which has a length of 0:05:00, and ts as bigint; expected lengths such as"),
+        ("bigint", {"expires": "2030-01-01T00:00:00Z"}, "rule 8, which expires, and ts as bigint; expected"),
+    ],
+)
+@pytest.mark.parametrize("kept", ["book", "directory"])
+def test_rules_that_the_clock_cannot_do_with_are_listed(
+    tmp_path: Path, kept: str, type_: str, options: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "events").mkdir()
+    rules = fp.Rules()
+    with fp.RuleBook(f"sqlite:///{tmp_path}/rules.db") as book:
+        for place in (rules, book):
+            place.add(7, "price > 4", detect="enter,exit")
+            place.add(8, "price > 4", **options)
+            place.add(9, "price > 4", **options)
+    rules.publish(tmp_path / "published")
+    named = 'book = "sqlite:///rules.db"' if kept == "book" else 'directory = "published/"'
+    text = changed(('ts = "timestamp"', f'ts = "{type_}"'), ('directory = "published/"', named))
+    [fault] = faults(tmp_path, text)
+    assert fault.startswith(f"rules.{kept} (line 7): 2 faults in 3 rules; rule 8: ")
+    assert "rule 9: " in fault
+    assert re.search(re.escape(message).replace(r"\.\*", ".*"), fault)
+    assert "--timeout" not in fault
+    match = changed(('kind = "watch"\nobject = "symbol"\ntime = "ts"', 'kind = "match"'), text=text)
+    assert faults(tmp_path, match) == []
+    if options == SILENT:
+        assert faults(tmp_path, changed(('time = "ts"', 'time = "ts"\ntimeout = "10 minutes"'), text=text)) == []
+
+
+def test_a_timeout_that_times_cannot_do_with(home: Path) -> None:
+    [fault] = faults(home, changed(('time = "ts"', 'time = "ts"\ntimeout = 5')))
+    assert fault.startswith("operator.timeout (line 12): timeout=5 and ts as timestamp; expected a timedelta")

@@ -30,7 +30,7 @@ from fencepost.ordinals import KEY, AttributeType
 from fencepost.ordinals.schema import read_schema
 from fencepost.rules import Rule
 from fencepost.rules.compile import REMEDY, StoredRules, text_fields, types_agree
-from fencepost.rules.faults import FaultyRules
+from fencepost.rules.faults import FaultyRules, FindFaults
 from fencepost.rules.table_blocks import RuleFields
 from fencepost.snapshot import NEVER, Snapshot, detect_flags
 from fencepost.snapshot.snapshot import note_of
@@ -178,12 +178,18 @@ class BookCompiler:
         made = self._compile_onto_kept(connection, binding, change)
         return self._compile_all(connection, binding, change, progress) if made is None else made
 
-    def check(self, connection: Connection, schema: Any, progress: Progress) -> None:
-        """Refuse a book with rules that cannot be bound to a schema.
+    def check(
+        self, connection: Connection, schema: Any, progress: Progress, unusable: FindFaults | None = None
+    ) -> None:
+        """Refuse a book with rules that cannot be bound to a schema, or that are `unusable` once they are compiled.
 
         Of what is kept, only the faults are read: a schema binds each rule by itself, so of a book that has changed
-        since, the changed rules are bound and no others.
+        since, the changed rules are bound and no others. All are compiled where the others are to be looked at, too.
         """
+        if unusable is not None:
+            made = self.compile(connection, schema, progress)
+            made._replace(snapshot=made.faulty.leave_out(made.snapshot, unusable)).refuse_faults()
+            return
         binding, change = _Binding.of(schema, infer=False), _last_change(connection)
         for kept in self._find(binding):
             if kept.change == change:

@@ -27,7 +27,8 @@ from fencepost.ordinals.schema import read_schema
 from fencepost.published import VersionDirectory
 from fencepost.published.difference import Difference, compare_versions
 from fencepost.rules import Rule, Rules
-from fencepost.rules.faults import FaultyRules
+from fencepost.rules.compile import REMEDY
+from fencepost.rules.faults import FaultyRules, FindFaults
 from fencepost.rules.options import fields_of
 from fencepost.rules.rule import microseconds_of
 from fencepost.snapshot import Snapshot
@@ -81,13 +82,14 @@ class Publisher:
         shards: int | None = None,
         strict: bool = False,
         infer: bool = False,
+        unusable: FindFaults | None = None,
     ) -> tuple[int, dict[int, str]]:
         """See RuleBook.publish; the number of the version, and why rules were left out."""
         versions = VersionDirectory(directory)
         made: list[_Made] = []
 
         def compile_version(number: int) -> Snapshot:
-            made.append(self._compile(versions, schema, number, progress, strict=strict, infer=infer))
+            made.append(self._compile(versions, schema, number, progress, unusable, strict=strict, infer=infer))
             return made[-1].snapshot
 
         named = None if schema is None else read_schema(schema).as_texts()
@@ -99,12 +101,18 @@ class Publisher:
         return number, faulty.found
 
     def preview(
-        self, directory: str | PathLike[str], schema: Any, progress: Progress, *, infer: bool = False
+        self,
+        directory: str | PathLike[str],
+        schema: Any,
+        progress: Progress,
+        *,
+        infer: bool = False,
+        unusable: FindFaults | None = None,
     ) -> Difference:
         """See RuleBook.preview."""
         versions = VersionDirectory(directory)
         latest = versions.latest()
-        made = self._compile(versions, schema, (latest or 0) + 1, progress, strict=False, infer=infer)
+        made = self._compile(versions, schema, (latest or 0) + 1, progress, unusable, strict=False, infer=infer)
         before = None if latest is None else versions.load(latest)
         known = versions.schema() or {}
         named = {} if schema is None else read_schema(schema).as_texts()
@@ -112,7 +120,15 @@ class Publisher:
         return compare_versions(before, made.snapshot, made.faulty.found, columns)
 
     def _compile(
-        self, versions: VersionDirectory, schema: Any, number: int, progress: Progress, *, strict: bool, infer: bool
+        self,
+        versions: VersionDirectory,
+        schema: Any,
+        number: int,
+        progress: Progress,
+        unusable: FindFaults | None,
+        *,
+        strict: bool,
+        infer: bool,
     ) -> _Made:
         """The rules of the book as the next version of a directory.
 
@@ -126,11 +142,12 @@ class Publisher:
             if base is None:
                 first = infer and versions.schema() is None
                 made = self._compiler.compile(connection, bound, progress, infer=first)
-                if strict:
-                    made.refuse_faults()
                 faulty, snapshot = made.faulty, made.snapshot.with_version(number)
             else:
                 snapshot = self._changed(connection, versions, base, bound, number, taken)
+        snapshot = faulty.leave_out(snapshot, unusable)
+        if strict:
+            faulty.refuse(len(snapshot) + len(faulty.found), REMEDY)
         if not len(snapshot) and base is None and not versions.is_published():
             faulty.refuse_nothing_left(len(snapshot))
         return _Made(snapshot, revision, faulty)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from fencepost.language import ColumnKind
     from fencepost.published.difference import Difference
     from fencepost.rules import RuleFault, Rules
+    from fencepost.rules.faults import FindFaults
     from fencepost.snapshot import Snapshot
 
 # What parses or compiles is imported where it is used: looking at a book needs none of it.
@@ -627,6 +628,7 @@ class RuleBook:
         strict: bool = False,
         infer: bool = False,
         faults: "builtins.list[RuleFault] | None" = None,
+        unusable: "FindFaults | None" = None,
     ) -> int:
         """Writes the next snapshot version into a directory that others follow, and returns its number.
 
@@ -642,11 +644,13 @@ class RuleBook:
             strict: as in Rules.publish.
             infer: for the first version: columns that the schema lacks get the types that the rules suggest.
             faults: as in Rules.publish.
+            unusable: says of compiled rules which ones whoever follows the directory cannot use, by id with the
+                reason; they are faulty, too.
         """
         from fencepost.rules.faults import report_faults
 
         number, found = self._publishing().publish(
-            directory, schema, keep, progress, shards=shards, strict=strict, infer=infer
+            directory, schema, keep, progress, shards=shards, strict=strict, infer=infer, unusable=unusable
         )
         report_faults(found, faults)
         return number
@@ -658,6 +662,7 @@ class RuleBook:
         *,
         infer: bool = False,
         progress: Progress = _ignore_progress,
+        unusable: "FindFaults | None" = None,
     ) -> "Difference":
         """What publish would change in a directory; nothing is written.
 
@@ -666,18 +671,22 @@ class RuleBook:
             schema: as in publish.
             infer: as in publish.
             progress: as in publish.
+            unusable: as in publish.
         """
-        return self._publishing().preview(directory, schema, progress, infer=infer)
+        return self._publishing().preview(directory, schema, progress, infer=infer, unusable=unusable)
 
-    def check_rules(self, schema: Any, *, progress: Progress = _ignore_progress) -> None:
+    def check_rules(
+        self, schema: Any, *, progress: Progress = _ignore_progress, unusable: "FindFaults | None" = None
+    ) -> None:
         """Refuses rules that could not be published with a schema, all of them at once.
 
         Args:
             schema: as for Rules.compile.
             progress: as in import_file.
+            unusable: as in publish.
         """
         with self._view() as connection:
-            self._compiling().check(connection, schema, progress)
+            self._compiling().check(connection, schema, progress, unusable)
 
     def compile(self, schema: Any = None, *, progress: Progress = _ignore_progress) -> "Snapshot":
         """The enabled rules as a snapshot, like Rules.compile, without making each of them a `Rule`.

@@ -2,13 +2,16 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from fencepost._text import count as count_of
 from fencepost.errors import FencepostError, shorten
 from fencepost.indexes.arrays import Bools, Int64s
+
+if TYPE_CHECKING:
+    from fencepost.snapshot import Snapshot
 
 _MOST_SHOWN = 20
 _LONGEST = 1_000
@@ -124,6 +127,10 @@ class Faults:
         )
 
 
+FindFaults = Callable[["Snapshot"], Mapping[int, str]]
+"""Says which compiled rules whoever follows them cannot use, by id with the reason."""
+
+
 class FaultyRules(Faults):
     """Collects the faults of rules by their ids, each rule once, and raises nothing: the others go on.
 
@@ -153,6 +160,13 @@ class FaultyRules(Faults):
 
     def raise_if_any(self, count: int, remedy: str) -> None:
         """Raises nothing."""
+
+    def leave_out(self, snapshot: "Snapshot", find: FindFaults | None) -> "Snapshot":
+        """Notes faults of compiled rules, and gives the snapshot without these."""
+        found = {} if find is None else find(snapshot)
+        for id, fault in found.items():
+            self.add(id, fault)
+        return snapshot.without(snapshot.rows_of(np.array(list(found), np.int64)))
 
     def refuse(self, count: int, remedy: str) -> None:
         """Raises all faults of so many rules at once."""

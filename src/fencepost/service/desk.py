@@ -15,7 +15,10 @@ from fencepost.rules import Rule, Rules
 from fencepost.rules.checked import NameTakenError, rule_of_mapping
 from fencepost.rules.options import FIELDS, fields_of
 from fencepost.service.monitoring import without_warnings
+from fencepost.service.publishing import kinds_of
 from fencepost.service.refusals import MissingError, StaleError, TakenError, TooLargeError
+from fencepost.snapshot import Snapshot
+from fencepost.watching.clock import BeyondClock
 
 Key = int | str
 
@@ -31,8 +34,13 @@ class RulePage(NamedTuple):
 class Desk:
     """The rules of the book."""
 
-    def __init__(self, book: RuleBook, columns: Callable[[], Mapping[str, str]]) -> None:
-        self.book, self._columns = book, columns
+    def __init__(
+        self,
+        book: RuleBook,
+        columns: Callable[[], Mapping[str, str]],
+        beyond_clock: Callable[[Snapshot], BeyondClock],
+    ) -> None:
+        self.book, self._columns, self._beyond_clock = book, columns, beyond_clock
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -168,7 +176,7 @@ class Desk:
             raise _conflict(expect, error) from None
 
     def check(self, fields: Mapping[str, Any]) -> Rule:
-        """A rule that could be published; refuses what does not parse, or does not fit the columns there are."""
+        """A rule that could be published; refuses what does not parse, or does not fit the columns or the clock."""
         unknown = [name for name in fields if name not in FIELDS]
         if unknown:
             raise FencepostError(
@@ -183,13 +191,14 @@ class Desk:
             )
         types = dict(read_schema(self._columns()).types)
         lower = {name.lower() for name in types}
-        for name, type_ in infer_types([made.parsed.columns]).items():
+        for name, type_ in infer_types([kinds_of(made.rule, self.book.zone)]).items():
             if name.lower() not in lower:
                 types[name] = type_
         alone = Rules(self.book.zone)
         alone.add(made.rule.id, str(made.rule.condition), **_options(made.rule))
         with without_warnings():
-            alone.compile({name: str(type_) for name, type_ in types.items()})
+            compiled = alone.compile({name: str(type_) for name, type_ in types.items()})
+        self._beyond_clock(compiled).refuse()
         return made.rule
 
     def _known(self, key: Key) -> None:

@@ -3,12 +3,13 @@
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
+from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
 from fencepost.ordinals import AttributeType
 from fencepost.ordinals.schema import read_schema
@@ -16,6 +17,7 @@ from fencepost.service.joining import join_calls, split_events
 from fencepost.service.rows import TIMES
 from fencepost.snapshot import NEVER, Snapshot, Table
 from fencepost.snapshot.damping import has_durations
+from fencepost.watching.clock import BeyondClock, Clock, rules_beyond_clock
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ARGUMENTS = {"self", "object", "time"}
@@ -34,9 +36,10 @@ def without_warnings() -> Iterator[None]:
 class Watcher:
     """A Monitor, and what is known of the version that it follows."""
 
-    def __init__(self, monitor: Monitor, about: Mapping[str, Any], timeout: str | None = None) -> None:
+    def __init__(self, monitor: Monitor, about: Mapping[str, Any], timeout: timedelta | int | None = None) -> None:
         self.monitor, self.about = monitor, dict(about)
-        """Of the version in force its number, the revision of the book in it, and its columns."""
+        """Of the version in force its number, the revision of the book in it, and its columns; `left_out` are rules
+        that are not in force all the same, by id with the reason."""
         self._timeout = timeout
         self._is_plain = False
         """Whether nothing but rows makes events."""
@@ -50,6 +53,11 @@ class Watcher:
     def version(self) -> int:
         """The number of the version in force; 0 before the first."""
         return int(self.about.get("version", 0))
+
+    @property
+    def left_out(self) -> dict[int, str]:
+        """Rules of the version in force that the clock cannot do with, by id with the reason."""
+        return {int(id): reason for id, reason in self.about.get("left_out", {}).items()}
 
     def _find_needed(self) -> None:
         """The columns that rows must have, with their types; and what events look like, once that is decided."""
@@ -95,10 +103,37 @@ class Watcher:
             if not row.keys() & _ARGUMENTS:
                 events = self.monitor.update_one(object, time, **row)
                 return self._as_table(events) if events else None
-        events = self.monitor.update(self._fill(table))
-        if self._schema is None and not pa.types.is_null(events.schema.field("object").type):
-            self._schema = events.schema
+        if self._schema is None:
+            return self._take_first(table)
+        return self.monitor.update(self._fill(table))
+
+    def _take_first(self, table: pa.Table) -> pa.Table:
+        """The events of the first rows, which decide the type of times: rules that it does not suit are left out."""
+        before, beyond = self.monitor.rules.snapshot, None
+        own = Table(table).find(str(self.monitor.time))
+        if own is not None:
+            with suppress(FencepostError):  # the Monitor refuses what is no type of times
+                beyond = self.beyond_clock(before, table.schema.field(own).type)
+        if beyond is not None and len(beyond.rows):
+            self.monitor.follow(before.without(beyond.rows))
+        try:
+            events: pa.Table = self.monitor.update(self._fill(table))
+            if not pa.types.is_null(events.schema.field("object").type):
+                self._schema = events.schema
+        finally:
+            if beyond is not None and len(beyond.rows):
+                if self._schema is None:
+                    self.monitor.follow(before)
+                else:
+                    self.about = {**self.about, "left_out": beyond.faults()}
+                    self._find_needed()
         return events
+
+    def beyond_clock(self, rules: Snapshot, type: Any = None) -> BeyondClock:
+        """The rules that the clock cannot do with, on times of an Arrow type, or else of that of the rows so far."""
+        type = self.time_type if type is None else type
+        clock = Clock(self.monitor.time, self._timeout)
+        return rules_beyond_clock(rules, clock, None if type is None else AttributeType.parse(type))
 
     def take_calls(self, tables: Sequence[pa.Table]) -> list[pa.Table | Exception | None]:
         """The events of several calls, or why one of them cannot be applied; as one by one, and faster."""
@@ -132,10 +167,16 @@ class Watcher:
         return pa.Table.from_pylist(records, self._schema)
 
     def follow(self, snapshot: Snapshot, about: Mapping[str, Any]) -> pa.Table:
-        """Let another version be in force, and return the events of the change."""
+        """Let another version be in force, and return the events of the change.
+
+        Rules that the clock cannot do with are not in it, unless the first rows came while it was published.
+        """
+        beyond = self.beyond_clock(snapshot)
         with without_warnings():
-            events = self.monitor.follow(snapshot)
+            events = self.monitor.follow(snapshot.without(beyond.rows))
         self.about = {**about, "columns": dict(snapshot.columns)}
+        if len(beyond.rows):
+            self.about["left_out"] = beyond.faults()
         self._find_needed()
         return events
 

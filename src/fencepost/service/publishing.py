@@ -14,6 +14,7 @@ from fencepost.language import Condition, infer_types, parse
 from fencepost.published import VersionDirectory
 from fencepost.published.difference import Difference, compare_versions
 from fencepost.rules import RuleFault
+from fencepost.rules.faults import FindFaults
 from fencepost.service.monitoring import without_warnings
 from fencepost.service.refusals import MissingError
 
@@ -52,8 +53,9 @@ class VersionInfo:
 class Publishing:
     """The versions of a service."""
 
-    def __init__(self, book: RuleBook, directory: Path, types: dict[str, str]) -> None:
+    def __init__(self, book: RuleBook, directory: Path, types: dict[str, str], unusable: FindFaults) -> None:
         self.book, self.directory, self._types = book, VersionDirectory(directory), types
+        self._unusable = unusable
         self._path = directory
         self._lock = threading.Lock()
         self._leases: dict[int, Lease] = {}
@@ -65,17 +67,23 @@ class Publishing:
         with self._lock:
             about, latest = engine.watcher.about, self.directory.latest()
             revision = self.book.revision
-            if about.get("revision") == revision and about.get("version") == latest and not self.faults:
+            is_whole = not self.faults and not engine.watcher.left_out
+            if about.get("revision") == revision and about.get("version") == latest and is_whole:
                 return Published(int(about["version"]), False, ())
             if not revision and latest is None:
                 return Published(0, False, ())
             faults: list[RuleFault] = []
             with without_warnings():
                 number = self.book.publish(
-                    self._path, schema=self._new_columns(about), infer=latest is None, faults=faults
+                    self._path,
+                    schema=self._new_columns(about),
+                    infer=latest is None,
+                    faults=faults,
+                    unusable=self._unusable,
                 )
             self.faults = tuple(faults)
             self.follow(engine, number, revision).result()
+            self.faults += tuple(RuleFault(*each) for each in engine.watcher.left_out.items())
             return Published(number, True, self.faults)
 
     def follow(self, engine: "Engine", number: int, revision: int) -> "Future[Any]":
@@ -86,7 +94,12 @@ class Publishing:
     def preview(self, about: dict[str, Any]) -> Difference:
         """What publishing would change."""
         with self._lock, without_warnings():
-            return self.book.preview(self._path, schema=self._new_columns(about), infer=self.directory.latest() is None)
+            return self.book.preview(
+                self._path,
+                schema=self._new_columns(about),
+                infer=self.directory.latest() is None,
+                unusable=self._unusable,
+            )
 
     def _new_columns(self, about: dict[str, Any]) -> dict[str, str] | None:
         """The columns that the directory gets: those of the settings, and those of rules that were changed since."""

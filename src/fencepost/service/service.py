@@ -39,6 +39,8 @@ from fencepost.service.values import read_values
 if TYPE_CHECKING:
     from fencepost.rules import Rule
     from fencepost.service.trying import Tried
+    from fencepost.snapshot import Snapshot
+    from fencepost.watching.clock import BeyondClock
 
 _LONGEST_KEY = 200
 
@@ -67,8 +69,10 @@ class Service:
             settings.bind()
             opened.callback(os.close, _lock(settings.data))
             self.book = opened.enter_context(RuleBook(settings.book_url, author=author))
-            self.publishing = Publishing(self.book, settings.data / "published", settings.types)
-            self.rules = Desk(self.book, self._columns)
+            self.publishing = Publishing(
+                self.book, settings.data / "published", settings.types, lambda rules: self._beyond_clock(rules).faults()
+            )
+            self.rules = Desk(self.book, self._columns, self._beyond_clock)
             self.statistics = Statistics()
             self._saves = Saves(settings.data / "saves")
             self._rows = Segments(settings.data / "rows", "rows")
@@ -139,6 +143,10 @@ class Service:
     def _columns(self) -> Mapping[str, str]:
         """The columns that rules can use, with their types."""
         return {**self.settings.types, **(self.publishing.directory.schema() or {})}
+
+    def _beyond_clock(self, rules: "Snapshot") -> "BeyondClock":
+        """The rules that the clock cannot do with, as far as its type is known."""
+        return self.engine.watcher.beyond_clock(rules)
 
     # -- rows ----------------------------------------------------------------------------------------------
 
@@ -299,8 +307,8 @@ class Service:
             table = rows if isinstance(rows, pa.Table) else table_of(rows)
             tables = [with_times(table, settings.object, settings.time, datetime.now(UTC))] if table.num_rows else []
         columns = dict(self._columns())
-        names = {"object": settings.object, "time": settings.time, "zone": self.book.zone}
-        return backtest(rules, tables, columns, shown=shown, **names)
+        about: dict[str, Any] = {"object": settings.object, "time": settings.time, "timeout": settings.silence}
+        return backtest(rules, tables, columns, shown=shown, zone=self.book.zone, **about)
 
     def recent_rows(self, last: int) -> list[pa.Table]:
         """The last rows of the log, the newest table last.
@@ -325,7 +333,7 @@ class Service:
             "ending": counters["ending"],
             "version": watcher.version,
             "rules": len(watcher.monitor.rules),
-            "faulty": len(self.publishing.faults),
+            "faulty": len({fault.id for fault in self.publishing.faults} | watcher.left_out.keys()),
             "waiting": self.engine.waiting,
             "position": self._rows.next - 1,
             "last_event": self.last_event,

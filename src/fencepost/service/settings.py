@@ -2,11 +2,13 @@
 
 import json
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from fencepost._files.whole import make_folder, write_whole
 from fencepost.errors import FencepostError
+from fencepost.rules.durations import parse_duration
 
 DEFAULT_DATA = "fencepost-data"
 _FORMAT = 1
@@ -65,6 +67,13 @@ class Settings:
     def book_url(self) -> str:
         """The URL of the rule book."""
         return self.book or f"sqlite:///{self.data / 'book.db'}"
+
+    @property
+    def silence(self) -> timedelta | int | None:
+        """How long an object may be silent, as `timeout` says."""
+        if self.timeout is None:
+            return None
+        return int(self.timeout) if self.timeout.isdigit() else parse_duration(self.timeout)
 
     def bind(self) -> None:
         """Keep what the data is bound to with the data, or refuse settings that differ from it."""

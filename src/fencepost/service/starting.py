@@ -5,14 +5,12 @@ by their ids, and must be equal; the others are stored now.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
-from fencepost.rules.durations import parse_duration
 from fencepost.service.clock import Clock
 from fencepost.service.event_log import Caused, EventLog, StoredEvents
 from fencepost.service.keys import Keys, Remembered
@@ -50,9 +48,9 @@ def start_watcher(settings: Settings, saves: Saves, rows: Segments, events: Even
                 "a save from which the rows can be replayed",
                 "Restore the directory saves from a backup, or name a new directory with --data.",
             )
-        return Start(Watcher(_new_monitor(settings), {}, settings.timeout), 0, 0, Clock(settings.tick))
+        return Start(Watcher(_new_monitor(settings), {}, settings.silence), 0, 0, Clock(settings.tick))
     keys.restore(save.about["keys"])
-    watcher = Watcher(save.monitor, save.about["version"], settings.timeout)
+    watcher = Watcher(save.monitor, save.about["version"], settings.silence)
     clock = Clock(settings.tick, save.about.get("clock"))
     start = Start(watcher, save.position, int(save.about["event"]), clock)
     if rows.next <= start.position:
@@ -65,14 +63,11 @@ def start_watcher(settings: Settings, saves: Saves, rows: Segments, events: Even
 
 
 def _new_monitor(settings: Settings) -> Monitor:
-    timeout: Any = settings.timeout
-    if timeout is not None:
-        timeout = int(timeout) if timeout.isdigit() else parse_duration(timeout)
     return Monitor(
         Rules(),
         object=settings.object,
         time=settings.time,
-        timeout=timeout,
+        timeout=settings.silence,
         schema=settings.types or None,
         labels=True,
     )

@@ -24,7 +24,7 @@ from fencepost.snapshot import Snapshot, Table
 from fencepost.spark.plan.columns import KEY, own_name, quoted, usable_columns
 from fencepost.spark.plan.rules import Plan, plan_rules
 from fencepost.spark.plan.sent import Sent, attributes_of, event_fields, name_roles, sent_columns, sequence_roles
-from fencepost.spark.plan.steps import check_time, pack_rows, step_buckets, task_arguments, unpack_events
+from fencepost.spark.plan.steps import check_clock, check_time, pack_rows, step_buckets, task_arguments, unpack_events
 from fencepost.spark.session import warn_untuned
 from fencepost.spark.work.band_task import BandTask, needed_by_bands
 from fencepost.spark.work.bucket import join_bucket
@@ -123,12 +123,13 @@ def bands(
         attributes=tuple(sorted(prepared.attributes.items())),
         sequence=sequence_roles(roles),
         pairing=Pairing(None if deleted is None else DELETED, prepared.key, report),
-        time_type=str(check_time(times, prepared.plan.snapshot, timeout)),
+        time_type=str(check_time(times, timeout)),
         buckets=buckets if prepared.key else 1,
         first=first,
         timeout=timeout,
         **task_arguments(left, prepared.plan, fields, late, columns),
     )
+    check_clock(task, prepared.plan.snapshot, times[0].name)
     packed, declared = _pack(prepared, task), StructType(fields)
     if left.isStreaming:
         return unpack_events(step_buckets(packed, task, clock), declared, observe)

@@ -23,7 +23,10 @@ _GAUGES = {
     "version": ("fencepost_rule_version", "The newest snapshot version in force."),
     "rules": ("fencepost_rules", "Rules in force."),
     "rejected": ("fencepost_rejected_versions", "Newer versions that could not be used."),
-    "skipped": ("fencepost_skipped_rules", "Rules that are left out because the stream lacks a column."),
+    "skipped": (
+        "fencepost_skipped_rules",
+        "Rules that are left out for want of a column or of a clock.",
+    ),
     "pending": ("fencepost_pending", "Enters that wait, as of the last marker."),
     "ending": ("fencepost_ending", "Exits that wait, as of the last marker."),
 }

@@ -15,6 +15,7 @@ from fencepost.emitting.further import EventColumns, event_columns
 from fencepost.errors import FencepostError
 from fencepost.monitor.settings import check_first
 from fencepost.published.shards.plan import refuse_damped
+from fencepost.snapshot import Snapshot
 from fencepost.spark.plan.columns import KEY, quoted
 from fencepost.spark.plan.routing import group_by_shard
 from fencepost.spark.plan.rules import plan_for, plan_rules
@@ -23,6 +24,7 @@ from fencepost.spark.plan.steps import (
     BUCKET,
     absolute,
     bucket_column,
+    check_clock,
     check_time,
     pack_rows,
     step_buckets,
@@ -118,6 +120,7 @@ def watch(
         columns=event_columns(labels, condition, carry),
     )
     task = prepared.task
+    check_clock(task, prepared.snapshot, prepared.time)
     if events.isStreaming:
         stepped = step_watch(prepared, step, clock)
     else:
@@ -139,6 +142,10 @@ class PreparedWatch(NamedTuple):
     task: WatchTask
     declared: Any
     """The schema of events."""
+    snapshot: Snapshot
+    """The rules."""
+    time: str
+    """The frame's own name of the time column."""
 
 
 def prepare_watch(
@@ -173,14 +180,14 @@ def prepare_watch(
         sides=(sent.side(events, plan.needed),),
         attributes=tuple(sorted(attributes.items())),
         sequence=sequence_roles(roles),
-        time_type=str(check_time([times], plan.snapshot, timeout)),
+        time_type=str(check_time([times], timeout)),
         buckets=buckets,
         first=first,
         timeout=timeout,
         seed=absolute(seed),
         **task_arguments(events, plan, fields, late, columns),
     )
-    return PreparedWatch(sent.rows(events), task, StructType(fields))
+    return PreparedWatch(sent.rows(events), task, StructType(fields), plan.snapshot, times.name)
 
 
 def step_watch(prepared: PreparedWatch, kernel: Kernel, clock: str | os.PathLike[str] | None = None) -> Any:

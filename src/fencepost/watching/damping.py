@@ -98,24 +98,31 @@ def read_damped(rules: RulesInForce, clock: Clock) -> DampedRules | None:
     if columns is None:
         return None
     stay_rows = _NOTHING if rules.stay is None else snapshot.rows_of(rules.stay.ids)
-    options = read_options(columns, clock, rules.ids, stay_rows)
+    # A rule that is hidden by a later one, or left out since the clock cannot do with it, is not asked.
+    shown = snapshot.rows_of(rules.ids[columns.rules]) == columns.rules
+    options = read_options(columns, clock, rules.ids, stay_rows, shown)
     is_damped = np.zeros(len(rules.ids), np.bool_)
     is_damped[options.rules] = True
     stay_expires = _NOTHING if rules.stay is None else clock.instants(rules.stay.expires)
     everys = None
     if columns.everys.any():
         everys = np.zeros(len(rules.ids), np.int64)
-        everys[columns.rules] = clock.lengths(columns.everys, columns.every_units, rules.ids[columns.rules])
+        everys[columns.rules] = clock.lengths(columns.everys, columns.every_units, rules.ids[columns.rules], shown)
     in_force = options.rules[snapshot.rows_of(rules.ids[options.rules]) == options.rules]
     rows = in_force[np.argsort(rules.ids[in_force])]
     return DampedRules(options, is_damped, rules.stay, stay_expires, stay_rows, everys, rules.ids[rows], rows)
 
 
-def read_options(columns: DampingColumns, clock: Clock, ids: Int64s, stay_rows: Int64s) -> Options:
-    """The options of damped rules; those that only say how often `inside` is reported are not among them."""
+def read_options(
+    columns: DampingColumns, clock: Clock, ids: Int64s, stay_rows: Int64s, asked: Bools | None = None
+) -> Options:
+    """The options of damped rules; those that only say how often `inside` is reported are not among them.
+
+    Lengths that the clock cannot do with are refused: of all rules, or of those that are `asked`.
+    """
     by_rows = columns.hold_units == COUNTED_ROWS, columns.keep_units == COUNTED_ROWS
     holds, keeps = (
-        np.where(is_rows, 0, clock.lengths(values, units, ids[columns.rules]))
+        np.where(is_rows, 0, clock.lengths(values, units, ids[columns.rules], asked))
         for is_rows, values, units in (
             (by_rows[0], columns.holds, columns.hold_units),
             (by_rows[1], columns.keeps, columns.keep_units),
@@ -128,7 +135,7 @@ def read_options(columns: DampingColumns, clock: Clock, ids: Int64s, stay_rows: 
         np.where(by_rows[0], columns.holds, 1),
         keeps,
         np.where(by_rows[1], columns.keeps, 1),
-        clock.lengths(columns.cooldowns, columns.cooldown_units, ids[columns.rules]),
+        clock.lengths(columns.cooldowns, columns.cooldown_units, ids[columns.rules], asked),
         np.where(columns.limits == 0, NEVER, columns.limits),
         stays,
         np.full(len(ids), -1, np.int32),

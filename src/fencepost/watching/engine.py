@@ -15,7 +15,7 @@ from fencepost.indexes.matches import in_pieces, share_room
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import DETECTS, NEVER, Table
 from fencepost.snapshot.labels import ChangedTexts, RuleTexts
-from fencepost.watching.clock import Clock, gone_after
+from fencepost.watching.clock import Clock, gone_after, rules_beyond_clock
 from fencepost.watching.crossings import held_at, inside_boxes
 from fencepost.watching.damping import DampedRules, Round, damp_advance, damp_change, read_damped
 from fencepost.watching.everyone import Everyone
@@ -326,13 +326,7 @@ class Watch:
 
     def _check_rules(self, rules: RulesInForce) -> None:
         """Refuse rules that the clock cannot do with."""
-        rules.snapshot()
-        self.clock.check_expiry(rules.ids[rules.expiring])
-        if rules.detected & DETECTS["silent"]:
-            silent = (rules.detects & DETECTS["silent"]) != 0
-            self.clock.check_silence(rules.ids[silent & np.isin(np.arange(len(rules.ids)), rules.compiled.in_force)])
-        if self.clock.type is not None:
-            read_damped(rules, self.clock)
+        rules_beyond_clock(rules.snapshot(), self.clock).refuse()
 
     def put(self, id: int, rule: LiveRule | None, columns: Mapping[str, Any]) -> Step:
         """Put a prepared rule in force, or pause it, in place of any other with its id."""

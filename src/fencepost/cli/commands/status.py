@@ -57,7 +57,10 @@ def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if found.get("rejected_versions"):
         yield "rejected", f"{count(int(found['rejected_versions']), 'newer version')} that could not be used"
     if found.get("skipped_rules"):
-        yield "skipped", f"{count(int(found['skipped_rules']), 'rule')} on columns that the stream does not have"
+        yield (
+            "skipped",
+            f"{count(int(found['skipped_rules']), 'rule')} left out for want of a column or of a clock",
+        )
     if found.get("newest"):
         yield "lag", f"{_age(found['newest'])}, newest event {found['newest']}"
     if found.get("offsets_behind") is not None:

@@ -58,8 +58,9 @@ def why(
     """Explain why an event happened, or why a rule is silent about an object.
 
     With EVENT_ID and --events: when it happened, the values before and after, and the rule as it was then: whether it
-    held, and which of its parts were decisive. With --rule, --object, --rows, --object-column and --time: whether the
-    object is inside after these rows, whether that is reported, and what the rule waits for.
+    held, and which of its parts were decisive. With --rule, --object, --rows and --object-column: whether the object is
+    inside after these rows, whether that is reported, and what the rule waits for. --time names the column of event
+    time; without it rows count in their order.
     """
     if event_id is not None and events is not None and rule is None and object is None:
         _explain_event(event_id, events, rules, book, as_json=as_json)
@@ -69,7 +70,7 @@ def why(
         _explain_absence(rule, object, Path(str(rows)), columns, timeout, type, rules, book, as_json=as_json)
     else:
         raise typer.BadParameter(
-            "an event needs EVENT_ID and --events; its absence --rule, --object, --rows, --object-column and --time"
+            "an event needs EVENT_ID and --events; its absence --rule, --object, --rows and --object-column"
         )
 
 

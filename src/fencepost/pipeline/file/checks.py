@@ -23,6 +23,7 @@ from fencepost.errors import FencepostError
 from fencepost.events import event_schema
 from fencepost.ordinals import AttributeType
 from fencepost.pipeline.connector import Part, artifact_of, connector_jars, session_has_connector
+from fencepost.pipeline.file.clock import PipelineClock, clock_of
 from fencepost.pipeline.file.columns import Columns, files_of, is_pattern, source_columns
 from fencepost.pipeline.file.decoding import check_registry
 from fencepost.pipeline.file.document import PipelineFile, listed, sink_name
@@ -39,6 +40,7 @@ from fencepost.pipeline.runtime.requirements import missing_for_spark
 from fencepost.published import VersionDirectory, check_shards
 from fencepost.snapshot import Table
 
+_NEWEST = "the newest version of the rules"
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t -~\xa0-\xff]*")
 
@@ -48,8 +50,8 @@ def pipeline_faults(
 ) -> list[Fault]:
     """Everything that is wrong with a file whose sections have been read, beside the `faults` of these.
 
-    `each_rule` includes rules of a book that do not fit the source: a pipeline runs without those. They are looked at
-    last, and only where nothing else is wrong: a book may have a million of them.
+    `each_rule` includes rules of a book that do not fit the source, and rules that the clock cannot do with: a pipeline
+    runs without those. A book is looked at last, and only where nothing else is wrong: it may have a million rules.
     """
     faults = list(faults)
     columns = {name: source_columns(file, name, faults) for name in file.sources}
@@ -61,9 +63,16 @@ def pipeline_faults(
     faults += _sink_faults(file)
     faults += _metrics_faults(file)
     faults += _machine_faults(file)
+    clock = None
+    try:
+        clock = clock_of(file, columns)
+    except FencepostError as error:
+        faults.append(file.refusal("operator.timeout", error))
+    if each_rule and clock is not None:
+        faults += _published_rule_faults(file, clock)
     known = _typed_columns(file, columns) if each_rule else None
     if known is not None and not faults:
-        faults += _each_rule_faults(file, known, progress)
+        faults += _each_rule_faults(file, known, clock, progress)
     return faults
 
 
@@ -297,9 +306,21 @@ def _typed_columns(file: PipelineFile, columns: Mapping[str, Columns | None]) ->
     return known[0] if is_told else None
 
 
-def _each_rule_faults(file: PipelineFile, columns: Columns, progress: Progress) -> Iterator[Fault]:
+def _published_rule_faults(file: PipelineFile, clock: PipelineClock) -> Iterator[Fault]:
+    """Rules of a directory that the clock cannot do with."""
     try:
-        check_rules(file.section("rules")["book"], file, columns, progress)
+        if (snapshot := file.remembered.get(_NEWEST)) is not None:
+            clock.check_rules(snapshot)
+    except FencepostError as error:
+        yield file.refusal("rules.directory", error)
+
+
+def _each_rule_faults(
+    file: PipelineFile, columns: Columns, clock: PipelineClock | None, progress: Progress
+) -> Iterator[Fault]:
+    try:
+        unusable = None if clock is None else clock.find_faults
+        check_rules(file.section("rules")["book"], file, columns, progress, unusable)
     except FencepostError as error:
         yield file.refusal("rules.book", error)
 
@@ -330,7 +351,7 @@ def _rules_faults(file: PipelineFile, columns: Mapping[str, Columns | None]) -> 
             remedy = f"Publish rules first: fencepost publish {rules['directory']}"
             yield file.fault("rules.directory", got, "a directory with a published version", remedy)
             return
-        snapshot = versions.load()
+        snapshot = file.remembered[_NEWEST] = versions.load()
     except FencepostError as error:
         yield file.refusal("rules.directory", error)
         return

@@ -13,7 +13,7 @@ from fencepost.errors import FencepostError
 from fencepost.ordinals.schema import read_schema
 from fencepost.pipeline.file.columns import Columns
 from fencepost.pipeline.file.document import PipelineFile, listed
-from fencepost.rules.faults import RuleFault, describe_faults
+from fencepost.rules.faults import FindFaults, RuleFault, describe_faults
 
 _OF_EVENTS = {
     *("event_id", "rule_id", "rule_version", "snapshot_version", "object", "other", "detect", "time", "reason"),
@@ -44,10 +44,12 @@ def check_book(url: str, file: PipelineFile) -> None:
             raise FencepostError(f"{book.url} without a rule", "at least one", "Add rules: fencepost rules add")
 
 
-def check_rules(url: str, file: PipelineFile, columns: Columns, progress: Progress) -> None:
-    """Refuse rules of a book that do not fit the columns of the source."""
+def check_rules(
+    url: str, file: PipelineFile, columns: Columns, progress: Progress, unusable: FindFaults | None
+) -> None:
+    """Refuse rules of a book that do not fit the columns of the source, or are `unusable` for the pipeline."""
     with open_book(url, file) as book:
-        book.check_rules(rule_columns(columns.types, file), progress=progress)
+        book.check_rules(rule_columns(columns.types, file), progress=progress, unusable=unusable)
 
 
 def rule_columns(types: Mapping[str, Any], file: PipelineFile) -> dict[str, Any]:
@@ -70,8 +72,10 @@ class FollowedBook:
         schema: Mapping[str, Any],
         shards: int | None = None,
         progress: Progress = lambda *_: None,
+        unusable: FindFaults | None = None,
     ) -> None:
         self.book, self.directory, self.schema, self._shards = book, directory, dict(schema), shards
+        self._unusable = unusable
         self._tried: int | None = None
         self._reported = self._faulty = ""
         self._publishing = threading.Lock()  # changes on a topic are applied in a thread of their own
@@ -82,7 +86,14 @@ class FollowedBook:
         if revision != self._tried:
             self._tried = revision  # what cannot be published is tried again after the next change
             faults: list[RuleFault] = []
-            self.book.publish(self.directory, self.schema, shards=self._shards, faults=faults, progress=progress)
+            self.book.publish(
+                self.directory,
+                self.schema,
+                shards=self._shards,
+                faults=faults,
+                progress=progress,
+                unusable=self._unusable,
+            )
             self._faulty = describe_faults(faults) if faults else ""
 
     def follow(self) -> str | None:

@@ -48,7 +48,7 @@ class PipelineMetrics(Collector):
         rejected = progress.gauges.get("rejected", 0)
         yield _gauge("fencepost_rejected_versions", "Newer versions that could not be used.", rejected)
         skipped = progress.gauges.get("skipped", 0)
-        yield _gauge("fencepost_skipped_rules", "Rules left out, since the stream lacks a column.", skipped)
+        yield _gauge("fencepost_skipped_rules", "Rules left out for want of a column or of a clock.", skipped)
         pending, ending = (progress.gauges.get(name) for name in WAITING)
         yield _gauge("fencepost_pending", "Enters that wait, as of the last tick or version.", pending)
         yield _gauge("fencepost_ending", "Exits that wait, as of the last tick or version.", ending)

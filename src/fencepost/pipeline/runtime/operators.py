@@ -6,13 +6,13 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 
 from fencepost import spark as operators
+from fencepost.pipeline.file.clock import timeout_of
 from fencepost.pipeline.file.columns import KAFKA_SEQUENCE
 from fencepost.pipeline.file.document import PipelineFile, listed
 from fencepost.pipeline.file.keys import SINKS
 from fencepost.pipeline.runtime.identity import own_place
 from fencepost.pipeline.runtime.sources import instant_micros
 from fencepost.published import VersionDirectory
-from fencepost.rules.durations import parse_duration
 from fencepost.spark import match, watch
 
 OBSERVED = "fencepost"
@@ -48,7 +48,7 @@ def operate(file: PipelineFile, frames: Mapping[str, Any], rules: str) -> Any:
         "sequence": sequence_of(file),
         "buckets": operator["buckets"],
         "first": operator["first"],
-        "timeout": _timeout(operator["timeout"]),
+        "timeout": timeout_of(file),
         "late": None if operator["late"] is None else file.resolved(operator["late"]),
         # Also where nothing ticks: the checkpoint of a stream keeps the number of its sources.
         "clock": own_place(file, "markers"),
@@ -94,7 +94,3 @@ def carried_columns(file: PipelineFile, rules: str) -> list[str]:
     """The columns of rows that events show beside those that they have anyway, since rules may use them."""
     shown = {name.lower() for name in VersionDirectory(rules).schema() or {}}
     return [name for name in listed(file.section("operator")["carry"]) if name.lower() not in shown]
-
-
-def _timeout(written: str | int | None) -> Any:
-    return parse_duration(written) if isinstance(written, str) else written

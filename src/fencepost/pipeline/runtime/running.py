@@ -15,6 +15,7 @@ from py4j.protocol import Py4JNetworkError
 
 from fencepost.errors import FencepostError, UnreachableError
 from fencepost.pipeline.file.checks import column_faults
+from fencepost.pipeline.file.clock import clock_of
 from fencepost.pipeline.file.columns import Columns, source_columns
 from fencepost.pipeline.file.document import PipelineFile, sink_name
 from fencepost.pipeline.file.faults import PipelineFaultsError
@@ -283,7 +284,10 @@ class _Run:
         book = ends.enter_context(open_book(rules["book"], self._file))
         types = dict(next(iter(frames.values())).rows.dtypes)
         shards = self._file.section("operator").get("shards")
-        return FollowedBook(book, self._rules(), rule_columns(types, self._file), shards, self._log.progress)
+        clock = clock_of(self._file, {"source": Columns({}, {**types})})
+        unusable = None if clock is None else clock.find_faults
+        schema = rule_columns(types, self._file)
+        return FollowedBook(book, self._rules(), schema, shards, self._log.progress, unusable)
 
     def _rules(self) -> str:
         return rules_directory(self._file)

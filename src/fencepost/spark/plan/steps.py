@@ -6,12 +6,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 
 from fencepost.emitting.further import EventColumns
 from fencepost.errors import FencepostError
 from fencepost.ordinals import AttributeType
-from fencepost.snapshot import NEVER, Snapshot
+from fencepost.snapshot import Snapshot
 from fencepost.spark.metrics import observed_watch
 from fencepost.spark.plan.columns import arrow_schema, arrow_type
 from fencepost.spark.plan.markers import clock_markers, version_markers
@@ -22,6 +23,7 @@ from fencepost.spark.work.caches import Published
 from fencepost.spark.work.packing import PACKED, STEPPED, pack, unpack
 from fencepost.spark.work.store import BLOB
 from fencepost.spark.work.task import Task
+from fencepost.spark.work.usable import warn_beyond
 from fencepost.watching.clock import Clock
 
 BUCKET = "fencepost bucket"
@@ -47,9 +49,9 @@ def absolute(path: str | os.PathLike[str] | None) -> str | None:
     return None if path is None else os.fspath(Path(path).absolute())
 
 
-def check_time(fields: Sequence[Any], snapshot: Snapshot, timeout: timedelta | int | None) -> AttributeType:
-    """The type of times, the same on both sides where there are two; refuses times that cannot end what must end."""
-    clock, in_force = Clock(fields[0].name, timeout), snapshot.in_force
+def check_time(fields: Sequence[Any], timeout: timedelta | int | None) -> AttributeType:
+    """The type of times, the same on both sides where there are two; refuses one that the timeout cannot do with."""
+    clock = Clock(fields[0].name, timeout)
     first, *others = [clock.type_for(arrow_type(field)) for field in fields]
     for other in others:
         if other != first:
@@ -58,8 +60,20 @@ def check_time(fields: Sequence[Any], snapshot: Snapshot, timeout: timedelta | i
                 "times of one type",
                 "Cast one of the two columns to the type of the other.",
             )
-    clock.check(first, snapshot.rules.ids[in_force][snapshot.rules.expires[in_force] != NEVER])
+    clock.check(first, np.zeros(0, np.int64))
     return first
+
+
+def check_clock(task: Task, snapshot: Snapshot, time: str) -> None:
+    """Refuse rules that the clock of a query cannot do with, before it starts; `time` is its time column.
+
+    Where a stream follows a directory, they are left out, as those of any later version are, and named.
+    """
+    beyond = task.times.beyond(snapshot, time)
+    if not task.follow:
+        beyond.refuse()
+    elif len(beyond.rows):
+        warn_beyond(snapshot, beyond, str(task.source))
 
 
 def bucket_column(hashed: Sequence[Any], buckets: int) -> Any:

@@ -49,7 +49,7 @@ class BandTask(Task):
 
     def rules_at(self, version: int) -> RulesInForce:
         """The rules of one version."""
-        return rules_in_force(self.source, version, self.sent)
+        return rules_in_force(self.source, version, self.stream)
 
     def make_engine(self, version: int, bucket: int) -> Pairwise:
         """An engine with the rules of one version, and no rows.

@@ -15,7 +15,7 @@ from fencepost.indexes.matches import in_pieces
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import Batch, Snapshot
 from fencepost.spark.work.caches import Shards, Source, begin_task, head_at, version_of_task
-from fencepost.spark.work.usable import Usable, usable_at
+from fencepost.spark.work.usable import Stream, Usable, usable_at
 
 METER = "fencepost_meter"
 _METER_FIELDS = ("null_rows", "nanoseconds", "version", "rules", "rejected", "skipped")
@@ -161,12 +161,12 @@ class _Answerer:
 
     def _rules(self, shard: Any) -> Usable:
         """The rules for a batch, all of whose rows go to one shard."""
-        task, version, sent = self._task, self._claim.version, (frozenset(self._task.names),)
+        task, version, stream = self._task, self._claim.version, Stream((frozenset(self._task.names),))
         if task.shards is None:
-            return usable_at(task.source, version, sent)
+            return usable_at(task.source, version, stream)
         numbers = pc.unique(shard).to_pylist() or [0]
         assert len(numbers) == 1, "a task has the rows of one shard"
-        return usable_at(task.shards.sources[numbers[0]], version, sent)
+        return usable_at(task.shards.sources[numbers[0]], version, stream)
 
     def _encode(self, rows: int, columns: Sequence[Any], snapshot: Snapshot) -> Batch:
         if not columns:

@@ -179,7 +179,7 @@ def _detect(shard: int, what: str, tables: list[Any], task: WatchTask) -> Iterat
         if payloads:
             yield pa.RecordBatch.from_pylist(stepped_rows(payloads, none), _STEPPED_ARROW)
         payloads = packed_pieces(task.fit_events(events))
-    skipped = usable_at(task.shards.sources[shard], watch.version, task.sent).skipped
+    skipped = usable_at(task.shards.sources[shard], watch.version, task.stream).skipped
     meter = {**none, **emitter.counts, "nanoseconds": time.perf_counter_ns() - begin, "skipped": skipped}
     yield pa.RecordBatch.from_pylist(stepped_rows(payloads, meter), _STEPPED_ARROW)
 

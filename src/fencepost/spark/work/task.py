@@ -17,7 +17,7 @@ from fencepost.ordinals import AttributeType
 from fencepost.snapshot import Snapshot
 from fencepost.spark.work.caches import Shards, Source
 from fencepost.spark.work.claims import current_micro_batch
-from fencepost.spark.work.usable import Sent, Usable, usable_at
+from fencepost.spark.work.usable import Stream, Times, Usable, usable_at
 from fencepost.watching.rules_in_force import RulesInForce
 
 OBJECT, TIME, DELETED = "fencepost object", "fencepost time", "fencepost deleted"
@@ -78,13 +78,18 @@ class Task:
     """The rules in shards: buckets then have none, and send moves."""
 
     @property
-    def sent(self) -> Sent:
-        """The columns that arrive of each side."""
-        return tuple(side.sent for side in self.sides)
+    def times(self) -> Times:
+        """The clock."""
+        return Times(self.time_type, self.timeout)
+
+    @property
+    def stream(self) -> Stream:
+        """The columns that arrive of each side, and the clock."""
+        return Stream(tuple(side.sent for side in self.sides), self.times)
 
     def count_skipped(self, version: int) -> int:
-        """How many rules of a version are left out, because they use columns that do not arrive."""
-        return usable_at(self.source, version, self.sent).skipped
+        """How many rules of a version are left out: they use columns that do not arrive, or need another clock."""
+        return usable_at(self.source, version, self.stream).skipped
 
     def kept_settings(self) -> Mapping[str, Any]:
         """Arguments that a checkpoint keeps, beside the number of buckets."""
@@ -139,11 +144,11 @@ _rules: "RecentlyUsed[tuple[Any, ...], RulesInForce]" = RecentlyUsed(_HELD)
 
 
 def rules_in_force(
-    source: Source, version: int, sent: Sent, attributes: Sequence[tuple[str, str]] = (), keys: Sequence[str] = ()
+    source: Source, version: int, stream: Stream, attributes: Sequence[tuple[str, str]] = (), keys: Sequence[str] = ()
 ) -> RulesInForce:
     """The rules of one version, as engines have them; the last few stay with the process, for all its buckets."""
-    place = (source, version, sent, tuple(attributes), tuple(keys))
-    return _rules.get(place, lambda: new_rules(_load(source, version, sent).snapshot, attributes, keys))
+    place = (source, version, stream, tuple(attributes), tuple(keys))
+    return _rules.get(place, lambda: new_rules(_load(source, version, stream).snapshot, attributes, keys))
 
 
 def new_rules(
@@ -156,9 +161,9 @@ def new_rules(
     return RulesInForce(snapshot, None, {name: AttributeType.parse(kind) for name, kind in attributes}, keys, used)
 
 
-def _load(source: Source, version: int, sent: Sent) -> Usable:
+def _load(source: Source, version: int, stream: Stream) -> Usable:
     try:
-        return usable_at(source, version, sent)
+        return usable_at(source, version, stream)
     except FencepostError as error:
         raise FencepostError(
             f"objects whose last rules were version {version}, which cannot be loaded ({error.got})",

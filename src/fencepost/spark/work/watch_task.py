@@ -33,9 +33,9 @@ class WatchTask(Task):
         """The rules of one version; where they are in shards, those of one, or none at all."""
         (side,) = self.sides
         if self.shards is None:
-            return rules_in_force(self.source, version, self.sent, self.attributes, side.keys)
+            return rules_in_force(self.source, version, self.stream, self.attributes, side.keys)
         if shard is not None:
-            return rules_in_force(self.shards.sources[shard], version, self.sent, self.attributes, side.keys)
+            return rules_in_force(self.shards.sources[shard], version, self.stream, self.attributes, side.keys)
         used = head_at(self.source, version).columns
         return new_rules(Rules().compile(version=version), self.attributes, side.keys, used)
 
