@@ -156,13 +156,17 @@ def _of_process() -> Pool:
 
 def lend(size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any] | None:
     """An array of so many bytes or somewhat more, from the pool of this process; None if NumPy should make it."""
-    memory = None if size < LEAST else _of_process().lend(size)
+    if size < LEAST:
+        return None
+    memory = _of_process().lend(size)
     return None if memory is None else memory.view(dtype)
 
 
 def lend_waiting(size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any] | None:
     """The same of memory that waits, up to two and a half times as much; None where none does."""
-    memory = None if size < LEAST else _of_process().lend_waiting(size)
+    if size < LEAST:
+        return None
+    memory = _of_process().lend_waiting(size)
     return None if memory is None else memory.view(dtype)
 
 
