@@ -294,7 +294,8 @@ def test_no_kernel_of_moves_is_compiled_for_a_number_that_is_written_out() -> No
     index.insert_many(np.arange(300), np.arange(300), np.arange(300) + 40)
     for strategy in ("walk", "compare"):
         index.crossings(np.arange(300), np.arange(300)[::-1].copy(), strategy=strategy)
-    for kernel in (kernels.find_places, kernels.write_held):
+    called: list[Any] = [kernels.find_places, kernels.write_held]
+    for kernel in called:
         compiled = list(kernel._cache._cache_file._load_index())
         assert compiled
         assert "Literal" not in str(compiled), "each such number would be compiled by itself"
