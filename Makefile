@@ -67,16 +67,16 @@ connectors: $(VENV)/dev
 	-@$(BIN)/fencepost connector > /dev/null
 	-@$(BIN)/fencepost connector avro > /dev/null
 
-soak: $(VENV)/dev ## a long run with kills, changing rules and a slow sink (SOAK="--triggers 200" for a shorter one)
+soak: $(VENV)/warm ## a long run with kills, changing rules and a slow sink (SOAK="--triggers 200" for a shorter one)
 	$(BIN)/python -m tests.spark.soak $(SOAK)
 
-campaign: $(VENV)/dev ## every promise tried with fresh seeds, for two hours (CAMPAIGN="--minutes 3" for the short form)
+campaign: $(VENV)/warm ## every promise tried with fresh seeds, for two hours (CAMPAIGN="--minutes 3" for the short form)
 	$(BIN)/python -m tests.campaign $(CAMPAIGN)
 
-bench: $(VENV)/bench ## peers side by side, as ratios (BENCH="--full" for the large sizes, "--write" for docs and, quick, README)
+bench: $(VENV)/bench $(VENV)/warm ## peers side by side, as ratios (BENCH="--full" for the large sizes, "--write" for docs and, quick, README)
 	$(BIN)/python -m benchmarks $(BENCH)
 
-bench-spark: $(VENV)/dev ## match on Spark against a plan that does nothing and the joins one would write instead; constants of fencepost size (BENCH="--write" keeps them)
+bench-spark: $(VENV)/warm ## match on Spark against a plan that does nothing and the joins one would write instead; constants of fencepost size (BENCH="--write" keeps them)
 	$(BIN)/python -m benchmarks.spark $(filter-out --write,$(BENCH))
 	$(BIN)/python -m benchmarks.spark_kafka $(filter-out --write,$(BENCH))
 	$(BIN)/python -m benchmarks.spark_shards $(filter-out --write,$(BENCH))
@@ -89,10 +89,10 @@ kafka: $(VENV)/dev ## start a Kafka broker on 127.0.0.1:9092, and get Spark's co
 kafka-stop: $(VENV)/dev ## end that broker
 	$(BIN)/python -m tools.kafka stop
 
-figures: $(VENV)/dev ## every figure of the papers, ours beside them, at a quick size
+figures: $(VENV)/warm ## every figure of the papers, ours beside them, at a quick size
 	$(BIN)/fencepost reproduce --out docs/figures --table docs/reproduction.md $(FIGURES)
 
-figures-full: $(VENV)/dev ## the same at the papers' own sizes, for an hour and more
+figures-full: $(VENV)/warm ## the same at the papers' own sizes, for an hour and more
 	$(BIN)/fencepost reproduce --full --out docs/figures/full --table docs/reproduction-full.md
 
 docs: $(VENV)/docs ## the documentation as a site: open site/index.html (a broken link is an error)

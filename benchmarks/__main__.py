@@ -3,7 +3,7 @@
 import argparse
 import importlib.metadata
 
-from benchmarks import bands, book, borders, boxes, catalogue, cold, conditions, damping, rules, slices
+from benchmarks import bands, book, borders, boxes, buffers, catalogue, cold, conditions, damping, rules, slices
 from benchmarks import console as pages
 from benchmarks.harness import Report, console, show_missed
 from benchmarks.page import write
@@ -23,6 +23,7 @@ SUBJECTS = {
     "slices": slices.run,
     "boxes": boxes.run,
     "borders": borders.run,
+    "buffers": buffers.run,
     "bands": bands.run,
     "rules": rules.run,
     "conditions": conditions.run,

@@ -22,6 +22,10 @@ BATCH = 100_000
 CHANGES = 10_000
 SWING = 0.0043
 REPEATS = 200
+FEW_ROWS = {1: 30, 100: 60, 1000: 250}
+"""Microseconds that `match` of so many rows may take at a million rules."""
+FEW_UPDATED = {1: 40, 100: 200}
+"""The same of `Monitor.update`, with as many objects as rules."""
 
 
 class Market(NamedTuple):
@@ -75,7 +79,7 @@ def run(full: bool) -> list[Report]:
     )
     watching(given)  # a first run compiles
     reports = [report, parsing(100_000 if full else 20_000), watching(given), readable_events(given)]
-    return [*reports, single_rows(), jumping()]
+    return [*reports, few_rows(given, snapshot), single_rows(), jumping()]
 
 
 def parsing(n: int) -> Report:
@@ -117,7 +121,7 @@ def watching(given: Market) -> Report:
     report.headline(f"`Monitor`: {n:,} rules with a key, {each:.1f} events a row", "", f"{rate:.1f} M rows/s")
     single = move_ticks(given.ticks, 7).slice(0, 2000).to_pylist()
     one = once(lambda: [monitor.update_one(row["symbol"], row["ts"], price=row["price"]) for row in single])
-    report.at_most("update_one", one / len(single) * 1e6, 20, " µs")
+    report.at_most("update_one", one / len(single) * 1e6, 12, " µs")
     changed = {
         "rule_id": np.arange(n - CHANGES // 2, n + CHANGES // 2),
         "symbol": [f"SYM{i % SYMBOLS:05d}" for i in range(CHANGES)],
@@ -168,6 +172,40 @@ def readable_events(given: Market) -> Report:
     ratio = float(np.median(seconds["readable"])) / float(np.median(seconds["plain"]))
     report.at_most("update, against plain events", ratio, 1.1)
     return report
+
+
+def few_rows(given: Market, snapshot: Snapshot) -> Report:
+    """Few rows at a time, as many objects as rules; the goals are for a million of each."""
+    n = given.rules.num_rows
+    sizes = "" if n == 1_000_000 else ", whose goals are for a million"
+    report = Report(f"Few rows at a time: {n:,} keyed price ranges, {n:,} objects{sizes}")
+    ticks = given.ticks.combine_chunks()
+    matching = {str(rows): _repeated(snapshot.match, ticks.slice(0, rows)) for rows in FEW_ROWS}
+    for rows, seconds in interleaved(matching).items():
+        report.at_most(f"match, rows: {rows}", seconds / REPEATS * 1e6, FEW_ROWS[int(rows)], " µs")
+    ranges = {"price": ("lower", "upper")}
+    rules = Rules.from_table(given.rules, id="rule_id", equal=["symbol"], ranges=ranges, detect="enter,exit")
+    monitor = Monitor(rules, object="id")
+    symbols = np.resize(ticks["symbol"].to_numpy(), n)
+    monitor.update(pa.table({"id": np.arange(n), "symbol": symbols, "price": np.full(n, -1.0)}))  # in no range
+    price = ticks["price"].to_numpy()
+    steps = [
+        pa.table({"id": np.arange(BATCH), "symbol": ticks["symbol"], "price": price * moved}) for moved in (1.0, 1.001)
+    ]
+    updating = {str(rows): _alternating(monitor, [step.slice(0, rows) for step in steps]) for rows in FEW_UPDATED}
+    for rows, seconds in interleaved(updating).items():
+        report.at_most(f"Monitor.update, rows: {rows}", seconds / REPEATS * 1e6, FEW_UPDATED[int(rows)], " µs")
+    return report
+
+
+def _alternating(monitor: Monitor, batches: list[pa.Table]) -> Callable[[], None]:
+    """Updates with one batch after the other, often enough to be measured."""
+
+    def repeated() -> None:
+        for number in range(REPEATS):
+            monitor.update(batches[number % len(batches)])
+
+    return repeated
 
 
 def single_rows() -> Report:

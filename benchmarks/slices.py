@@ -16,6 +16,10 @@ from fencepost.lab.workloads import IntervalWorkload
 __all__ = ["run"]
 
 CHANGES = 10_000
+SINGLES = 2000
+CHANGE_ROUNDS, EACH_ROUND = 10, 1000
+FAR = 10_000_000
+"""Ids that are far from those of the workload, so that ids are not dense any more."""
 PEER_VALUES = 100_000
 PEER_IDS = 6_000_000
 """About as many as a batch of theirs may answer, for the memory that lists of them take."""
@@ -36,7 +40,7 @@ def run(full: bool) -> list[Report]:
         workloads.clustered(1_000_000, 1_000_000 // scale),
     ]
     if full:
-        works.append(workloads.uniform(2**40, 10_000_000, 2 * 2**40 // 10**5, 1_000_000, name="10M"))
+        works.append(workloads.uniform(2**40, 10_000_000, 2**40 // 10**5, 1_000_000, name="10M"))
     reports = []
     for work in works:
         console.print(f"[dim]workload {work.name}[/]")
@@ -44,7 +48,15 @@ def run(full: bool) -> list[Report]:
         if work.name in "ABCD":
             reports.append(against_peers(work, full))
     console.print("[dim]groups, live changes, threads[/]")
-    return [*reports, grouped(1_000_000 if full else 300_000), live_changes(), threads()]
+    return [
+        *reports,
+        grouped(1_000_000 if full else 300_000),
+        live_changes(),
+        single_changes(),
+        small_changes(),
+        sparse_ids(),
+        threads(),
+    ]
 
 
 def built(work: IntervalWorkload) -> SliceList:
@@ -90,6 +102,8 @@ def against_the_limit(work: IntervalWorkload) -> Report:
     if n <= 1_000_000 and work.name in "ABCD":
         report.at_most("count, per value", per_value["count"], fast, " ns")
         report.at_most("slices, per value", per_value["slices"], fast, " ns")
+    if work.name == "10M":
+        report.at_most("stab ids, per value", per_value["stab ids"], 120, " ns")
     report.at_most("build / NumPy sort of the endpoints", taken["build"] / taken["sort"], 4)
     report.at_most("space per interval", held.nbytes / n, 64, " bytes")
     return report
@@ -183,6 +197,88 @@ def live_changes() -> Report:
     report.at_most("stab after / before", taken["after"] / taken["before"], 1.2)
     compacting = once(after.compact)
     report.note("compact() of all of it", f"{compacting * 1e3:.0f} ms")
+    return report
+
+
+def single_changes() -> Report:
+    """One interval at a time."""
+    work = workloads.sparse(values=1000)
+    n = len(work.los)
+    index = built(work)
+    picked = np.random.default_rng(9).integers(0, n, SINGLES)
+    rows = list(zip(range(n, n + SINGLES), work.los[picked].tolist(), work.his[picked].tolist(), strict=True))
+
+    def insert() -> None:
+        for id, lo, hi in rows:
+            index.insert(id, lo, hi)
+
+    def remove() -> None:
+        for id, _, _ in rows:
+            index.remove(id)
+
+    report = Report(f"SliceList, {SINGLES:,} single changes at {n:,} intervals")
+    times = [(once(insert), once(remove)) for _ in range(4)][1:]
+    for what, taken in zip(("insert", "remove"), np.median(times, axis=0).tolist(), strict=True):
+        report.at_most(f"single {what}", taken / SINGLES * 1e6, 10, " µs")
+    return report
+
+
+def small_changes() -> Report:
+    """Rounds of a thousand inserts and a thousand removes: what readers pay afterwards, with ids near and far."""
+    work = workloads.sparse(values=200_000)
+    n = len(work.los)
+    report = Report(
+        f"SliceList, {CHANGE_ROUNDS} rounds of {EACH_ROUND:,} inserts and {EACH_ROUND:,} removes at {n:,} intervals"
+    )
+    rng = np.random.default_rng(9)
+    picked = rng.integers(0, n, (CHANGE_ROUNDS, EACH_ROUND))
+    gone = rng.choice(n, (CHANGE_ROUNDS, EACH_ROUND), replace=False)
+
+    def change(index: SliceList, first: int) -> None:
+        for number, (some, old) in enumerate(zip(picked, gone, strict=True)):
+            ids = np.arange(first, first + EACH_ROUND) + number * EACH_ROUND
+            index.insert_many(ids, work.los[some], work.his[some])
+            index.remove_many(old)
+
+    before, near, far = (built(work) for _ in range(3))
+    seconds: dict[str, list[float]] = {"near": [], "far": []}
+    for number in range(3):
+        for name, first in (("near", n), ("far", FAR)):
+            index = built(work)
+            lasted = once(partial(change, index, first))
+            if number:  # the first may compile
+                seconds[name].append(lasted)
+    change(near, n)
+    change(far, FAR)
+    room = int(1.1 * work.counts().sum())
+    out = Matches(np.empty(len(work.values) + 1, np.int64), np.zeros(room, np.int64))
+    contest = {"before": before, "near": near, "far": far}
+    taken = interleaved({name: partial(each.stab, work.values, out=out) for name, each in contest.items()})
+    report.at_most("stab ids after / before", taken["near"] / taken["before"], 1.15)
+    near_seconds, far_seconds = min(seconds["near"]), min(seconds["far"])
+    report.at_most(
+        f"ids from {FAR:,} on: changes ({far_seconds * 1e3:,.0f} ms) / with near ids ({near_seconds * 1e3:,.0f} ms)",
+        far_seconds / near_seconds,
+        1.15,
+    )
+    report.at_most(f"ids from {FAR:,} on: stab ids afterwards / with near ids", taken["far"] / taken["near"], 1.15)
+    return report
+
+
+def sparse_ids() -> Report:
+    """Ids that are not dense, in no order: each is looked up by its slot."""
+    work = workloads.sparse(values=200_000)
+    n = len(work.los)
+    rng = np.random.default_rng(9)
+    dense, index = built(work), SliceList()
+    index.insert_many(np.sort(rng.choice(100 * n, n, replace=False))[rng.permutation(n)], work.los, work.his)
+    out = Matches(np.empty(len(work.values) + 1, np.int64), np.zeros(int(work.counts().sum()), np.int64))
+    taken = interleaved(
+        {"dense": lambda: dense.stab(work.values, out=out), "sparse": lambda: index.stab(work.values, out=out)}
+    )
+    report = Report(f"SliceList, ids that are not dense: {n:,} intervals, {work.counts().mean():.0f} matches per value")
+    report.at_most("stab ids, per value", taken["sparse"] / len(work.values) * 1e9, 180, " ns")
+    report.note("  dense ids", f"{taken['dense'] / len(work.values) * 1e9:,.0f} ns")
     return report
 
 

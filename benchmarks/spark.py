@@ -81,7 +81,7 @@ def against_nothing(spark: Any, scratch: Path, n: int, rounds: int) -> Report:
     }
     taken, fixed = net(plans, rounds)
     report = Report(f"match: {n:,} keyed rules, {mean:.1f} matches per row, array output, {ROWS:,} rows")
-    report.at_most("CPU against a kernel that does nothing", taken["match"] / taken["nothing"], 1.3)
+    report.at_most("CPU against a kernel that does nothing", taken["match"] / taken["nothing"], 1.25)
     for name in plans:
         report.note(f"  {name}", f"{taken[name]:.2f} CPU s, fixed {fixed[name]:.2f}")
     return report
@@ -118,7 +118,7 @@ def against_joins(spark: Any, scratch: Path, rounds: int, n: int = 100_000) -> R
     taken_sample, fixed_slow = net(slow, 1)
     whole = taken_sample["range join"] * ROWS / SAMPLED
     report = Report(f"match against joins: {n:,} ranges of one column, {ROWS:,} rows, best bin width {best:g}")
-    for shape, goal in (("array", 3), ("exploded", 2)):
+    for shape, goal in (("array", 3), ("exploded", 3)):
         report.at_least(f"binned join, {shape}", taken[f"binned join, {shape}"] / taken[f"match, {shape}"], goal)
     report.at_least(f"plain range join, array, from {SAMPLED:,} rows extrapolated", whole / taken["match, array"], 1000)
     for name, seconds in taken.items():
@@ -259,7 +259,7 @@ def watching(spark: Any, scratch: Path, n: int = 1_000_000, objects: int = 100_0
     fixed, whole = np.median(taken, axis=0).tolist()
     rate = ROWS / (whole - fixed)
     report = Report(f"watch: {n:,} rules, {objects:,} objects, {ROWS:,} rows per trigger, state store on")
-    report.at_least("rows per CPU second", rate / 1e3, 600, " k")
+    report.at_least("rows per CPU second", rate / 1e3, 700, " k")
     report.note("  a trigger of 200 rows", f"{fixed:.2f} CPU s")
     report.note("  events per row", f"{events_per_row(spark, stream, n):.2f}")
     report.note(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fencepost.errors import FencepostError
 from fencepost.indexes import Borders, Crossings, Matches
+from fencepost.indexes.borders import moves as kernels
 from fencepost.indexes.borders.objects import ObjectTable, object_column
 from tests.effort import examples
 
@@ -286,6 +287,18 @@ def test_more_changes_than_one_stage_holds() -> None:
     assert found.exit.counts.tolist() == [0, n, 0, 0, 0, 0]
     assert found.cross is not None
     assert found.cross.counts.tolist() == [0, 0, n, 0, 0, 0]
+
+
+def test_no_kernel_of_moves_is_compiled_for_a_number_that_is_written_out() -> None:
+    index = Borders()
+    index.insert_many(np.arange(300), np.arange(300), np.arange(300) + 40)
+    for strategy in ("walk", "compare"):
+        index.crossings(np.arange(300), np.arange(300)[::-1].copy(), strategy=strategy)
+    called: list[Any] = [kernels.find_places, kernels.write_held]
+    for kernel in called:
+        compiled = list(kernel._cache._cache_file._load_index())
+        assert compiled
+        assert "Literal" not in str(compiled), "each such number would be compiled by itself"
 
 
 def test_arrays_of_another_format_are_refused() -> None:

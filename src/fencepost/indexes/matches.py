@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
+from fencepost import _pool
 from fencepost._memory import SETTING, AnswerTooLargeError, answer_limit, show_size
 from fencepost._text import count
 from fencepost.errors import FencepostError
@@ -19,6 +20,8 @@ T = TypeVar("T")
 
 _SMALL = 1 << 20
 """Bytes that an answer may always take: to ask how much is free would cost more than to find it."""
+_FAR_MORE = 2.5
+"""Times an answer's size, beyond which its buffer is too large to be held by it."""
 _SHOWN = 5
 """Rows of an answer, and ids of a row, that `repr` shows."""
 _share: ContextVar[int] = ContextVar("share", default=1)
@@ -89,9 +92,10 @@ def joined(parts: Sequence[Matches], dtype: npt.DTypeLike) -> Matches:
     """The answers for consecutive rows as one, whose ids are of this type even where there are no rows."""
     ends = np.cumsum([0, *(len(part.ids) for part in parts)])
     offsets = [part.offsets[1:] + end for part, end in zip(parts, ends, strict=False)]
+    ids = int(ends[-1])
     return Matches(
-        np.concatenate([np.zeros(1, np.int64), *offsets]),
-        np.concatenate([np.zeros(0, dtype), *(part.ids for part in parts)]),
+        np.concatenate([np.zeros(1, np.int64), *offsets], out=_new_offsets(sum(map(len, offsets)))),
+        np.concatenate([np.zeros(0, dtype), *(part.ids for part in parts)], out=answer_array(ids, dtype)[:ids]),
     )
 
 
@@ -171,11 +175,56 @@ def in_pieces(rows: int, find: Callable[[int, int], T]) -> Iterator[T]:
         length = min(2 * length, rows - begin)
 
 
-def answer_buffers(rows: int, expected: int, dtype: npt.DTypeLike, out: Matches | None) -> tuple[Ids, npt.NDArray[Any]]:
-    """The offsets and ids to write an answer into: the caller's own, or new ones for `expected` ids."""
+def answer_array(size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """An uninitialised array of so many items or more for an answer, and `PADDING` zeros behind them.
+
+    A large one is memory that an earlier answer has given back, where there is some.
+    """
+    lent = _pool.lend((size + PADDING) * np.dtype(dtype).itemsize, dtype)
+    if lent is None:
+        made: npt.NDArray[Any] = aligned_empty(size, dtype)
+        return made
+    lent[-PADDING:] = 0
+    return lent
+
+
+def _new_offsets(rows: int) -> Ids:
+    lent = _pool.lend(8 * (rows + 1), np.int64)
+    return np.empty(rows + 1, np.int64) if lent is None else lent[: rows + 1]
+
+
+def _waiting_array(size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any] | None:
+    """The same of memory that waits and has room to be an answer; None where there is none."""
+    lent = _pool.lend_waiting((size + PADDING) * np.dtype(dtype).itemsize, dtype)
+    if lent is None or not has_room(lent.nbytes):
+        return None
+    lent[-PADDING:] = 0
+    return lent
+
+
+def fitted(ids: npt.NDArray[Any], filled: int) -> npt.NDArray[Any]:
+    """The first ids of a buffer; copied where it was taken for far more, so that none holds much more than it has."""
+    if ids.nbytes < _pool.LEAST or len(ids) <= _FAR_MORE * (filled + PADDING):
+        return ids[:filled]
+    own = answer_array(filled, ids.dtype)[:filled]
+    own[:] = ids[:filled]
+    return own
+
+
+def answer_buffers(
+    rows: int, expected: int, dtype: npt.DTypeLike, out: Matches | None, likely: float = 0
+) -> tuple[Ids, npt.NDArray[Any]]:
+    """The offsets and ids to write an answer into: the caller's own, or new ones for `expected` ids.
+
+    `likely` is how many more there may be, by what was found before. It takes only memory that waits: new memory is
+    never asked for by what others found. `fitted` gives it back where far fewer came.
+    """
     if out is None:
-        check_room(expected * np.dtype(dtype).itemsize)
-        return np.empty(rows + 1, np.int64), aligned_empty(expected, dtype)
+        item = np.dtype(dtype).itemsize
+        check_room(expected * item)
+        guessed = likely > expected and likely * item >= _pool.LEAST
+        ids = _waiting_array(int(likely), dtype) if guessed else None
+        return _new_offsets(rows), answer_array(expected, dtype) if ids is None else ids
     if out.offsets.dtype != np.int64 or len(out.offsets) < rows + 1:
         raise FencepostError(
             f"an `out` with {len(out.offsets)} offsets of {out.offsets.dtype} for {rows} values",
@@ -204,6 +253,6 @@ def widened(ids: npt.NDArray[Any], filled: int, needed: int, out: Matches | None
             "Pass a larger buffer, or ask in smaller batches.",
         )
     check_room(needed * ids.itemsize)
-    larger: npt.NDArray[Any] = aligned_empty(max(needed, 2 * len(ids)), ids.dtype)
+    larger = answer_array(max(needed, 2 * len(ids) - PADDING), ids.dtype)
     larger[:filled] = ids[:filled]
     return larger

@@ -19,7 +19,7 @@ from fencepost.computed.attributes import check_number
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.kernels.answers import SHORT_ROW, drop_hidden, join_rows, rules_of, unique_rows
-from fencepost.indexes.matches import Matches, check_room, in_pieces, share_room
+from fencepost.indexes.matches import Matches, answer_array, check_room, in_pieces, share_room
 from fencepost.ordinals import KEY, AttributeType
 from fencepost.snapshot import store
 from fencepost.snapshot.columns import BandColumns, CompiledColumns, DampingColumns, RuleColumns, key_columns
@@ -441,14 +441,14 @@ class Snapshot:
             answers = [group.match(batch) for _, group in self._live]
         if len(answers) == 1:
             offsets, boxes = answers[0]
-            found = np.empty(len(boxes), np.int64)
+            found = answer_array(len(boxes), np.int64)[: len(boxes)]
             rules_of(boxes, numbers[0], found)
             return offsets, found
         offsets = np.zeros(batch.rows + 1, np.int64)
         for own, _ in answers:
             offsets += own
         check_room(12 * int(offsets[-1]))
-        found = np.empty(int(offsets[-1]), np.int64)
+        found = answer_array(int(offsets[-1]), np.int64)[: int(offsets[-1])]
         cursor = offsets[:-1].copy()
         for (own, boxes), of_boxes in zip(answers, numbers, strict=True):
             join_rows(own, boxes, of_boxes, cursor, found)

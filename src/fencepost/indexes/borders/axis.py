@@ -24,7 +24,7 @@ from fencepost.indexes.borders.moves import (
 )
 from fencepost.indexes.contracts.borders import Crossings
 from fencepost.indexes.kernels.vectors import PADDING, aligned_empty
-from fencepost.indexes.matches import Matches, answer_buffers, widened
+from fencepost.indexes.matches import Matches, answer_buffers, fitted, widened
 from fencepost.indexes.runs import Runs, SlottedRuns, join_intervals, mark_bits, read_bits
 from fencepost.indexes.slice_list.search import Translation
 from fencepost.indexes.slice_list.slot_table import SlotTable
@@ -74,6 +74,8 @@ class AxisRules(SlottedRuns[_Run]):
         self._stage: UInt32s = aligned_empty(0, np.uint32)
         self._places: UInt32s = np.empty((0, 0, 4), np.uint32)
         self._where: Int64s = np.empty(ROUND, np.int64)
+        self._per_move, self._per_met = [0.0, 0.0, 0.0], 0.0
+        """Ids per row of the last answers: of each kind, and of rules that are met."""
         self._clear()
 
     def _clear(self) -> None:
@@ -255,7 +257,7 @@ class AxisRules(SlottedRuns[_Run]):
         kinds = (ENTER, EXIT, CROSS) if cross else (ENTER, EXIT)
         given: Any = out or (None, None, None)
         dtype = np.uint32 if slots else np.int64
-        answers = [_Answer(rows, dtype, given[kind], outgrow) for kind in kinds]
+        answers = [_Answer(rows, dtype, given[kind], outgrow, self._per_move[kind] * rows) for kind in kinds]
         offsets = np.empty((3, min(rows, ROUND) + 1), np.int64)
         translation = Translation(_NO_GROUPS, 0) if slots else self._slots.translation
         slot_starts = self._slots.first_windows
@@ -269,11 +271,14 @@ class AxisRules(SlottedRuns[_Run]):
             for kind, answer in zip(kinds, answers, strict=True):
                 own = offsets[kind, row + 1 : until + 1]
                 answer.append(start + row, own, self._stage, kind * (len(self._stage) // 3), translation)
+        if rows:
+            for kind, answer in zip(kinds, answers, strict=True):
+                self._per_move[kind] = answer.filled / rows
         return Crossings(answers[ENTER].matches(), answers[EXIT].matches(), answers[CROSS].matches() if cross else None)
 
     def met(self, rows: int, asked: Rounds) -> Matches:
         """The ids of the rules whose range meets that of each move; those that hold at an end where it has none."""
-        answer = _Answer(rows, np.int64)
+        answer = _Answer(rows, np.int64, likely=self._per_met * rows)
         offsets = np.zeros(min(rows, ROUND) + 1, np.int64)
 
         def write(moves: Moves, row: int) -> int:
@@ -281,6 +286,8 @@ class AxisRules(SlottedRuns[_Run]):
 
         for start, row, until in self._stages(rows, asked, write):
             answer.append(start + row, offsets[row + 1 : until + 1], self._stage, 0, self._slots.translation)
+        if rows:
+            self._per_met = answer.filled / rows
         return answer.matches()
 
     def _stages(self, rows: int, asked: Rounds, write: Callable[[Moves, int], int]) -> Iterator[tuple[int, int, int]]:
@@ -394,25 +401,34 @@ class AxisRules(SlottedRuns[_Run]):
 class _Answer:
     """One answer that grows as stages are appended to it."""
 
-    def __init__(self, rows: int, dtype: npt.DTypeLike, out: Matches | None = None, outgrow: bool = False) -> None:
+    def __init__(
+        self,
+        rows: int,
+        dtype: npt.DTypeLike,
+        out: Matches | None = None,
+        outgrow: bool = False,
+        likely: float = 0,
+    ) -> None:
         self._out = None if outgrow else out
-        self._offsets, self._ids = answer_buffers(rows, 0, dtype, out)
+        self._is_given = out is not None
+        self._offsets, self._ids = answer_buffers(rows, 0, dtype, out, likely)
         self._offsets[0] = 0
-        self._filled = 0
+        self.filled = 0
 
     def append(self, row: int, ends: Int64s, stage: UInt32s, start: int, translation: Translation) -> None:
         """Append the slots that a stage has for the rows from `row` on."""
         count = int(ends[-1])
-        needed = self._filled + count
+        needed = self.filled + count
         if needed + PADDING > len(self._ids):
-            self._ids = widened(self._ids, self._filled, needed, self._out)
+            self._ids = widened(self._ids, self.filled, needed, self._out)
         if self._ids.dtype == np.uint32:
-            self._ids[self._filled : needed] = stage[start : start + count]
+            self._ids[self.filled : needed] = stage[start : start + count]
         else:
-            translate(stage, start, count, translation, self._ids, self._filled)
-        np.add(ends, self._filled, out=self._offsets[row + 1 : row + 1 + len(ends)])
-        self._filled = needed
+            translate(stage, start, count, translation, self._ids, self.filled)
+        np.add(ends, self.filled, out=self._offsets[row + 1 : row + 1 + len(ends)])
+        self.filled = needed
 
     def matches(self) -> Matches:
         """The whole answer."""
-        return Matches(self._offsets, self._ids[: self._filled])
+        ids = self._ids[: self.filled] if self._is_given else fitted(self._ids, self.filled)
+        return Matches(self._offsets, ids)

@@ -172,9 +172,9 @@ def find_places(part: Part, lists: Lists, values: Int64s, where: Int64s, places:
 def find_moves(part: Part, lists: Lists, asked: Asked, where: Int64s, places: UInt32s, column: int) -> None:
     """Write where both ends of each move lie; `where` has room for their buckets."""
     find_buckets(part, asked.before, asked.before_groups, asked.first, asked.groupless, where)
-    find_places(part, lists, asked.before, where, places, column, 0)
+    find_places(part, lists, asked.before, where, places, column, i64(0))
     find_buckets(part, asked.after, asked.after_groups, asked.missing, asked.missing[:0], where)
-    find_places(part, lists, asked.after, where, places, column, 2)
+    find_places(part, lists, asked.after, where, places, column, i64(2))
 
 
 @kernel
@@ -337,9 +337,9 @@ def write_moves(
                 if entered + s1 - e1 + PADDING > room or left + s0 - e0 + PADDING > 2 * room:
                     return row
                 if s0 > e0:
-                    left = write_held(lists, gone_starts, s0, e0, _EVERYWHERE, 0, out, left)
+                    left = write_held(lists, gone_starts, s0, e0, i64(_EVERYWHERE), i64(0), out, left)
                 if s1 > e1:
-                    entered = write_held(lists, gone_starts, s1, e1, _EVERYWHERE, 0, out, entered)
+                    entered = write_held(lists, gone_starts, s1, e1, i64(_EVERYWHERE), i64(0), out, entered)
                 continue
             if s0 == s1 and e0 == e1:
                 continue
@@ -377,7 +377,7 @@ def write_moves(
                             crossed += jumped
                     none_crossed = over == 0
                 elif sv > ev:
-                    at_start = write_held(lists, gone_starts, sv, ev, _EVERYWHERE, su, out, at_start)
+                    at_start = write_held(lists, gone_starts, sv, ev, i64(_EVERYWHERE), su, out, at_start)
                 if strategy != COMPARE and (none_crossed or strategy == WALK or ends <= 2 * (su - eu) + _ALWAYS_WALKED):
                     for end in range(eu, ev):
                         slot = end_slots[end]
@@ -385,7 +385,7 @@ def write_moves(
                         out[at_end] = slot
                         at_end += kept and (none_crossed or i64(slot_starts[slot]) < su)
                 elif su > eu:
-                    at_end = write_held(lists, gone_starts, su, eu, ev, 0, out, at_end)
+                    at_end = write_held(lists, gone_starts, su, eu, ev, i64(0), out, at_end)
             if up:
                 entered, left = at_start, at_end
             else:
@@ -427,9 +427,9 @@ def write_met(lists: Lists, gone: Gone, moves: Moves, row: int, offsets: Int64s,
                 out[at] = start_slots[start]
                 at += not (some_gone and is_gone(gone.starts, start))
             if s0 > e0:
-                at = write_held(lists, gone.starts, s0, e0, _EVERYWHERE, 0, out, at)
+                at = write_held(lists, gone.starts, s0, e0, i64(_EVERYWHERE), i64(0), out, at)
             if s1 > e1:
-                at = write_held(lists, gone.starts, s1, e1, _EVERYWHERE, 0, out, at)
+                at = write_held(lists, gone.starts, s1, e1, i64(_EVERYWHERE), i64(0), out, at)
         row += 1
         offsets[row] = at
     return row

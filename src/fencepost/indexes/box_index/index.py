@@ -142,6 +142,7 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
         self._runs = Runs[_Run]()
         self._used = 0
         self._gone_count = 0
+        self._per_point = 0.0
 
     def _publish(self) -> None:
         """Let readers see the changes, all at once."""
@@ -347,14 +348,21 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
         dtype = np.uint32 if slots else np.int64
         if threads > 1 and len(asked.words) >= _WORTH_THREADS:
             return self._stab_threaded(asked, dtype, out, threads)
-        return answer(asked, dtype, out)
+        return self._answer(asked, dtype, out)
 
     def stab_ordinals(
         self, ordinals: Int64s, missing: Bools | None = None, groups: Int64s | None = None, slots: bool = False
     ) -> Matches:
         """Like `stab`, for points that are rows of ordinals already; `missing` marks coordinates in no range."""
         asked = self._asked_ordinals(self._view, ordinals, missing, groups)
-        return answer(asked, np.uint32 if slots else np.int64, None)
+        return self._answer(asked, np.uint32 if slots else np.int64, None)
+
+    def _answer(self, asked: Asked, dtype: npt.DTypeLike, out: Matches | None) -> Matches:
+        """The answer in one thread; how many ids it has per point says which memory to try for the next."""
+        found = answer(asked, dtype, out, self._per_point * len(asked.words))
+        if len(found):
+            self._per_point = len(found.ids) / len(found)
+        return found
 
     def moves_ordinals(
         self,

@@ -9,8 +9,7 @@ from fencepost.indexes.box_index.grid_moves import search_moves_in_cells
 from fencepost.indexes.box_index.rows import differ_all, drop_gone, place_slots
 from fencepost.indexes.box_index.run_grid import RunGrid
 from fencepost.indexes.box_index.view import ROUND, Asked, Part, View, has_groups, scratch, search, stage
-from fencepost.indexes.kernels.vectors import PADDING, aligned_empty
-from fencepost.indexes.matches import Matches, joined, widened
+from fencepost.indexes.matches import Matches, answer_array, joined, widened
 
 _ENTER, _EXIT = 0, 1
 
@@ -81,7 +80,7 @@ def _compare_in(view: View, part: Part, moves: _Moves, ticks: Int64s, tick: int)
         return [_compare(view, part, moves, ticks, tick)]
     count = len(moves.absent)
     offsets, apart, done = np.zeros((2, count + 1), np.int64), np.empty(count, np.bool_), 0
-    entered, left = (aligned_empty(4 * count + 1024, np.uint32) for _ in range(2))
+    entered, left = (answer_array(4 * count + 1024, np.uint32) for _ in range(2))
     while True:
         done = int(search_moves_in_cells(part, view.ranges, *moves, done, offsets, entered, left, apart))
         if done == count:
@@ -104,8 +103,8 @@ def _compare(view: View, part: Part, moves: _Moves, ticks: Int64s, tick: int) ->
     now_offsets, now = _find_held(view, part, moves.after, moves.absent)
     found = _Found(
         np.zeros((2, len(now_offsets)), np.int64),
-        aligned_empty(int(now_offsets[-1]) + 1, np.uint32),
-        aligned_empty(int(was_offsets[-1]) + 1, np.uint32),
+        answer_array(int(now_offsets[-1]) + 1, np.uint32),
+        answer_array(int(was_offsets[-1]) + 1, np.uint32),
     )
     differ_all(was_offsets, was, now_offsets, now, ticks, tick, *found)
     return found
@@ -114,7 +113,7 @@ def _compare(view: View, part: Part, moves: _Moves, ticks: Int64s, tick: int) ->
 def _find_held(view: View, part: Part, points: Int64s, absent: Bools) -> tuple[Int64s, UInt32s]:
     """Offsets and slots of what holds at some points by one structure."""
     count, done = len(points), 0
-    offsets, slots = np.zeros(count + 1, np.int64), aligned_empty(16 * count + 1024, np.uint32)
+    offsets, slots = np.zeros(count + 1, np.int64), answer_array(16 * count + 1024, np.uint32)
     while done < count:
         done = search(view, part, points, absent, done, offsets, slots)
         if done < count:
@@ -130,7 +129,7 @@ def _join_kind(found: list[tuple[Int64s, UInt32s]], rows: int) -> Matches:
     offsets = np.zeros(rows + 1, np.int64)
     for own, _ in found:
         offsets += own
-    slots = np.empty(int(offsets[-1]) + PADDING, np.uint32)
+    slots = answer_array(int(offsets[-1]), np.uint32)
     cursor = offsets[:-1].copy()
     for number, (own, each) in enumerate(found):
         place_slots(own, each, number == 0, cursor, slots)

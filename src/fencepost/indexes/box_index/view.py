@@ -14,7 +14,7 @@ from fencepost.indexes.box_index.packed_tree import PackedTree, search_tree
 from fencepost.indexes.box_index.rows import drop_gone, find_groups, place_ids, place_slots, stage_points
 from fencepost.indexes.box_index.run_grid import RunGrid
 from fencepost.indexes.kernels.vectors import PADDING, aligned_empty
-from fencepost.indexes.matches import Matches, answer_buffers, widened
+from fencepost.indexes.matches import Matches, answer_buffers, fitted, widened
 from fencepost.indexes.slice_list.search import Translation
 
 ROUND = 4096
@@ -130,10 +130,10 @@ def search_rounds(asked: Asked, first: int = 0) -> Iterator[tuple[slice, list[tu
         size = min(max(_STAGED * count // (matched + 1), _SHORTEST_ROUND), ROUND)
 
 
-def answer(asked: Asked, dtype: npt.DTypeLike, out: Matches | None) -> Matches:
-    """The whole answer, round by round."""
+def answer(asked: Asked, dtype: npt.DTypeLike, out: Matches | None, likely: float = 0) -> Matches:
+    """The whole answer, round by round; it may have `likely` ids."""
     view, total = asked.view, len(asked.words)
-    offsets, ids = answer_buffers(total, 0, dtype, out)
+    offsets, ids = answer_buffers(total, 0, dtype, out, likely)
     offsets[0] = 0
     done = 0
     slot_ids, origin = view.translation
@@ -156,7 +156,8 @@ def answer(asked: Asked, dtype: npt.DTypeLike, out: Matches | None) -> Matches:
                 place_slots(own, slots, number == 0, cursor, ids)
             else:
                 place_ids(own, slots, number == 0, slot_ids, origin, cursor, ids)
-    return Matches(offsets, ids[: offsets[-1]])
+    filled = int(offsets[-1])
+    return Matches(offsets, fitted(ids, filled) if out is None else ids[:filled])
 
 
 def _answer_directly(

@@ -295,10 +295,7 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
         dtype = np.uint32 if slots else np.int64
         if threads > 1 and len(ordinals) >= _WORTH_THREADS:
             return self._stab_threaded(view, ordinals, missing, keys, dtype, out, threads)
-        offsets, ids = answer_buffers(len(ordinals), 0, dtype, out)
-        offsets[0] = 0
-        ids = answer_values(view, ordinals, missing, keys, offsets, ids, out)
-        return Matches(offsets, ids[: offsets[-1]])
+        return answer_values(view, ordinals, missing, keys, dtype, out)
 
     def _stab_threaded(
         self,

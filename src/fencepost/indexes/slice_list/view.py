@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s, UInt64s
 from fencepost.indexes.kernels.vectors import aligned_empty
-from fencepost.indexes.matches import Matches, widened
+from fencepost.indexes.matches import Matches, answer_array, answer_buffers, widened
 from fencepost.indexes.slice_list.search import (
     STAGE,
     Translation,
@@ -23,6 +23,8 @@ from fencepost.indexes.slice_list.window_kernels import Part
 
 ROUND = 1 << 18
 """Values that are located before their runs are copied: many, since the two compete for the cache."""
+_LOCATED = 32
+"""Rounds whose runs are kept until all are located, so that the answer is allocated once; more would take much room."""
 _TRIED = 4096
 _STREAMED_BYTES = 1 << 27
 
@@ -93,15 +95,22 @@ def answer_values(
     ordinals: Int64s,
     missing: Bools,
     groups: Int64s,
-    offsets: Int64s,
-    ids: npt.NDArray[Any],
+    dtype: npt.DTypeLike,
     out: Matches | None,
-) -> npt.NDArray[Any]:
-    """Fill `ids` from ``offsets[0]`` on, round by round; the buffer, widened if it had to be."""
+) -> Matches:
+    """The whole answer: round by round into buffers that are given or grow, else into new ones of just its size."""
     total = len(ordinals)
+    if out is None and ROUND < total <= _LOCATED * ROUND and view.parts:
+        runs, found = locate_values(view, ordinals, missing, groups)
+        offsets, ids = answer_buffers(total, found, dtype, None)
+        offsets[0] = 0
+        write_runs(view, runs, offsets, ids, len(ids))
+        return Matches(offsets, ids[: offsets[-1]])
+    offsets, ids = answer_buffers(total, 0, dtype, out)
+    offsets[0] = 0
     if not view.parts:
-        offsets[:] = offsets[0]
-        return ids
+        offsets[:] = 0
+        return Matches(offsets, ids[:0])
     runs = np.empty((min(ROUND, total), len(view.parts), 2), np.uint32)
     for first in range(0, total, ROUND):
         part = slice(first, first + ROUND)
@@ -111,12 +120,14 @@ def answer_values(
         if filled + found > len(ids):
             ids = widened(ids, filled, filled + found, out)
         write_runs(view, runs[: len(values)], offsets[first : first + len(values) + 1], ids, len(ids))
-    return ids
+    return Matches(offsets, ids[: offsets[-1]])
 
 
 def locate_values(view: View, ordinals: Int64s, missing: Bools, groups: Int64s) -> tuple[UInt32s, int]:
     """The runs of all values, and how many ids they hold: the first half of an answer whose room must be known."""
-    runs = np.empty((len(ordinals), len(view.parts), 2), np.uint32)
+    shape = (len(ordinals), len(view.parts), 2)
+    size = math.prod(shape)
+    runs = answer_array(size, np.uint32)[:size].reshape(shape)
     found = _find(view, ordinals, missing, groups, runs)
     if len(view.gone):
         counts = np.empty(len(ordinals), np.int64)

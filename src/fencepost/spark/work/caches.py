@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from pyspark import SparkFiles, TaskContext
 
+from fencepost import _pool
 from fencepost._files.recent import RecentlyUsed
 from fencepost.errors import FencepostError
 from fencepost.published import Head, ShardPlan, VersionDirectory
@@ -28,6 +29,10 @@ _HELD = 4
 """Snapshots that a process keeps: the one in force, its predecessor, and those of another operator."""
 
 
+_WARM = 1 << 25
+"""Bytes of earlier answers that a worker keeps: a host has many workers, and their answers are about Arrow batches."""
+
+
 _tasks_begun = 0
 
 
@@ -35,12 +40,14 @@ def begin_task() -> None:
     """Prepare a Python worker of Spark for a task; does nothing in other processes.
 
     Spark collects garbage after every task, and so visits all that the process has, most of it modules. From the second
-    task on, when all of them are loaded, they are left out of that.
+    task on, when all of them are loaded, they are left out of that. Little memory of answers waits to be used again.
     """
     global _tasks_begun
     if TaskContext.get() is None:
         return
     _tasks_begun += 1
+    if _tasks_begun == 1:
+        _pool.keep_at_most(_WARM)
     if _tasks_begun == 2:
         gc.freeze()
 
