@@ -357,6 +357,22 @@ class Snapshot:
             unique_rows(offsets, rows, np.full(len(self.rules.ids) if longest > SHORT_ROW else 0, -1, np.int64))
         return Matches(offsets, rows[: offsets[-1]])
 
+    def rows_at(self, ordinals: Mapping[str, int | None], codes: Mapping[str, int]) -> frozenset[int]:
+        """Like `match_rows` for one position, without arrays of one row; for rules without computed attributes.
+
+        Args:
+            ordinals: of every attribute; None where it has no value.
+            codes: of every key.
+        """
+        found: list[int] = []
+        for (_, group), rows in zip(self._live, self._box_rows, strict=True):
+            boxes = group.boxes_at(ordinals, codes)
+            if len(boxes):
+                found += rows[boxes].tolist()
+        if self._any_hidden is not None:
+            found = [row for row in found if not self._any_hidden[row]]
+        return frozenset(found)
+
     @cached_property
     def has_borders(self) -> bool:
         """Whether `crossings` can tell: every rule is one box, and all groups have borders."""

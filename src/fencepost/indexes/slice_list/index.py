@@ -48,6 +48,7 @@ a larger part asks for a rebuild, since windows were cut for what is gone."""
 _WORTH_THREADS = 8192
 """Values from which on threads gain more than it costs to start them."""
 _NO_GROUPS = np.zeros(0, np.int64)
+_NO_SLOTS = np.zeros(0, np.uint32)
 _NONE_MISSING = np.zeros(0, np.bool_)
 
 
@@ -281,6 +282,17 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
         if groups is None:
             return self._stab(view, ordinals, absent, self._asked_groups(view, len(ordinals), None), slots, None, 1)
         return self._stab(view, ordinals, absent, groups, slots, None, 1)
+
+    def slots_at(self, ordinal: int, group: int = 0) -> UInt32s:
+        """The slots of the intervals that contain one value: `stab_ordinals` for a caller who waits for one row."""
+        view, values, groups = self._view, np.array([ordinal]), np.array([group])
+        if len(view.gone):
+            return self.stab_ordinals(values, None, groups, slots=True).ids
+        runs = np.empty((1, len(view.parts), 2), np.uint32)
+        for column, part in enumerate(view.parts):
+            find_runs(part, values, _NONE_MISSING, groups, runs, column)
+        found = [view.ids[start : start + length] for start, length in runs[0].tolist() if length]
+        return found[0] if len(found) == 1 else np.concatenate([_NO_SLOTS, *found])
 
     def _stab(
         self,
