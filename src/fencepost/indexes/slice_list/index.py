@@ -274,10 +274,23 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
         return self._stab(view, ordinals, missing, self._asked_groups(view, len(ordinals), groups), slots, out, threads)
 
     def stab_ordinals(
-        self, ordinals: Int64s, missing: Bools | None = None, groups: Int64s | None = None, slots: bool = False
+        self,
+        ordinals: Int64s,
+        missing: Bools | None = None,
+        groups: Int64s | None = None,
+        slots: bool = False,
+        names: Int64s | None = None,
     ) -> Matches:
-        """Like `stab`, for values and groups that are int64 arrays already; `missing` marks values in no interval."""
-        view = self._view
+        """Like `stab`, for values and groups that are int64 arrays already.
+
+        Args:
+            ordinals: of the values.
+            missing: marks values in no interval.
+            groups: of the values.
+            slots: return slots.
+            names: return these in place of ids, by slot.
+        """
+        view = self._view if names is None else self._view._replace(translation=Translation(names, 0))
         absent = _NONE_MISSING if missing is None else missing
         if groups is None:
             return self._stab(view, ordinals, absent, self._asked_groups(view, len(ordinals), None), slots, None, 1)
