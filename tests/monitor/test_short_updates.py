@@ -1,4 +1,4 @@
-"""A table of one row goes a short way: its events are those of the long one, column by column."""
+"""A table of few rows goes a short way: its events are those of the long one, column by column."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -33,14 +33,16 @@ def simple(start: list[ReplayRule], *, damped: bool) -> Rules:
     st.booleans(),
     st.booleans(),
     st.booleans(),
+    st.data(),
 )
-def test_rows_one_by_one_give_the_events_of_a_batch(
+def test_few_rows_at_once_give_the_events_of_a_batch(
     stream: list[Any],
     start: list[ReplayRule],
     kind: str,
     labels: bool,
     sequenced: bool,
     damped: bool,
+    data: st.DataObject,
 ) -> None:
     stream = [dict(row, time=None if row["time"] is None else 2 * place) for place, row in enumerate(stream)]
     given = simple(start, damped=damped)
@@ -58,7 +60,11 @@ def test_rows_one_by_one_give_the_events_of_a_batch(
     )
     table = table_of(stream, kind)
     together = whole.update(table)
-    pieces = [cut.update(table.slice(place, 1)) for place in range(len(stream))]
+    pieces, at = [], 0
+    while at < len(stream):
+        size = data.draw(st.sampled_from([1, 1, 2, 3]))
+        pieces.append(cut.update(table.slice(at, size)))
+        at += size
     assert [piece for piece in pieces if piece.num_rows and piece.schema != together.schema] == []
     assert [event for piece in pieces for event in piece.to_pylist()] == together.to_pylist()
     assert cut.counters == whole.counters
@@ -93,6 +99,15 @@ def test_a_row_of_other_types_goes_the_long_way_to_the_same_events(column: str, 
         assert short.update(table).equals(long.update(table))
     assert short.counters == long.counters
     assert short.state().equals(long.state())
+
+
+def test_rows_of_one_time_come_in_the_order_of_the_table() -> None:
+    given = Rules()
+    given.add(1, "price >= 40", detect="enter,exit,inside")
+    short, long = (Monitor(given, object="symbol", time="ts", timeout=each) for each in (None, 900))
+    for ts, prices in enumerate([[39.0, 41.0, 42.0], [41.0, 39.0, 43.0], [42.0, 41.0, 1.0]]):
+        table = pa.table({"symbol": ["C", "A", "B"], "ts": [ts // 2] * 3, "price": prices})
+        assert short.update(table).equals(long.update(table))
 
 
 def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

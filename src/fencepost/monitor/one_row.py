@@ -93,105 +93,117 @@ def update_one(
 
 
 def update_table(watch: Watch, emitter: Emitter, table: Table) -> Any | None:
-    """The events of a table of one row, as `Monitor.update` gives them; None where it must go the long way.
+    """The events of a table of few rows, as `Monitor.update` gives them; None where it must go the long way.
 
-    It takes a row that `update_one` would take, of columns in the very types of the state: then nothing is converted.
+    It takes rows that `update_one` would take, of objects of their own, in the order of time and in columns of the very
+    types of the state: then nothing is converted, and no row has to do with another.
     """
-    if table.rows != 1 or emitter.columns.carry:
+    if not 0 < table.rows <= _FEW_ROWS or emitter.columns.carry or not watch.is_plain():
         return None
     _tidy(watch)
-    state, columns = watch.state, watch.columns
-    object = _plain_value(table, columns.object, state.objects.type)
-    slot = UNKNOWN if object is None else _plain_slot(watch, object)
-    if slot == UNKNOWN:
+    named = _plain_values(table, watch.columns.object, watch.state.objects.type)
+    rows = None if named is None else _read_rows(watch, table, named)
+    if named is None or rows is None:
         return None
-    row = _read_row(watch, table, slot)
-    if row is None or row.at < state.times[slot] or not _observes(watch, row.ordinals, row.keys):
-        return None
-    move = _find_move(watch, row)
-    if move is None:
-        return None
+    moves = []
+    for row in rows:
+        move = _find_move(watch, row)
+        if move is None:
+            return None
+        moves.append(move)
     events = emitter.no_events(watch.subjects())
-    if move.found:
-        columns_of_events = zip(*_emit(watch, emitter, move, object, {}), strict=True)
+    tuples = [
+        event
+        for object, move in zip(named, moves, strict=True)
+        if move.found
+        for event in _emit(watch, emitter, move, object, {})
+    ]
+    if tuples:
         schema = events.schema
-        arrays = [pa.array(values, field.type) for values, field in zip(columns_of_events, schema, strict=True)]
+        arrays = [pa.array(values, field.type) for values, field in zip(zip(*tuples, strict=True), schema, strict=True)]
         events = pa.Table.from_arrays(arrays, schema=schema)
-    _settle(watch, move)
+    for move in moves:
+        _settle(watch, move)
     return events
 
 
-def _read_row(watch: Watch, table: Table, slot: int) -> _Row | None:
-    """The one row of a table; None where a column has another type than the state, or has none where it must."""
-    rules, clock, columns, strings = watch.rules, watch.clock, watch.columns, watch.state.strings
-    needed = watch.rules.used
-    ordinals: dict[str, int] = {}
-    keys: dict[str, int] = {}
-    for name, type_ in rules.kept.types.items():
-        if table.find(name) is None:
-            if name in needed:
-                return None
-            continue
-        value = _plain_value(table, name, _PLAIN_TYPES.get(type_.kind))
-        if value is None:
-            return None
-        ordinal = type_.encode_one(value, name)
-        if ordinal is not None:
-            ordinals[name] = ordinal
-    texts: dict[str, str] = {}
-    for name in strings:
-        if table.find(name) is None:
-            if name in needed:
-                return None
-            continue
-        text = _plain_value(table, name, pa.string())
-        if text is None:
-            return None
-        texts[name] = text
-    at: int | None = int(watch.state.times[slot]) + 1
-    if columns.time is not None:
-        assert clock.type is not None, "the object was seen before"
-        at = _plain_instant(table, columns.time, clock.type)
-    sequence: list[int | None] = []
-    for name in columns.sequence:
-        sequence.append(_plain_value(table, name, pa.int64()))
-    if at is None or None in sequence:
+def _read_rows(watch: Watch, table: Table, named: list[Any]) -> list[_Row] | None:
+    """The rows of a table; None where one of them must go the long way."""
+    state, clock, columns, needed = watch.state, watch.clock, watch.columns, watch.rules.used
+    slots = [_plain_slot(watch, object) for object in named]
+    if UNKNOWN in slots or len(set(slots)) < len(slots):
         return None
-    for name, text in texts.items():
-        keys[name] = strings[name].code(text)
-    return _Row(slot, at, ordinals, keys, sequence)
+    lasts = [int(state.times[slot]) for slot in slots]
+    times = [last + 1 for last in lasts]
+    if columns.time is not None:
+        assert clock.type is not None, "the objects were seen before"
+        instants = _plain_instants(table, columns.time, clock.type)
+        if instants is None or any(at < last for at, last in zip(instants, lasts, strict=True)):
+            return None
+        if instants != sorted(instants):
+            return None
+        times = instants
+    sequences = [_plain_values(table, name, pa.int64()) for name in columns.sequence]
+    if any(each is None for each in sequences) or (sequences and len(slots) > 1):
+        return None  # rows of one time go by their sequence
+    observed: list[tuple[dict[str, int], dict[str, int]]] = [({}, {}) for _ in slots]
+    for name, type_ in watch.rules.kept.types.items():
+        if name in needed or table.find(name) is not None:
+            values = _plain_values(table, name, _PLAIN_TYPES.get(type_.kind))
+            if values is None:
+                return None
+            for (ordinals, _), value in zip(observed, values, strict=True):
+                ordinal = type_.encode_one(value, name)
+                if ordinal is not None:
+                    ordinals[name] = ordinal
+    texts = {}
+    for name in state.strings:
+        if name in needed or table.find(name) is not None:
+            texts[name] = _plain_values(table, name, pa.string())
+    if None in texts.values():
+        return None
+    for name, own in texts.items():
+        for (_, keys), text in zip(observed, own or (), strict=True):
+            keys[name] = state.strings[name].code(text)
+    if not all(_observes(watch, *each) for each in observed):
+        return None
+    first: list[int | None] = [each[0] for each in sequences if each is not None]
+    return [
+        _Row(slot, at, ordinals, keys, first) for slot, at, (ordinals, keys) in zip(slots, times, observed, strict=True)
+    ]
 
 
+_FEW_ROWS = 12
+"""Rows up to which one after the other is faster than all at once."""
 _PLAIN_TYPES = {"double": pa.float64(), "bigint": pa.int64()}
 """Arrow types whose values in Python are the very values of an attribute of this kind."""
-
-
-def _plain_column(table: Table, name: str) -> Any | None:
-    """A column as one Arrow array; None where it would have to be made."""
-    if table.find(name) is None:
-        return None
-    column = table.column(name)
-    if isinstance(column, pa.ChunkedArray):
-        return column.chunk(0) if column.num_chunks == 1 else None
-    return column if isinstance(column, pa.Array) else None
-
-
-def _plain_value(table: Table, name: str, type_: Any) -> Any | None:
-    """The one value of a column of this Arrow type; None where it is null, or has another type."""
-    column = _plain_column(table, name)
-    return column[0].as_py() if column is not None and type_ is not None and column.type == type_ else None
-
-
-def _plain_instant(table: Table, name: str, type_: AttributeType) -> int | None:
-    """The time of the one row; None where it is null, or has another type than clocks."""
-    column = _plain_column(table, name)
-    if column is None or column.null_count or column.type != type_.arrow or type_.kind not in _PLAIN_TIMES:
-        return None
-    return int(np.frombuffer(column.buffers()[1], np.int64)[column.offset])
-
-
 _PLAIN_TIMES = ("bigint", "timestamp", "timestamp_ntz")
 """Kinds whose ordinals are what Arrow keeps."""
+
+
+def _plain_column(table: Table, name: str, type_: Any) -> Any | None:
+    """A column of this type as one Arrow array without nulls; None where it would have to be made."""
+    if type_ is None or table.find(name) is None:
+        return None
+    column = table.column(name)
+    if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1:
+        column = column.chunk(0)
+    return column if isinstance(column, pa.Array) and column.type == type_ and not column.null_count else None
+
+
+def _plain_values(table: Table, name: str, type_: Any) -> list[Any] | None:
+    """The values of a column of this Arrow type; None where it has nulls, or another type."""
+    column = _plain_column(table, name, type_)
+    return None if column is None else column.to_pylist()
+
+
+def _plain_instants(table: Table, name: str, type_: AttributeType) -> list[int] | None:
+    """The times of rows; None where some are null, or have another type than clocks."""
+    column = _plain_column(table, name, type_.arrow) if type_.kind in _PLAIN_TIMES else None
+    if column is None:
+        return None
+    times: list[int] = np.frombuffer(column.buffers()[1], np.int64)[column.offset :][: len(column)].tolist()
+    return times
 
 
 def _tidy(watch: Watch) -> None:
