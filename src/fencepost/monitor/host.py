@@ -102,13 +102,13 @@ class Host:
             self._check_changeable()
             counts, time_type = dict(self._emitter.counts), self._clock.type
             kinds, states = self._pairs.sides.key_kinds, (self._watch.state, *self._pairs.states)
-            untyped = [(state, state.objects.emptied()) for state in states if state.objects.type is None]
+            untyped = [state for state in states if state.objects.type is None]
             try:
                 yield
             except BaseException:
                 self._emitter.counts, self._clock.type, self._pairs.sides.key_kinds = counts, time_type, kinds
-                for state, objects in untyped:
-                    state.objects = objects
+                for state in untyped:
+                    state.objects = state.objects.emptied(typed=False)
                 raise
 
     def _report_late(self, rows: Any) -> None:

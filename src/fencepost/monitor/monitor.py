@@ -157,8 +157,9 @@ class Monitor(Host):
             raise FencepostError("no rows", "a table, or left= or right=", "Pass the new rows.")
         if isinstance(data, list) and not data:
             return self._emitter.no_events(self._watch.subjects())
-        moved = self._watch.take(_as_table(data), self._pairs.states[0].objects.id_type)
-        return self._emit(self._watch.detect(moved))
+        table, beside = _as_table(data), self._pairs.states[0].objects.id_type
+        events = one_row.update_table(self._watch, self._emitter, table) if beside is None else None
+        return self._emit(self._watch.detect(self._watch.take(table, beside))) if events is None else events
 
     @asks
     def update_one(self, object: Any, time: Any = None, **values: Any) -> list[Event]:

@@ -37,7 +37,17 @@ class _Units(NamedTuple):
 
 def encode(attribute: "AttributeType", values: Any, column: str) -> "tuple[Ordinals, Mask | None]":
     """See AttributeType.encode."""
-    array = _as_arrow(values, attribute, column)
+    if isinstance(values, pa.ChunkedArray) and values.num_chunks == 1:
+        values = values.chunk(0)
+    array = values if type(values) is pa.DoubleArray else _as_arrow(values, attribute, column)
+    if attribute.kind == "double" and type(array) is pa.DoubleArray and not array.null_count:
+        doubles = _raw(array, np.float64)  # the usual column: for few rows every look at its type would count
+        present = doubles == doubles
+        ordinals = _double_ordinals(doubles)
+        if present.all():
+            return ordinals, None
+        ordinals[~present] = 0
+        return ordinals, present
     valid = None if array.null_count == 0 else np.asarray(pc.is_valid(array))
     if pa.types.is_null(array.type):
         return np.zeros(len(array), dtype=np.int64), valid

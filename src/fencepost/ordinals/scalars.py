@@ -90,6 +90,8 @@ def encode_one(attribute: "AttributeType", value: Any, column: str) -> int | Non
         return None
     if attribute.kind == "double" and type(value) is float:
         return float_ordinal(value)
+    if attribute.kind == "bigint" and type(value) is int and -_MAGNITUDE <= value <= _MAGNITUDE:
+        return value
     try:
         ordinal, exact = position(attribute, value)
     except FencepostError as error:

@@ -19,6 +19,8 @@ from fencepost.snapshot.structures import Boxed, Ranges, Structure
 if TYPE_CHECKING:
     from fencepost.indexes import Borders, Crossings
 
+_NO_BOXES = np.zeros(0, np.int64)
+
 
 class Batch(NamedTuple):
     """Rows as ordinals and key codes, ready for any group."""
@@ -91,6 +93,24 @@ class Group:
         valid = [batch.valid[name] for name in self.attributes]
         offsets, boxes = self.structure.match(batch.rows, ordinals, valid, self._key_codes(batch))
         return offsets, boxes
+
+    def match_names(self, batch: Batch, names: Int64s) -> tuple[Int64s, Int64s] | None:
+        """Like `match`, with the names of boxes, by their numbers; None where that is no faster."""
+        ordinals = [batch.ordinals[name] for name in self.attributes]
+        valid = [batch.valid[name] for name in self.attributes]
+        return self.structure.match_names(batch.rows, ordinals, valid, self._key_codes(batch), names)
+
+    def boxes_at(self, ordinals: Mapping[str, int | None], codes: Mapping[str, int]) -> Int64s | UInt32s:
+        """The boxes that hold at one position; of a null, as of a key that no rule mentions, there are none."""
+        values = [ordinals[name] for name in self.attributes]
+        group = None
+        if len(self.keys) == 1:
+            group = codes[self.keys[0]]
+        elif self.keys:
+            group = int(self.combination.codes([np.array([codes[name]]) for name in self.keys])[0])
+        if None in values or (group is not None and group < 0):
+            return _NO_BOXES
+        return self.structure.boxes_at(values, group)  # type: ignore[arg-type]
 
     def _key_codes(self, batch: Batch) -> Int64s | None:
         """The combined code of the keys of each row."""

@@ -15,6 +15,7 @@ from fencepost.indexes.kernels.strings import UNKNOWN_STRING, StringTable, find_
 from fencepost.ordinals.spellings import is_string
 
 _SAFE = 2**62
+_STRING = pa.string()
 
 
 class KeyColumn:
@@ -62,7 +63,7 @@ class KeyColumn:
             indices = pc.fill_null(values.indices.cast(pa.int64()), len(known) - 1).to_numpy(zero_copy_only=False)
             taken: Int64s = np.take(known, indices)
             return taken
-        offsets, data, valid = _buffers(_as_strings(self.name, values))
+        offsets, data, valid = _buffers(values if values.type == _STRING else _as_strings(self.name, values))
         numbers = np.full(len(values), UNKNOWN_STRING, np.int64)
         for table, start in zip(self.tables, self._starts, strict=False):
             find_strings(table, offsets, data, valid, start, numbers)
@@ -106,11 +107,14 @@ def _as_strings(name: str, values: Any) -> Any:
 
 
 def _buffers(strings: Any) -> tuple[Int64s, Any, Any]:
-    """Offsets, bytes and validity of an Arrow large_string array."""
+    """Offsets, bytes and validity of an Arrow array of strings, large or not."""
     _, offset_buffer, data_buffer = strings.buffers()
     if offset_buffer is None or not len(strings):
         return np.zeros(len(strings) + 1, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.bool_)
-    offsets = np.frombuffer(offset_buffer, np.int64)[strings.offset : strings.offset + len(strings) + 1]
+    dtype = np.int32 if strings.type == _STRING else np.int64
+    offsets = np.frombuffer(offset_buffer, dtype)[strings.offset : strings.offset + len(strings) + 1]
+    if dtype == np.int32:
+        offsets = offsets.astype(np.int64)
     data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.zeros(0, np.uint8)
     valid = strings.is_valid().to_numpy(zero_copy_only=False) if strings.null_count else np.zeros(0, np.bool_)
     return kernel_ready(offsets), kernel_ready(data), kernel_ready(valid)

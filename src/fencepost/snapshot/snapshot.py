@@ -357,6 +357,22 @@ class Snapshot:
             unique_rows(offsets, rows, np.full(len(self.rules.ids) if longest > SHORT_ROW else 0, -1, np.int64))
         return Matches(offsets, rows[: offsets[-1]])
 
+    def rows_at(self, ordinals: Mapping[str, int | None], codes: Mapping[str, int]) -> frozenset[int]:
+        """Like `match_rows` for one position, without arrays of one row; for rules without computed attributes.
+
+        Args:
+            ordinals: of every attribute; None where it has no value.
+            codes: of every key.
+        """
+        found: list[int] = []
+        for (_, group), rows in zip(self._live, self._box_rows, strict=True):
+            boxes = group.boxes_at(ordinals, codes)
+            if len(boxes):
+                found += rows[boxes].tolist()
+        if self._any_hidden is not None:
+            found = [row for row in found if not self._any_hidden[row]]
+        return frozenset(found)
+
     @cached_property
     def has_borders(self) -> bool:
         """Whether `crossings` can tell: every rule is one box, and all groups have borders."""
@@ -437,6 +453,8 @@ class Snapshot:
 
     def _found(self, batch: Batch, numbers: Sequence[Int64s]) -> tuple[Int64s, Int64s]:
         """What all groups find, row by row: for each box its number, which is given per group."""
+        if len(self._live) == 1 and (named := self._live[0][1].match_names(batch, numbers[0])) is not None:
+            return named
         with share_room(3):  # boxes in 4 bytes each, then rules in 8
             answers = [group.match(batch) for _, group in self._live]
         if len(answers) == 1:

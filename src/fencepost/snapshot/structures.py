@@ -43,6 +43,23 @@ class Structure(ABC):
     def match(self, rows: int, ordinals: Sequence[Int64s], valid: Sequence[Bools | None], groups: Int64s | None) -> Any:
         """For each row the boxes that hold: offsets and box numbers."""
 
+    def match_names(
+        self,
+        rows: int,  # noqa: ARG002
+        ordinals: Sequence[Int64s],  # noqa: ARG002
+        valid: Sequence[Bools | None],  # noqa: ARG002
+        groups: Int64s | None,  # noqa: ARG002
+        names: Int64s,  # noqa: ARG002
+    ) -> tuple[Int64s, Int64s] | None:
+        """Like `match`, with the names of boxes, by their numbers; None where that is no faster."""
+        return None
+
+    def boxes_at(self, values: Sequence[int], group: int | None) -> Int64s | UInt32s:
+        """The boxes that hold at one point, which has a value of every attribute."""
+        groups = None if group is None else np.array([group])
+        found: UInt32s = self.match(1, [np.array([value]) for value in values], [None] * len(values), groups)[1]
+        return found
+
     @abstractmethod
     def ranges(self, box: int) -> list[tuple[int, int]]:
         """The ordinal range of one box on each attribute."""
@@ -115,6 +132,24 @@ class Sliced(Structure):
             drop_outside(offsets, boxes, self.firsts, self.lasts, values, masks)
             boxes = boxes[: offsets[-1]]
         return offsets, boxes
+
+    def match_names(
+        self, rows: int, ordinals: Sequence[Int64s], valid: Sequence[Bools | None], groups: Int64s | None, names: Int64s
+    ) -> tuple[Int64s, Int64s] | None:
+        """Like `match`, with the names of boxes, by their numbers; None where further attributes decide."""
+        if len(ordinals) > 1:
+            return None
+        own, known = (ordinals[0], valid[0]) if ordinals else (np.zeros(rows, np.int64), None)
+        found = self.index.stab_ordinals(own, None if known is None else ~known, groups, names=names)
+        return found.offsets, found.ids
+
+    def boxes_at(self, values: Sequence[int], group: int | None) -> Int64s | UInt32s:
+        """See `Structure`."""
+        boxes: UInt32s = self.index.slots_at(values[self.axis] if values else 0, 0 if group is None else group)
+        if len(values) > 1 and len(boxes):
+            others = [value for axis, value in enumerate(values) if axis != self.axis]
+            boxes = boxes[((self.firsts[boxes] <= others) & (others <= self.lasts[boxes])).all(axis=1)]
+        return boxes
 
     def ranges(self, box: int) -> list[tuple[int, int]]:
         """See `Structure`."""

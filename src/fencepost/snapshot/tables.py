@@ -76,10 +76,11 @@ class Table:
 
     def find(self, name: str) -> str | None:
         """The table's own name for a column, or None if it has none."""
-        if self.names.count(name) > 1:
-            raise FencepostError(f"two columns named {name}", "one column of that name", "Rename one of the two.")
-        if name in self.names:
+        times = self.names.count(name)
+        if times == 1:
             return name
+        if times > 1:
+            raise FencepostError(f"two columns named {name}", "one column of that name", "Rename one of the two.")
         near = [own for own in self.names if str(own).lower() == name.lower()]
         if len(near) > 1:
             raise FencepostError(
@@ -102,7 +103,7 @@ class Table:
         """The column of that name as an Arrow array."""
         column = self.column(name)
         if isinstance(column, pa.ChunkedArray):
-            return column.combine_chunks()
+            return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         if isinstance(column, pa.Array):
             return column
         try:

@@ -109,7 +109,7 @@ class Watch:
         self._carried_types: dict[str, Any] = {}
         """Of the columns that events carry, as the last rows had them."""
         self._names = OwnNames(rules.kept, columns.sequence)
-        self._naming: tuple[Any, frozenset[str]] | None = None
+        self._naming: tuple[Any, KeptColumns, frozenset[str]] | None = None
         self._check_rules(rules)
         self._track()
 
@@ -468,11 +468,10 @@ class Watch:
 
         They are no observations.
         """
-        about = (self.rules.snapshot(), self.rules.kept)
-        if self._naming is None or any(now is not then for now, then in zip(about, self._naming[0], strict=True)):
-            kept = self.rules.kept
-            self._naming = about, self.columns.among((*kept.types, *kept.keys)) - self.rules.used
-        return self._naming[1]
+        snapshot, kept = self.rules.snapshot(), self.rules.kept
+        if self._naming is None or self._naming[0] is not snapshot or self._naming[1] is not kept:
+            self._naming = snapshot, kept, self.columns.among((*kept.types, *kept.keys)) - self.rules.used
+        return self._naming[2]
 
     def forget_answers(self, *, about_rules: bool = True) -> None:
         """Forget what is known only as long as no object moves."""

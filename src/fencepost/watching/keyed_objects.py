@@ -46,9 +46,9 @@ class KeyedObjects(Objects):
         """The Arrow type of the ids."""
         return self._columns[-1].type
 
-    def emptied(self) -> "KeyedObjects":
-        """The same without any object."""
-        return KeyedObjects(self._keys, self.type)
+    def emptied(self, *, typed: bool = True) -> "KeyedObjects":
+        """The same without any object, and perhaps without their type."""
+        return KeyedObjects(self._keys, self.type if typed else None)
 
     def read(self, table: Table, name: str) -> Any:
         """Keys and ids as structs, null where one of them is."""

@@ -52,9 +52,9 @@ class Objects:
         """The Arrow type of the names of objects in events."""
         return self.type
 
-    def emptied(self) -> "Objects":
-        """The same without any object."""
-        return Objects(self.type)
+    def emptied(self, *, typed: bool = True) -> "Objects":
+        """The same without any object, and perhaps without their type."""
+        return Objects(self.type if typed else None)
 
     def read(self, table: Table, name: str) -> Any:
         """The objects of a batch, null where there is none."""

@@ -127,6 +127,15 @@ class KeyStrings:
 
     def translate(self, codes: Int64s, column: KeyColumn) -> Int64s:
         """The codes that a snapshot's key column has for these strings."""
+        found: Int64s = self._translation(column)[codes]
+        return found
+
+    def translate_one(self, code: int, column: KeyColumn) -> int:
+        """The code that a snapshot's key column has for one string."""
+        return int(self._translation(column)[code])
+
+    def _translation(self, column: KeyColumn) -> Int64s:
+        """By the code of each string here, the code that the column has for it."""
         made_for, table = self._translations.get(id(column), (column, _ONLY_NO_KEY))
         if len(table) <= len(self._texts):
             new = column.codes(pa.array(self._texts[len(table) - 1 :], pa.large_string()))
@@ -134,8 +143,7 @@ class KeyStrings:
             if len(self._translations) > _MOST_TRANSLATIONS:
                 self._translations.clear()  # of columns that are gone
             self._translations[id(column)] = (made_for, table)  # keeps the column, and so its id
-        found: Int64s = table[codes]
-        return found
+        return table
 
     def compact(self, codes: Int64s) -> tuple["KeyStrings", Int64s]:
         """Only the strings that are in use, and their codes."""

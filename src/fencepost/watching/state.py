@@ -97,6 +97,10 @@ class State:
         """The ordinal of one attribute of one object, if known."""
         return int(self._columns["ordinal", name][slot]) if self._columns["known", name][slot] else None
 
+    def key(self, name: str, slot: int) -> int:
+        """The code of one key of one object, or `NO_KEY`."""
+        return int(self._columns["key", name][slot])
+
     def store_one(self, slot: int, time: int, ordinals: Mapping[str, int], keys: Mapping[str, int]) -> None:
         """Remember what one object was observed to have; the rest stays as it is."""
         self.times[slot] = time

@@ -48,6 +48,7 @@ a larger part asks for a rebuild, since windows were cut for what is gone."""
 _WORTH_THREADS = 8192
 """Values from which on threads gain more than it costs to start them."""
 _NO_GROUPS = np.zeros(0, np.int64)
+_NO_SLOTS = np.zeros(0, np.uint32)
 _NONE_MISSING = np.zeros(0, np.bool_)
 
 
@@ -273,14 +274,38 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
         return self._stab(view, ordinals, missing, self._asked_groups(view, len(ordinals), groups), slots, out, threads)
 
     def stab_ordinals(
-        self, ordinals: Int64s, missing: Bools | None = None, groups: Int64s | None = None, slots: bool = False
+        self,
+        ordinals: Int64s,
+        missing: Bools | None = None,
+        groups: Int64s | None = None,
+        slots: bool = False,
+        names: Int64s | None = None,
     ) -> Matches:
-        """Like `stab`, for values and groups that are int64 arrays already; `missing` marks values in no interval."""
-        view = self._view
+        """Like `stab`, for values and groups that are int64 arrays already.
+
+        Args:
+            ordinals: of the values.
+            missing: marks values in no interval.
+            groups: of the values.
+            slots: return slots.
+            names: return these in place of ids, by slot.
+        """
+        view = self._view if names is None else self._view._replace(translation=Translation(names, 0))
         absent = _NONE_MISSING if missing is None else missing
         if groups is None:
             return self._stab(view, ordinals, absent, self._asked_groups(view, len(ordinals), None), slots, None, 1)
         return self._stab(view, ordinals, absent, groups, slots, None, 1)
+
+    def slots_at(self, ordinal: int, group: int = 0) -> UInt32s:
+        """The slots of the intervals that contain one value: `stab_ordinals` for a caller who waits for one row."""
+        view, values, groups = self._view, np.array([ordinal]), np.array([group])
+        if len(view.gone):
+            return self.stab_ordinals(values, None, groups, slots=True).ids
+        runs = np.empty((1, len(view.parts), 2), np.uint32)
+        for column, part in enumerate(view.parts):
+            find_runs(part, values, _NONE_MISSING, groups, runs, column)
+        found = [view.ids[start : start + length] for start, length in runs[0].tolist() if length]
+        return found[0] if len(found) == 1 else np.concatenate([_NO_SLOTS, *found])
 
     def _stab(
         self,
