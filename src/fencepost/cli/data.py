@@ -22,6 +22,7 @@ from fencepost.snapshot import Table
 
 _BYTES_AT_ONCE = 16 << 20
 _ROWS_AT_ONCE = 100_000
+_ROWS_AS_OBJECTS = 10_000
 _EXTENSIONS = {".jsonl": "json", ".json": "json", ".ndjson": "json", ".csv": "csv", ".parquet": "parquet"}
 
 Types = Mapping[str, pa.DataType]
@@ -200,7 +201,7 @@ class RowWriter:
     def write(self, table: pa.Table) -> None:
         """Write some rows."""
         if self._kind == "json":
-            self._file.writelines(as_json(row) + "\n" for row in table.to_pylist())
+            self._file.writelines(as_json(row) + "\n" for row in _each_row(table))
             return
         if self._schema is None:
             self._begin(table.schema)
@@ -214,7 +215,7 @@ class RowWriter:
         if self._kind == "parquet":
             self._writer.write_table(table.cast(self._schema))
         else:
-            self._writer.writerows([_cell(value) for value in row.values()] for row in table.to_pylist())
+            self._writer.writerows([_cell(value) for value in row.values()] for row in _each_row(table))
 
     def _begin(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -233,6 +234,12 @@ class RowWriter:
         if kind is None and self._schema is None and self._kind == "parquet":
             self._begin(pa.schema([]))
         self._opened.__exit__(kind, error, place)
+
+
+def _each_row(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """The rows, of which few are objects of Python at a time: these take many times the memory of the table."""
+    for batch in table.to_batches(_ROWS_AS_OBJECTS):
+        yield from batch.to_pylist()
 
 
 def _cell(value: Any) -> Any:
