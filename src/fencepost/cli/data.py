@@ -15,6 +15,7 @@ import pyarrow.csv as pc_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
+from fencepost._files.native import open_native
 from fencepost._files.whole import replace_file
 from fencepost.cli.output import as_json
 from fencepost.errors import FencepostError
@@ -96,7 +97,8 @@ def _files(path: Path) -> list[Path]:
 
 def _first_schema(files: list[Path], format: str, rows: Callable[[Types], Iterator[tuple[pa.Table, int]]]) -> pa.Schema:
     if format == "parquet":
-        return pq.read_schema(files[0])
+        with open_native(files[0]) as source:
+            return pq.read_schema(source)
     schema = pa.schema([])
     for table, _ in rows({}):
         schema = table.schema
@@ -106,7 +108,7 @@ def _first_schema(files: list[Path], format: str, rows: Callable[[Types], Iterat
 
 
 def _parquet(file: Path, types: Types) -> Iterator[tuple[pa.Table, int]]:  # noqa: ARG001 (it has its own)
-    with pq.ParquetFile(file) as opened:
+    with open_native(file) as source, pq.ParquetFile(source) as opened:
         size, rows, done = file.stat().st_size, max(1, opened.metadata.num_rows), 0
         for batch in opened.iter_batches(_ROWS_AT_ONCE):
             done += batch.num_rows
@@ -118,8 +120,7 @@ def _csv(file: Path, types: Types) -> Iterator[tuple[pa.Table, int]]:
     # Arrow would also take NA, null and NaN in a column of strings for nulls: they are keys like any other.
     converting = pc_csv.ConvertOptions(column_types=dict(types), strings_can_be_null=False)
     size, done = file.stat().st_size, 0
-    # By its path: a thread of Arrow that reads a file of Python aborts the process when that ends meanwhile.
-    with pc_csv.open_csv(str(file), reading, convert_options=converting) as reader:
+    with open_native(file) as source, pc_csv.open_csv(source, reading, convert_options=converting) as reader:
         for batch in reader:
             done = min(size, done + batch.nbytes)
             yield _nullify_empty(pa.Table.from_batches([batch])), done
@@ -220,7 +221,8 @@ class RowWriter:
     def _begin(self, schema: pa.Schema) -> None:
         self._schema = schema
         if self._kind == "parquet":
-            self._writer = self._opened.enter_context(pq.ParquetWriter(self._file, schema))
+            file = self._opened.enter_context(open_native(self._file, "wb"))
+            self._writer = self._opened.enter_context(pq.ParquetWriter(file, schema))
         else:
             self._writer = csv.writer(self._file)
             self._writer.writerow(schema.names)
