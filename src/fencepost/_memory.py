@@ -71,8 +71,12 @@ def _free_of_group(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/
     return min(free, default=None)
 
 
-_VERSION_2 = ("memory.current", ("memory.max", "memory.high"), "inactive_file")
-_VERSION_1 = ("memory.usage_in_bytes", ("memory.limit_in_bytes",), "total_inactive_file")
+_VERSION_2: tuple[str, tuple[str, ...], str] = ("memory.current", ("memory.max", "memory.high"), "inactive_file")
+_VERSION_1: tuple[str, tuple[str, ...], str] = (
+    "memory.usage_in_bytes",
+    ("memory.limit_in_bytes",),
+    "total_inactive_file",
+)
 
 
 def _left_in(group: Path, usage: str, limits: tuple[str, ...], cache: str) -> int | None:

@@ -8,7 +8,7 @@ from fencepost.pipeline.runtime.sinks import printable_frame
 
 NASTY = [
     "\x1b[31mred\x9b",
-    "a\tb\nc",
+    "a\tb\nc\r",
     "\u202ereversed\u2028",
     "\U000e0001tag",
     "plain Gr\u00fc\u00dfe \U0001f600",
