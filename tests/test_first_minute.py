@@ -24,6 +24,7 @@ def example() -> fp.Rules:
 def test_dir_lists_the_public_names_and_each_is_there() -> None:
     assert dir(fp) == sorted([*fp.__all__, "__version__", "plot"])
     assert all(hasattr(fp, name) for name in dir(fp))
+    assert dir(fp.plot) == ["events", "rule"]
     assert fp.__version__.count(".") == 2
 
 
@@ -65,10 +66,18 @@ def test_values_say_what_they_are(tmp_path: Path) -> None:
         assert "price &lt; 50" in book._repr_html_()
 
 
+def entering() -> fp.Rules:
+    rules = fp.Rules()
+    rules.add(1, "price > 40", detect="enter")
+    return rules
+
+
 def test_notebooks_show_tables_in_which_nothing_is_markup() -> None:
     rules = example()
     monitor = fp.Monitor(rules, object="symbol")
-    shown: list[Any] = [rules, rules.compile(), rules.compile().explain(), monitor, monitor.rules]
+    (event,) = fp.Monitor(entering(), object="symbol").update_one("<b>", price=41.0)
+    assert "<td>&lt;b&gt;</td>" in event._repr_html_()
+    shown: list[Any] = [rules, rules.compile(), rules.compile().explain(), monitor, monitor.rules, event]
     for value in shown:
         html = value._repr_html_()
         assert html.startswith("<table><caption>")

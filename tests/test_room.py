@@ -17,6 +17,7 @@ from fencepost._memory import SETTING, AnswerTooLargeError, parse_size, show_siz
 from fencepost.emitting.emitter import Emitter
 from fencepost.errors import FencepostError
 from fencepost.indexes import BoxIndex, SliceList, matches
+from fencepost.monitor.pieces import update_in_pieces
 from fencepost.pairing.batch import BandBatch
 from fencepost.spark.work import match as spark_match
 from fencepost.spark.work.bucket import step
@@ -181,6 +182,90 @@ def test_the_command_line_matches_in_pieces(tmp_path: Path) -> None:
     assert [sorted(ids) for ids in found] == expected
 
 
+@pytest.mark.parametrize("seed", seeds(25))
+def test_the_events_of_an_update_are_the_same_in_pieces(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)  # noqa: S311
+    rules, batches = script(rng)
+    sequence = rng.choice([None, "n"])
+    if rng.random() < 0.5:
+        rules.add(99, "price > 30", detect="enter,exit", for_=timedelta(seconds=2))
+    tables = []
+    for batch in batches:
+        times = batch["ts"]
+        symbols = batch["symbol"]
+        if rng.random() < 0.5:  # many rows at one time, in another order
+            times = [rng.choice(times[-3:]) for _ in times]
+            symbols = [f"s{rng.randint(0, 39)}" for _ in times]
+        numbers = pa.array([rng.choice([None, 1, 2]) for _ in times], pa.int64())
+        prices, zones = pa.array(batch["price"], pa.float64()), pa.array(batch["zone"], pa.string())
+        tables.append(pa.table({"symbol": symbols, "ts": times, "n": numbers, "price": prices, "zone": zones}))
+
+    def monitor() -> fp.Monitor:
+        return fp.Monitor(rules, object="symbol", time="ts", sequence=sequence, timeout=timedelta(seconds=5))
+
+    asked, found, pieces = monitor(), monitor(), 0
+    for table in tables:
+        whole = asked.update(table)
+        with monkeypatch.context() as little:
+            little.setattr(matches, "_SMALL", 0)
+            little.setenv(SETTING, "160 KB")
+            parts = list(update_in_pieces(found, table))
+        pieces += len(parts)
+        events, expected = pa.concat_tables(parts).to_pylist(), whole.to_pylist()
+        assert sorted(map(str, events)) == sorted(map(str, expected))
+        alike = ["symbol", "ts", *([sequence] if sequence else [])]
+        if table.group_by(alike).aggregate([]).num_rows == table.num_rows:
+            assert events == expected
+    assert found.counters == asked.counters
+    assert pieces > len(tables)
+
+
+@pytest.mark.usefixtures("small")
+def test_rows_that_cannot_be_cut_are_refused_with_a_remedy_that_helps() -> None:
+    monitor = fp.Monitor(wide_rules(500, detect="enter,exit"), object="symbol", time="ts")
+    one = pa.table({"symbol": ["a"] * 3, "ts": [at(1)] * 3, "price": [50.0, 51.0, 52.0]})
+    with pytest.raises(FencepostError, match=r"3 rows of one object at one time, .* Set FENCEPOST_ANSWER_MEMORY"):
+        list(update_in_pieces(monitor, one))
+    with pytest.raises(FencepostError, match=r"one row, with .* Set FENCEPOST"):
+        list(update_in_pieces(monitor, one.slice(0, 1)))
+    assert monitor.counters["rows"] == 0
+
+
+def test_advancing_without_room_has_a_remedy_that_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = wide_rules(500, detect="enter,exit", expires=at(10))
+    monitor = fp.Monitor(rules, object="symbol", time="ts")
+    monitor.update({"symbol": [f"s{n}" for n in range(100)], "ts": [at(1)] * 100, "price": [50.0] * 100})
+    with monkeypatch.context() as little:
+        little.setenv(SETTING, "2 MB")
+        with pytest.raises(AnswerTooLargeError, match="Advance to an earlier time first, or set FENCEPOST_ANSWER_MEM"):
+            monitor.advance(at(20))
+    assert monitor.advance(at(20)).num_rows == 500 * 100
+
+
+def test_the_command_line_replays_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    from fencepost.cli.app import app
+
+    def run(*words: str) -> Any:
+        done = CliRunner().invoke(app, ["--book", f"sqlite:///{tmp_path}/rules.db", *words])
+        assert done.exit_code == 0, done.output
+        return done
+
+    wide_rules(200, detect="enter,exit,inside").to_jsonl(tmp_path / "rules.jsonl")
+    run("rules", "import", str(tmp_path / "rules.jsonl"))
+    data, columns = tmp_path / "rows.csv", ("--object", "symbol", "--time", "ts")
+    lines = [f"s{n % 7},{n // 7},{n % 120}" for n in range(300)]
+    data.write_text("\n".join(["symbol,ts,price", *lines]) + "\n")
+    whole, parts = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
+    run("backtest", str(data), *columns, "--events", str(whole))
+    monkeypatch.setenv(SETTING, "1 MB")
+    monkeypatch.setattr(matches, "_SMALL", 0)
+    run("backtest", str(data), *columns, "--events", str(parts))
+    assert parts.read_text() == whole.read_text()
+    run("verify", str(data), *columns, "--events", str(parts))
+
+
 def test_workers_of_spark_match_in_pieces(small: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
     snapshot = wide_rules(200).compile()
     monkeypatch.setattr(spark_match, "begin_task", lambda: None)
@@ -338,10 +423,58 @@ def test_the_limit_is_a_quarter_of_what_is_free(monkeypatch: pytest.MonkeyPatch)
     assert _memory.answer_limit() == 100
 
 
+def write_group(place: Path, **files: object) -> None:
+    place.mkdir(parents=True, exist_ok=True)
+    for name, value in files.items():
+        (place / name.replace("_", ".", 1)).write_text(f"{value}\n")
+
+
 def test_a_control_group_limits_what_is_free(tmp_path: Path) -> None:
-    assert _memory._free_of_group(tmp_path) is None
-    (tmp_path / "memory.current").write_text("300\n")
-    (tmp_path / "memory.max").write_text("max\n")
-    assert _memory._free_of_group(tmp_path) is None
-    (tmp_path / "memory.max").write_text("1000\n")
-    assert _memory._free_of_group(tmp_path) == 700
+    nowhere = tmp_path / "no such file"
+    assert _memory._free_of_group(tmp_path, nowhere) is None
+    write_group(tmp_path, memory_current=300, memory_max="max")
+    assert _memory._free_of_group(tmp_path, nowhere) is None
+    write_group(tmp_path, memory_max=1000)
+    assert _memory._free_of_group(tmp_path, nowhere) == 700
+
+
+def test_the_tightest_of_the_groups_around_a_unit_counts(tmp_path: Path) -> None:
+    own, root = tmp_path / "cgroup", tmp_path / "fs"
+    own.write_text("0::/system.slice/fencepost.service\n")
+    write_group(root / "system.slice/fencepost.service", memory_current=500, memory_max=2000)
+    assert _memory._free_of_group(root, own) == 1500
+    write_group(root / "system.slice", memory_current=900, memory_max=1000)
+    assert _memory._free_of_group(root, own) == 100
+    write_group(root / "system.slice", memory_max="max")
+    write_group(root / "system.slice/fencepost.service", memory_high=800)
+    assert _memory._free_of_group(root, own) == 300
+    write_group(root / "system.slice/fencepost.service", memory_stat="anon 80\ninactive_file 50\nactive_file 7")
+    assert _memory._free_of_group(root, own) == 350
+    write_group(root / "system.slice/fencepost.service", memory_current="damaged")
+    assert _memory._free_of_group(root, own) is None
+
+
+@pytest.mark.parametrize("mount", ["memory", "cpu,memory"])
+def test_control_groups_of_version_1_count(mount: str, tmp_path: Path) -> None:
+    own, root = tmp_path / "cgroup", tmp_path / "fs"
+    own.write_text(f"9:name=systemd:/a\n4:{mount}:/a/b:c\n0::/\n")
+    limited = root / mount / "a"
+    limited.mkdir(parents=True)
+    (limited / "memory.limit_in_bytes").write_text("1000\n")
+    (limited / "memory.usage_in_bytes").write_text("400\n")
+    assert _memory._free_of_group(root, own) == 600
+    inner = limited / "b:c"
+    inner.mkdir()
+    (inner / "memory.limit_in_bytes").write_text(f"{2**63 - 4096}\n")  # none, in version 1
+    (inner / "memory.usage_in_bytes").write_text("400\n")
+    assert _memory._free_of_group(root, own) == 600
+    (inner / "memory.limit_in_bytes").write_text("500\n")
+    (inner / "memory.stat").write_text("total_inactive_file 30\n")
+    assert _memory._free_of_group(root, own) == 130
+
+
+def test_a_container_sees_its_own_group_as_the_root(tmp_path: Path) -> None:
+    own, root = tmp_path / "cgroup", tmp_path / "fs"
+    own.write_text("0::/kubepods/pod7/c9\n")
+    write_group(root, memory_current=100, memory_max=1000)
+    assert _memory._free_of_group(root, own) == 900

@@ -1,12 +1,12 @@
 """How much memory an answer may take.
 
 `FENCEPOST_ANSWER_MEMORY` sets it, such as "2 GiB". Without it, it is a quarter of the memory that is free: of the
-machine, or of the control group that the process is in.
+machine, or of the control groups that the process is in.
 """
 
 import os
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from fencepost.errors import FencepostError
 
@@ -48,13 +48,52 @@ def _free_of_machine() -> int | None:
     return None if found is None else int(found[1]) * 1024
 
 
-def _free_of_group(root: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Version 2 of control groups; None where there is no limit."""
+def _free_of_group(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int | None:
+    """What the control group of this process, and every group around it, leaves; None where none has a limit.
+
+    Systemd puts a unit into a group below the root, of version 2 or 1; a container sees its own group as the root.
+    """
     try:
-        most, now = ((root / name).read_text().strip() for name in ("memory.max", "memory.current"))
-        return max(0, int(most) - int(now)) if most.isdecimal() else None
-    except (OSError, ValueError):
+        lines = [line.split(":", 2) for line in own.read_text().splitlines()]
+    except OSError:
+        lines = []
+    free = []
+    for _, controllers, path in (line for line in lines or [["0", "", "/"]] if len(line) == 3):
+        if not controllers:
+            tops, names = (root, root / "unified"), _VERSION_2
+        elif "memory" in controllers.split(","):
+            tops, names = (root / "memory", root / controllers), _VERSION_1
+        else:
+            continue
+        inner = PurePosixPath(path.lstrip("/"))
+        places = [top / each for top in tops for each in (inner, *inner.parents)]
+        free += [left for place in places if (left := _left_in(place, *names)) is not None]
+    return min(free, default=None)
+
+
+_VERSION_2: tuple[str, tuple[str, ...], str] = ("memory.current", ("memory.max", "memory.high"), "inactive_file")
+_VERSION_1: tuple[str, tuple[str, ...], str] = (
+    "memory.usage_in_bytes",
+    ("memory.limit_in_bytes",),
+    "total_inactive_file",
+)
+
+
+def _left_in(group: Path, usage: str, limits: tuple[str, ...], cache: str) -> int | None:
+    """Bytes that one group leaves; files that the system only keeps in case they are read again are no use of it."""
+    found = [int(text) for text in (_read(group / name) for name in limits) if text.isdecimal()]
+    used = _read(group / usage)
+    if not found or not used.isdecimal():
         return None
+    kept = re.search(rf"^{cache} ([0-9]+)$", _read(group / "memory.stat"), re.MULTILINE)
+    return max(0, min(found) - int(used) + (int(kept[1]) if kept else 0))
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def show_size(count: float) -> str:

@@ -2,7 +2,7 @@
 
 import re
 
-from fencepost._text import mask_urls
+from fencepost._text import mask_urls, printable
 
 _FIRST_WORDS = re.compile(
     "(an?|the|no|two|both|neither|more|other|rule [0-9]+|rows?|columns?|ids?|bounds|labels|keys|ranges|arrays|groups|"
@@ -15,15 +15,17 @@ _CLAUSE = re.compile("[^,;:]* must ")
 
 
 def join_message(got: str, expected: str, remedy: str) -> str:
-    """What happened, what was expected and what to do next, in one line that can go on after a colon.
+    r"""What happened, what was expected and what to do next, in one line that can go on after a colon.
 
     >>> join_message("rule 7 already exists", "ids must be unique", "Use replace() to edit it.")
     'rule 7 already exists; ids must be unique. Use replace() to edit it.'
     >>> join_message("interval 7 has lo=5 and hi=5", "lo < hi", "Remove it or widen it.")
     'interval 7 has lo=5 and hi=5; expected lo < hi. Remove it or widen it.'
+    >>> join_message("a\nb.csv, which does not exist", "a file", "Correct the path.")
+    'a\\nb.csv, which does not exist; expected a file. Correct the path.'
     """
     is_clause = _CLAUSE.match(expected) is not None
-    return f"{shorten(got)}; {'' if is_clause else 'expected '}{shorten(expected)}. {remedy}"
+    return f"{printable(shorten(got))}; {'' if is_clause else 'expected '}{printable(shorten(expected))}. {remedy}"
 
 
 def shorten(text: str, most: int = 400) -> str:

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = ["events", "rule"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 # Colours that people with any colour vision can tell apart (Okabe and Ito).
 _COLOURS = {"enter": "#009e73", "exit": "#d55e00", "cross": "#cc79a7", "inside": "#56b4e9", "silent": "#999999"}
 _MARKERS = {"enter": "^", "exit": "v", "cross": "X", "inside": ".", "silent": "s"}

@@ -139,6 +139,13 @@ def draw_giant(rng: random.Random, size: int) -> str:
         lambda: f"d > 1{' + 1' * size}",
         lambda: f"{'x' * size} > 1",
         lambda: " AND ".join(f"(d > {n} OR i < {n})" for n in range(size // 10)),
+        lambda: " AND ".join(f"d <> {n}" for n in range(size)),
+        lambda: " OR ".join(f"HOUR(ts) = {n}" for n in range(size)),
+        lambda: " OR ".join(f"LOWER(s) = 's{n}'" for n in range(size)),
+        lambda: " AND ".join(f"ABS(d - {n}) > 0.1" for n in range(size)),
+        lambda: " OR ".join(f"(d IS NULL AND i > {n})" for n in range(size)),
+        lambda: " AND ".join(f"d BETWEEN 0 AND {n}" for n in range(size)),
+        lambda: " AND ".join(f"ABS(d - {n % 7}) > {n}" for n in range(size)),
         lambda: f"d > 1 {' ' * 100 * size}",
         lambda: f"d > 1 /*{'x' * 100 * size}*/",
     ]
@@ -149,7 +156,7 @@ def try_giants(seed: int) -> int:
     """One giant."""
     rng = random.Random(seed)  # noqa: S311
     give("d > 1", lambda: compile_condition("d > 1"), seconds=60)
-    text = draw_giant(rng, rng.choice([300, 1_000, 10_000]))
+    text = draw_giant(rng, rng.choice([260, 1_000, 1_200, 10_000]))
     give(text, lambda: compile_condition(text))
     return 1
 

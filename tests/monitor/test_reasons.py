@@ -18,7 +18,7 @@ def test_why_shows_the_boxes_and_the_values() -> None:
         "IBM: enter of rule 1 (version 1) at 2\n"
         "  price: 39.0 -> 41.5\n"
         "  symbol: IBM -> IBM\n"
-        "  100.00000000000001 <= price: neither\n"
+        "  100.0 < price: neither\n"
         "  symbol = 'IBM' and 40.0 <= price <= 50.0: after, because of 40.0 <= price <= 50.0"
     )
     events = monitor.update({"symbol": ["IBM"], "ts": [3], "price": [55.0]})

@@ -36,14 +36,14 @@ def test_what_for_waits_for() -> None:
         f"  inside, reported as outside at {at(2)}",
         "  price: 39.0",
         "  symbol: IBM",
-        "  symbol = 'IBM' and price <= 39.99999999999999: holds",
+        "  symbol = 'IBM' and price < 40.0: holds",
     ]
 
 
 @pytest.mark.parametrize(
     ("rows", "options", "waits_for", "text"),
     [
-        ([(0, 41)], {}, "condition", "IBM is outside rule 7: price is 41.0, above 39.99999999999999."),
+        ([(0, 41)], {}, "condition", "IBM is outside rule 7: price is 41.0, not below 40.0."),
         ([(0, 39)], {}, None, "IBM is inside rule 7, and counts as such."),
         ([(0, 39)], {"detect": "exit"}, "detect", "IBM is inside rule 7, which detects only exit."),
         (
@@ -76,7 +76,7 @@ def test_what_for_waits_for() -> None:
             [(0, 39), (1, 41)],
             {"cooldown": "1 day"},
             "condition",
-            "IBM is outside rule 7: price is 41.0, above 39.99999999999999. "
+            "IBM is outside rule 7: price is 41.0, not below 40.0. "
             "`cooldown` 1 day lets no enter be reported before 2026-01-06 09:31.",
         ),
         (

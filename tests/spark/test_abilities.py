@@ -34,6 +34,14 @@ def test_each_release_can_do_what_it_brought(spark: Any) -> None:
     assert abilities._release("4.3.0-SNAPSHOT") == (4, 3)
 
 
+@pytest.mark.oldest
+def test_types_are_parsed_where_spark_has_no_public_name_for_it(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
+    public = abilities.parse_type("a bigint, b array<string>")
+    monkeypatch.setattr("fencepost.spark.plan.abilities.types.DataType", object)
+    assert abilities.parse_type("a bigint, b array<string>") == public
+    assert public.simpleString() == "struct<a:bigint,b:array<string>>"
+
+
 OLDEST = ALL._replace(arrow_functions=False, numbered_partitions=False, sends_artifacts=False, steps_rows=False)
 """What Spark 4.0 can do."""
 

@@ -15,6 +15,7 @@ import pyarrow.csv as pc_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
+from fencepost._files.native import open_native
 from fencepost._files.whole import replace_file
 from fencepost.cli.output import as_json
 from fencepost.errors import FencepostError
@@ -22,6 +23,7 @@ from fencepost.snapshot import Table
 
 _BYTES_AT_ONCE = 16 << 20
 _ROWS_AT_ONCE = 100_000
+_ROWS_AS_OBJECTS = 10_000
 _EXTENSIONS = {".jsonl": "json", ".json": "json", ".ndjson": "json", ".csv": "csv", ".parquet": "parquet"}
 
 Types = Mapping[str, pa.DataType]
@@ -95,7 +97,8 @@ def _files(path: Path) -> list[Path]:
 
 def _first_schema(files: list[Path], format: str, rows: Callable[[Types], Iterator[tuple[pa.Table, int]]]) -> pa.Schema:
     if format == "parquet":
-        return pq.read_schema(files[0])
+        with open_native(files[0]) as source:
+            return pq.read_schema(source)
     schema = pa.schema([])
     for table, _ in rows({}):
         schema = table.schema
@@ -105,7 +108,7 @@ def _first_schema(files: list[Path], format: str, rows: Callable[[Types], Iterat
 
 
 def _parquet(file: Path, types: Types) -> Iterator[tuple[pa.Table, int]]:  # noqa: ARG001 (it has its own)
-    with pq.ParquetFile(file) as opened:
+    with open_native(file) as source, pq.ParquetFile(source) as opened:
         size, rows, done = file.stat().st_size, max(1, opened.metadata.num_rows), 0
         for batch in opened.iter_batches(_ROWS_AT_ONCE):
             done += batch.num_rows
@@ -117,8 +120,7 @@ def _csv(file: Path, types: Types) -> Iterator[tuple[pa.Table, int]]:
     # Arrow would also take NA, null and NaN in a column of strings for nulls: they are keys like any other.
     converting = pc_csv.ConvertOptions(column_types=dict(types), strings_can_be_null=False)
     size, done = file.stat().st_size, 0
-    # By its path: a thread of Arrow that reads a file of Python aborts the process when that ends meanwhile.
-    with pc_csv.open_csv(str(file), reading, convert_options=converting) as reader:
+    with open_native(file) as source, pc_csv.open_csv(source, reading, convert_options=converting) as reader:
         for batch in reader:
             done = min(size, done + batch.nbytes)
             yield _nullify_empty(pa.Table.from_batches([batch])), done
@@ -200,7 +202,7 @@ class RowWriter:
     def write(self, table: pa.Table) -> None:
         """Write some rows."""
         if self._kind == "json":
-            self._file.writelines(as_json(row) + "\n" for row in table.to_pylist())
+            self._file.writelines(as_json(row) + "\n" for row in _each_row(table))
             return
         if self._schema is None:
             self._begin(table.schema)
@@ -214,12 +216,13 @@ class RowWriter:
         if self._kind == "parquet":
             self._writer.write_table(table.cast(self._schema))
         else:
-            self._writer.writerows([_cell(value) for value in row.values()] for row in table.to_pylist())
+            self._writer.writerows([_cell(value) for value in row.values()] for row in _each_row(table))
 
     def _begin(self, schema: pa.Schema) -> None:
         self._schema = schema
         if self._kind == "parquet":
-            self._writer = self._opened.enter_context(pq.ParquetWriter(self._file, schema))
+            file = self._opened.enter_context(open_native(self._file, "wb"))
+            self._writer = self._opened.enter_context(pq.ParquetWriter(file, schema))
         else:
             self._writer = csv.writer(self._file)
             self._writer.writerow(schema.names)
@@ -233,6 +236,12 @@ class RowWriter:
         if kind is None and self._schema is None and self._kind == "parquet":
             self._begin(pa.schema([]))
         self._opened.__exit__(kind, error, place)
+
+
+def _each_row(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """The rows, of which few are objects of Python at a time: these take many times the memory of the table."""
+    for batch in table.to_batches(_ROWS_AS_OBJECTS):
+        yield from batch.to_pylist()
 
 
 def _cell(value: Any) -> Any:

@@ -14,6 +14,7 @@ from fencepost.cli.data import DataFile
 from fencepost.cli.output import note
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
+from fencepost.monitor.pieces import sort_rows, update_in_pieces
 from fencepost.watching.clock import Clock
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def make_monitor(
 def replay(monitor: Monitor, bound: BoundRules, report: "Progress", *, sort: bool = False) -> Iterator[Any]:
     """The events of the file, batch by batch; with `sort`, in the order of time and sequence, which takes memory."""
     for table in _sorted(monitor, bound, report) if sort else bound.batches(report, "watching"):
-        yield monitor.update(table)
+        yield from update_in_pieces(monitor, table)
 
 
 def is_in_order(monitor: Monitor, bound: BoundRules, report: "Progress") -> bool:
@@ -66,7 +67,7 @@ def is_in_order(monitor: Monitor, bound: BoundRules, report: "Progress") -> bool
     for table in bound.batches(report, "looking at the order"):
         times = table.select(order).filter(pc.is_valid(table[order[0]]))
         times = times if last is None else pa.concat_tables([last, times], promote_options="permissive")
-        places = np.asarray(pc.sort_indices(times, [(name, "ascending") for name in order]))
+        places = np.asarray(sort_rows(times, order))
         if (places[1:] < places[:-1]).any():  # it is stable, so rows that are in order stay where they are
             return False
         last = times.slice(max(0, len(times) - 1))
@@ -76,7 +77,7 @@ def is_in_order(monitor: Monitor, bound: BoundRules, report: "Progress") -> bool
 def _sorted(monitor: Monitor, bound: BoundRules, report: "Progress") -> Iterator[Any]:
     tables = list(bound.batches(report, "reading"))
     whole = pa.concat_tables(tables, promote_options="default")
-    places = pc.sort_indices(whole, [(name, "ascending") for name in _order(monitor)])
+    places = sort_rows(whole, _order(monitor))
     for start in range(0, len(whole), _ROWS_AT_ONCE):
         yield whole.take(places.slice(start, _ROWS_AT_ONCE))
         report("watching", start, len(whole))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fencepost._files.native import open_native
 from fencepost.cli.data import open_data
 from fencepost.errors import FencepostError
 
@@ -51,7 +52,8 @@ def _read_files(path: Path, wanted: Wanted) -> Any:
     data = open_data(path)
     if not data.is_text and path.is_file():
         try:
-            return pq.read_table(path, columns=_known(data.schema.names, wanted.columns))
+            with open_native(path) as file:
+                return pq.read_table(file, columns=_known(data.schema.names, wanted.columns))
         except pa.ArrowException as error:
             raise FencepostError(f"{path} ({error})", "a Parquet file", "Write it again.") from None
     types = dict(wanted.types)

@@ -5,6 +5,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar, SupportsIndex, overload
 
+from fencepost._html import html_table
+
 
 class Event(tuple[Any, ...]):
     """One event, as `Monitor.update_one` returns it: a tuple whose fields have the names of the columns of `update`.
@@ -96,6 +98,9 @@ class Event(tuple[Any, ...]):
 
     def __repr__(self) -> str:
         return f"Event({', '.join(f'{name}={value!r}' for name, value in zip(self.columns, self, strict=True))})"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"{self.detect} of rule {self.rule_id}", self.columns, [self])
 
     def __reduce__(self) -> Any:
         return _make, (self.columns, tuple(self))

@@ -1,7 +1,11 @@
 """Conditions bound to column types: boxes of ordinal ranges and keys."""
 
 import difflib
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from math import prod
+from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -298,21 +302,34 @@ def _boxes(
 ) -> list[BoundBox] | Clash:
     """A box, or as many as there are choices of ranges."""
     ordered = tuple(strings[term] for term in sorted(strings, key=lambda each: each.text))
-    named, found = tuple(sorted(keys.items())), [dict(ranges)]
+    named = tuple(sorted(keys.items()))
+    left: dict[str, Sequence[tuple[int, int]]] = {}
     for name, allowed, place in choices:
-        narrowed = []
-        for each in found:
-            first, last = each.get(name, (allowed[0][0], allowed[-1][1]))
-            for low, high in allowed:
-                if max(first, low) <= min(last, high):
-                    narrowed.append({**each, name: (max(first, low), min(last, high))})
-        if not narrowed:
+        left[name] = _common(left.get(name) or ([ranges[name]] if name in ranges else allowed), allowed)
+        if not left[name]:
             return place, place
-        found = narrowed
+    count = prod(map(len, left.values()))  # made only once it is known that they are few
+    if count > LARGEST_BOX_COUNT:
+        raise too_many_boxes(count)
     return [
-        BoundBox(tuple(sorted([(name, first, last) for name, (first, last) in each.items()])), named, ordered)
-        for each in found
+        BoundBox(tuple(sorted([(name, *range) for name, range in chosen.items()])), named, ordered)
+        for each in product(*left.values())
+        for chosen in [{**ranges, **dict(zip(left, each, strict=True))}]
     ]
+
+
+def _common(one: Sequence[tuple[int, int]], other: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What ascending ranges have in common with others."""
+    few, many = sorted((one, other), key=len)
+    found: list[tuple[int, int]] = []
+    for low, high in few:
+        begin, end = bisect_left(many, low, key=itemgetter(1)), bisect_right(many, high, key=itemgetter(0))
+        if begin < end:
+            within = [*many[begin:end]]
+            within[0] = max(low, within[0][0]), within[0][1]
+            within[-1] = within[-1][0], min(high, within[-1][1])
+            found += within
+    return found
 
 
 def bind(condition: Condition, types: Mapping[str, ColumnType] | None = None) -> BoundCondition:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from itertools import pairwise
-from typing import Literal, NamedTuple, Protocol
+from operator import gt, lt
+from typing import Any, Literal, NamedTuple, Protocol
 
 from fencepost.computed.bounds import after_prefix
 from fencepost.computed.terms import Term
@@ -189,7 +190,12 @@ class AnyOf(NamedTuple):
 
     def expand(self, values: Values, clashes: list[Clash]) -> list[Box]:
         """See Node."""
-        return _check_count([box for child in self.children for box in child.expand(values, clashes)], self.place)
+        found: list[Box] = []
+        for child in self.children:
+            if len(found) > _COUNTED:  # they are refused, and no longer counted
+                break
+            found += child.expand(values, clashes)
+        return _check_count(found, self.place)
 
 
 class AllOf(NamedTuple):
@@ -202,20 +208,102 @@ class AllOf(NamedTuple):
         """See Node."""
         expanded = [child.expand(values, clashes) for child in self.children]
         expanded.sort(key=len)  # so that x IN (...) AND y IN (...) AND x = 3 stays small on the way
-        found = expanded[0]
+        known = _KnownParts()
+        found = [(box, known.add(box)) for box in expanded[0]]
         for others in expanded[1:]:
-            combined: list[Box] = []
-            for box in found:
-                if len(combined) > _COUNTED:
+            conflicts = [known.conflicts(other) for other in others]
+            added = [known.add(other) for other in others]
+            combined: list[tuple[Box, int]] = []
+            for box, parts in found:
+                if len(combined) > _COUNTED:  # likewise
                     break
-                for other in others:
-                    clash = clash_of(box, other)
-                    if clash is None:
-                        combined.append(box + other)
+                for other, excluded, new in zip(others, conflicts, added, strict=True):
+                    if parts & excluded:
+                        clashes.append(known.first_clash(box, parts, other, excluded))
                     else:
-                        clashes.append(clash)
-            found = _check_count(combined, self.place)
+                        combined.append((box + other, parts | new))
+            _check_count(combined, self.place)
+            found = combined
+            if not found:
+                break
+        return [box for box, _ in found]
+
+
+class _KnownParts:
+    """The parts of boxes, numbered, so that sets of them are bits of a number.
+
+    Which parts exclude each other is found once for each pair of them, not again for each pair of boxes.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+        """Of a part by its identity: products of boxes share their parts."""
+        self._parts: list[Part] = []
+        self._in_order = True
+        """Whether the numbers ascend in every box, as the parts of two or more boxes mostly let them."""
+        self._with_lower: dict[str, list[tuple[int, Part]]] = {}
+        self._with_upper: dict[str, list[tuple[int, Part]]] = {}
+        self._highest: dict[str, dict[type, Any]] = {}
+        """The highest lower bound of a column by type, and then its lowest upper bound: a part beyond none of them
+        is compared with no other."""
+        self._lowest: dict[str, dict[type, Any]] = {}
+
+    def add(self, box: Box) -> int:
+        """The set of the parts of a box."""
+        found, last = 0, -1
+        for part in box:
+            number = self._numbers.get(id(part))
+            if number is None:
+                number = self._numbers[id(part)] = len(self._parts)
+                self._parts.append(part)
+                self._list(number, part)
+            found |= 1 << number
+            self._in_order &= number > last
+            last = number
         return found
+
+    def _list(self, number: int, part: Part) -> None:
+        """Know the bounds of a part."""
+        name, lower, upper = part.column, part.lower, part.upper
+        if lower is not None:
+            self._with_lower.setdefault(name, []).append((number, part))
+            kinds = self._highest.setdefault(name, {})
+            kinds[type(lower)] = max(lower, kinds.get(type(lower), lower))
+        if upper is not None:
+            self._with_upper.setdefault(name, []).append((number, part))
+            kinds = self._lowest.setdefault(name, {})
+            kinds[type(upper)] = min(upper, kinds.get(type(upper), upper))
+
+    def conflicts(self, box: Box) -> int:
+        """The set of known parts that exclude a part of a box."""
+        found = 0
+        for part in box:
+            name, lower, upper = part.column, part.lower, part.upper
+            if upper is not None and not _all(self._highest.get(name, {}), upper, lt):
+                for number, known in self._with_lower.get(name, ()):
+                    if excludes(known, part):
+                        found |= 1 << number
+            if lower is not None and not _all(self._lowest.get(name, {}), lower, gt):
+                for number, known in self._with_upper.get(name, ()):
+                    if excludes(part, known):
+                        found |= 1 << number
+        return found
+
+    def first_clash(self, box: Box, parts: int, other: Box, conflicts: int) -> Clash:
+        """The first two parts of two boxes that exclude each other."""
+        clashing = parts & conflicts
+        if self._in_order:
+            first = self._parts[(clashing & -clashing).bit_length() - 1]
+        else:
+            first = next(part for part in box if clashing >> self._numbers[id(part)] & 1)
+        clash = clash_of((first,), other)
+        assert clash is not None, "it excludes one of the others"
+        return clash
+
+
+def _all(bounds: Mapping[type, Any], bound: Bound, compare: Callable[[Any, Any], bool]) -> bool:
+    """Whether all bounds, of one type at most, which is that of another, lie on one side of that."""
+    return not bounds or (list(bounds) == [type(bound)] and compare(bounds[type(bound)], bound))
 
 
 def part_of(
@@ -289,6 +377,18 @@ def dropped_parts(text: str, boxes: Iterable[Box], clashes: Iterable[Clash]) -> 
     return tuple(dict.fromkeys(reasons))
 
 
+def clash_of(box: Box, other: Box) -> Clash | None:
+    """The first two parts of two boxes that exclude each other."""
+    columns = {part.column for part in other}
+    for part in box:
+        if part.column not in columns:
+            continue
+        for another in other:
+            if part.column == another.column and (excludes(part, another) or excludes(another, part)):
+                return part.place, another.place
+    return None
+
+
 def excludes(lower: Part, upper: Part) -> bool:
     """Whether the lower bound of one part lies beyond the upper bound of another, whatever the column's type.
 
@@ -332,24 +432,12 @@ def never_holds(clash: Clash) -> RefusalError:
     )
 
 
-def clash_of(box: Box, other: Box) -> Clash | None:
-    """The first two parts of two boxes that exclude each other."""
-    columns = {part.column for part in other}
-    for part in box:
-        if part.column not in columns:
-            continue
-        for another in other:
-            if part.column == another.column and (excludes(part, another) or excludes(another, part)):
-                return part.place, another.place
-    return None
-
-
 def _comparable(constant: Bound) -> Bound:
     """A date as the timestamp at its midnight; everything else as it is."""
     return at_midnight(constant) if isinstance(constant, date) else constant
 
 
-def _check_count(boxes: list[Box], place: Place) -> list[Box]:
+def _check_count(boxes: list[Any], place: Place) -> list[Any]:
     if len(boxes) > LARGEST_BOX_COUNT:
         raise RefusalError(
             [place],

@@ -132,10 +132,10 @@ class Operands:
 
     def _with_keywords(self, node: exp.Expression, first: int, last: int) -> Place:
         """The place with the words that sqlglot has no position for: CAST(, (SELECT, CASE and END."""
-        words = [token.text.upper() for token in self.source.tokens]
-        if isinstance(node, exp.Cast) and "(" in words[:first][-1:]:
+        words = self.source.words
+        if isinstance(node, exp.Cast) and first and words[first - 1] == "(":
             return first - 1, last
-        if isinstance(node, (exp.Query, exp.Exists)) and "SELECT" in words[:first]:
+        if isinstance(node, (exp.Query, exp.Exists)) and "SELECT" in words[:first]:  # refused, so looked for once
             return max(0, _last_index(words[:first], "SELECT") - 1), last
         if isinstance(node, exp.Case) and "CASE" in words[:first] and "END" in words[last:]:
             return _last_index(words[:first], "CASE"), words.index("END", last)
@@ -145,13 +145,8 @@ class Operands:
 
     def _name_before(self, first: int) -> int:
         """The name of the function among whose arguments a token is; the token itself where there is none."""
-        depth = 0
-        for index in range(first - 1, 0, -1):
-            text = self.source.tokens[index].text
-            depth += (text == ")") - (text == "(")
-            if depth < 0:
-                return index - 1 if self.source.tokens[index - 1].kind == "word" else first
-        return first
+        opening = self.source.opening[first]
+        return opening - 1 if opening > 0 and self.source.tokens[opening - 1].kind == "word" else first
 
     def _constant(self, node: exp.Expression, around: exp.Expression) -> Constant:
         operand = self.read(node)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 from fencepost.errors import FencepostError
@@ -96,6 +97,23 @@ class Source:
             if kind == "unknown":
                 raise _unknown_character(text, start)
             self.tokens.append(Token(kind, text[start:end], start, end))  # type: ignore[arg-type]
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The tokens in upper case."""
+        return [token.text.upper() for token in self.tokens]
+
+    @cached_property
+    def opening(self) -> list[int]:
+        """Of each token the parenthesis that it stands in; -1 where it stands in none."""
+        found, open_at = [], [-1]
+        for index, token in enumerate(self.tokens):
+            if token.text == ")" and len(open_at) > 1:
+                open_at.pop()
+            found.append(open_at[-1])
+            if token.text == "(":
+                open_at.append(index)
+        return found
 
     @property
     def everything(self) -> Place:

@@ -1,5 +1,6 @@
 """Computed attributes of one row, for whoever asks why."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,6 +68,10 @@ def _given(computed: Mapping[str, Computed], values: Mapping[str, int | str | No
     return Given(1, ordinals, valid, lambda name: pa.array([values.get(name)], pa.large_string()))
 
 
+_MUCH_SHORTER = 8
+"""Digits fewer that the neighbour of a double has where a person wrote it; neighbours of others are as long."""
+
+
 def show_range(type_: AttributeType, first: int, last: int, bounds: Bounds | None = None) -> tuple[Any, Any]:
     """The values of the ends of a range; None where unbounded."""
     if bounds is not None:
@@ -88,4 +93,20 @@ def show_part(name: str, low: Any, high: Any) -> str:
         below = "" if low is None else f"'{low}' {'<' if isinstance(low, Beyond) else '<='} "
         above = "" if high is None else f" {'<' if isinstance(high, Beyond) else '<='} '{high}'"
         return f"{below}{name}{above}"
-    return f"{'' if low is None else f'{low} <= '}{name}{'' if high is None else f' <= {high}'}"
+    (lower, above_it), (upper, below_it) = plain_end(low, -math.inf), plain_end(high, math.inf)
+    below = "" if low is None else f"{lower} {'<' if above_it else '<='} "
+    above = "" if high is None else f" {'<' if below_it else '<='} {upper}"
+    return f"{below}{name}{above}"
+
+
+def plain_end(value: Any, outward: float) -> tuple[Any, bool]:
+    """The end of a range as somebody wrote it, and whether it is itself outside: the next double may be a shorter one.
+
+    >>> plain_end(3.0000000000000004, -math.inf), plain_end(3.5, -math.inf)
+    ((3.0, True), (3.5, False))
+    """
+    if not isinstance(value, float) or not math.isfinite(value):
+        return value, False
+    beyond = math.nextafter(value, outward) + 0.0  # not -0.0
+    is_written = beyond == 0 or len(repr(beyond)) + _MUCH_SHORTER <= len(repr(value))
+    return (beyond, True) if is_written else (value, False)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import pyarrow as pa
 
+from fencepost._memory import SETTING, AnswerTooLargeError
 from fencepost._text import count
 from fencepost.emitting.event import Event
 from fencepost.emitting.further import event_columns
@@ -217,7 +218,11 @@ class Monitor(Host):
 
         """
         now = self._clock.read(time)
-        events = self._emit(self._watch.advance(now), self._pairs.advance(now))
+        try:
+            events = self._emit(self._watch.advance(now), self._pairs.advance(now))
+        except AnswerTooLargeError as error:  # it was not asked about rows, so fewer of them are no remedy
+            remedy = f"Advance to an earlier time first, or set {SETTING}, such as 8 GiB."
+            raise AnswerTooLargeError(error.got, error.expected, remedy) from None
         self._clock.advance(now)
         return events
 

@@ -1,5 +1,6 @@
 """Why an object is not reported: where it stands with a rule, and what the rule waits for."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,7 +24,7 @@ from fencepost.indexes.kernels.damping import (
     Policies,
     later,
 )
-from fencepost.monitor.expressions import columns_used, compute, show_range, shown_values
+from fencepost.monitor.expressions import columns_used, compute, plain_end, show_range, shown_values
 from fencepost.monitor.reasons import show_box
 from fencepost.ordinals import AttributeType
 from fencepost.pairing.rules import BandRule
@@ -357,5 +358,7 @@ def _compare(
                 own = repr(next(iter(shown_values({name: each}, values).values()), values.get(each.term.value or "")))
             else:
                 own = _value(type_, value)
-            missed.append(f"{named} is {own}, {f'below {low}' if value < first else f'above {high}'}")
+            end, is_open = plain_end(low, -math.inf) if value < first else plain_end(high, math.inf)
+            words = ("not above" if is_open else "below") if value < first else ("not below" if is_open else "above")
+            missed.append(f"{named} is {own}, {words} {end}")
     return StandingBox(dict(keys), shown, tuple(missed))

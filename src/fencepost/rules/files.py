@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost._files.native import open_native
 from fencepost._files.whole import replace_file
 from fencepost.errors import FencepostError
 from fencepost.rules import damping
@@ -227,7 +228,7 @@ def _read_parquet(path: Path) -> RuleFile:
     import pyarrow.parquet as pq
 
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(open_native(path))
         schema = file.schema_arrow
         names = [name for name in schema.names if name != "table"]
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -293,8 +294,8 @@ def write_parquet(path: str | PathLike[str], blocks: Sequence[TableBlock], rules
     import pyarrow.parquet as pq
 
     whole = _whole_table(blocks, rules)
-    with replace_file(Path(path)) as draft:
-        pq.write_table(whole, str(draft))
+    with replace_file(Path(path)) as draft, open_native(draft, "wb") as file:
+        pq.write_table(whole, file)
 
 
 def to_bytes(blocks: Sequence[TableBlock], rules: Sequence[Rule]) -> bytes:
@@ -326,7 +327,11 @@ def _write_text_parquet(path: Path, texts: Texts) -> None:
 
     remaining = iter(texts)
     schema = _text_table([]).schema.with_metadata(_metadata([]))
-    with replace_file(path) as draft, pq.ParquetWriter(str(draft), schema) as writer:
+    with (
+        replace_file(path) as draft,
+        open_native(draft, "wb") as file,
+        pq.ParquetWriter(file, schema) as writer,
+    ):
         while some := list(islice(remaining, _ROWS_AT_ONCE)):
             writer.write_table(_text_table(some).cast(schema))
 
@@ -414,7 +419,7 @@ def read_parquet(path: str | PathLike[str], data: bytes | None = None) -> Stored
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(str(path) if data is None else pa.BufferReader(data))
+        table = pq.read_table(open_native(path) if data is None else pa.BufferReader(data))
         table.schema.names  # noqa: B018 (a damaged name shows only when it is read)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, FileNotFoundError):

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructField, StructType
 from fencepost.errors import FencepostError
 from fencepost.ordinals.spellings import TYPES
 from fencepost.spark.metrics import observed
-from fencepost.spark.plan.abilities import abilities_of
+from fencepost.spark.plan.abilities import abilities_of, parse_type
 from fencepost.spark.plan.columns import Column, bind_columns, quoted
 from fencepost.spark.plan.routing import SHARD, group_by_shard, shard_column
 from fencepost.spark.plan.rules import Plan, plan_for, plan_rules
@@ -126,7 +126,7 @@ def _through_any_rows(events: Any, task: MatchTask, columns: Sequence[Column], f
 
 def _answer_fields(task: MatchTask) -> list[StructField]:
     described = {"rule_ids": "array<bigint>"} | ({METER: METER_TYPE} if task.metered else {})
-    return list(StructType.fromDDL(", ".join(f"{name} {type_}" for name, type_ in described.items())).fields)
+    return list(parse_type(", ".join(f"{name} {type_}" for name, type_ in described.items())).fields)
 
 
 def _beside(events: Any, task: MatchTask, columns: Sequence[Column], _: Sequence[StructField]) -> Any:

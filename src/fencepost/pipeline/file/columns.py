@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import sqlglot
 from sqlglot import exp
 
+from fencepost._files.native import open_native
 from fencepost.errors import FencepostError
 from fencepost.ordinals.spellings import TYPES, decimal_digits, spark_name
 from fencepost.pipeline.file.decoding import decoding_faults, is_decoded, place_of_schema, read_decoded
@@ -171,7 +172,8 @@ def _parquet_schema(file: PipelineFile, name: str, faults: list[Fault]) -> dict[
             faults.append(file.fault(f"{name}.schema", got, "a schema, or a file to take it from", "Add schema."))
         return None
     try:
-        schema = pq.read_schema(first)
+        with open_native(first) as opened:
+            schema = pq.read_schema(opened)
     except (pa.ArrowException, OSError) as error:
         faults.append(file.fault(f"{name}.path", f"{first} ({error})", "a Parquet file", "Check path and format."))
         return None

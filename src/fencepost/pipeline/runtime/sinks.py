@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 
 from fencepost._files.whole import make_folder, move_durably, write_whole
+from fencepost._text import printable
 from fencepost.pipeline.file.document import PipelineFile, sink_name
 from fencepost.pipeline.file.keys import SINKS
 from fencepost.pipeline.runtime.formats import AnyWriter, plain_options, unfinished_batch
@@ -163,7 +164,7 @@ def _as_written(answers: Any, file: PipelineFile, sink: dict[str, Any]) -> tuple
             answers = _messages(answers, sink)
             options = {"kafka.bootstrap.servers": sink["servers"], "topic": sink["topic"]}
         case "console":
-            options = {"truncate": "false"}
+            answers, options = printable_frame(answers), {"truncate": "false"}
         case "csv":
             answers, options = _flat(answers), {"header": "true"}
         case "text":
@@ -204,6 +205,36 @@ def _as_text(answers: Any) -> Any:
 
 def _json(answers: Any) -> Any:
     return F.to_json(F.struct(*map(quoted, answers.columns)), {"ignoreNullFields": "false"}).alias("value")
+
+
+def printable_frame(answers: Any) -> Any:
+    """A frame of which nothing steers a terminal, as `printable` spells texts out: Spark prints them as they are."""
+    columns = []
+    for name, type_ in answers.dtypes:
+        column = quoted(name)
+        if type_.split("(")[0] not in _WITHOUT_TEXT:  # lists and the like are shown as texts
+            column = _printable(column.cast("string"))
+        columns.append(column.alias(printable(name)))
+    return answers.select(*columns)
+
+
+_WITHOUT_TEXT = {"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "date", "timestamp"}
+_WITHOUT_TEXT |= {"timestamp_ntz", "binary"}
+_UNPRINTABLE = r"[\p{C}\p{Zl}\p{Zp}\p{Zs}&&[^ ]]"
+"""What `str.isprintable` is false for."""
+_FORMS = (("x", 2), ("u", 4), ("U", 8))
+
+
+def _printable(text: Any) -> Any:
+    def spell(each: Any) -> Any:
+        code = F.ascii(each)
+        forms = [F.concat(F.lit(f"\\{mark}"), F.lpad(F.lower(F.hex(code)), digits, "0")) for mark, digits in _FORMS]
+        form = F.when(each == "\t", r"\t").when(each == "\n", r"\n").when(each == "\r", r"\r")
+        form = form.when(code < 2**8, forms[0]).when(code < 2**16, forms[1]).otherwise(forms[2])
+        return F.when(each.rlike(_UNPRINTABLE), form).otherwise(each)
+
+    spelled = F.array_join(F.transform(F.split(text, ""), spell), "")
+    return F.when(text.rlike(_UNPRINTABLE), spelled).otherwise(text)
 
 
 def _flat(answers: Any) -> Any:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
-from pyspark.sql.types import StructType
 
 from fencepost.pipeline.file.columns import KAFKA_SEQUENCE
 from fencepost.pipeline.file.decoding import is_decoded
@@ -14,6 +13,7 @@ from fencepost.pipeline.file.formats import FILES
 from fencepost.pipeline.file.ticks import NEWEST
 from fencepost.pipeline.runtime.decoding import decode_messages
 from fencepost.pipeline.runtime.formats import SPARK_ERRORS, first_line, open_stream, plain_options, refuse
+from fencepost.spark.plan.abilities import parse_type
 from fencepost.spark.plan.columns import quoted
 
 FAULTS = "faults"
@@ -120,7 +120,7 @@ def kafka_reader(spark: Any, servers: str, topics: str | Sequence[str], options:
 def _json_object(schema: Mapping[str, str], options: Mapping[str, Any]) -> tuple[Any, Any]:
     """The parsed object of the column of raw text, and what is wrong with it or null."""
     text = quoted(_RAW).cast("string")
-    struct = StructType.fromDDL(_ddl({**schema, _CORRUPT: "string"}))
+    struct = parse_type(_ddl({**schema, _CORRUPT: "string"}))
     settings = plain_options(options) | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     trimmed = F.trim(text)
     fault = (

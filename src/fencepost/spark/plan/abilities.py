@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import pyspark
+from pyspark.sql import types
 
 
 class Abilities(NamedTuple):
@@ -29,6 +30,12 @@ def abilities_of(spark: Any) -> Abilities:
     if spark not in _known:
         _known[spark] = _since(min(_release(spark.version), _release(pyspark.__version__)), not _is_classic(spark))
     return _known[spark]
+
+
+def parse_type(text: str) -> Any:
+    """The type that a text in SQL names; fields alone are a struct. A public name came with Spark 4.0."""
+    parse = getattr(types.DataType, "fromDDL", None) or vars(types)["_parse_datatype_string"]
+    return parse(text)
 
 
 _known: "WeakKeyDictionary[Any, Abilities]" = WeakKeyDictionary()

@@ -5,12 +5,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql.types import MapType, StringType, StructField, StructType
+from pyspark.sql.types import MapType, StringType, StructField
 
 from fencepost.emitting.further import SINCE, EventColumns, check_carried, check_told, shown_keys
 from fencepost.events import event_schema
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import Snapshot, Table
+from fencepost.spark.plan.abilities import parse_type
 from fencepost.spark.plan.columns import KEY, arrow_type, bind_columns, own_name, quoted
 from fencepost.spark.work.task import DELETED, OBJECT, TIME, Side
 
@@ -139,4 +140,4 @@ def event_fields(
 
 def spark_type(text: str) -> Any:
     """The Spark type that a text names."""
-    return StructType.fromDDL(f"c {text}")[0].dataType
+    return parse_type(f"c {text}")[0].dataType
