@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import importlib.metadata
 import json
+import os
 import random
 import signal
 import subprocess
@@ -223,6 +224,15 @@ def test_a_part_without_its_head_is_never_sent(tmp_path: Path) -> None:
     with receiver() as heard:
         assert send(spool, hook(heard.url)).counts.posted == 2
     assert list((tmp_path / "batches").iterdir()) == []
+
+
+def test_a_draft_that_a_kill_left_goes_when_the_next_process_starts(tmp_path: Path) -> None:
+    put(Spool(tmp_path), 0, events(3))
+    dead = tmp_path / "batches" / ".stream-0000000007-00001.jsonl.0000000000000000"
+    dead.write_text("half")
+    os.utime(dead, (0, 0))
+    Spool(tmp_path).open()
+    assert not dead.exists()
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
