@@ -598,6 +598,11 @@ def try_sink(seed: int) -> int:
 # -- the log of a service ----------------------------------------------------------------------------------------------
 
 
+@functools.cache
+def _saved() -> Any:
+    return _monitor(1)
+
+
 def _log_rows(path: Path, rows: range, told: Path | None = None) -> None:
     """As a service does: a row is told to be there once it is synced, and every third one is saved.
 
@@ -617,7 +622,7 @@ def _log_rows(path: Path, rows: range, told: Path | None = None) -> None:
                     file.write(f"{position} row {row}\n")
             if row % 3 == 2:
                 about: dict[str, Any] = {"event": 0, "version": {}, "row": row}
-                saves.write(position, _monitor(1), about)
+                saves.write(position, _saved(), about)
                 log.collect(saves.oldest() + 1, 0.0, 0)
         except (FencepostError, OSError):
             continue
@@ -662,7 +667,11 @@ def try_log(seed: int) -> int:
         require_no_drafts(path)
 
     return try_points(
-        seed, lambda path: _log_rows(path, range(4)), lambda path: _log_rows(path, range(4, 12), told_at(path)), examine
+        seed,
+        lambda path: _log_rows(path, range(4)),
+        lambda path: _log_rows(path, range(4, 12), told_at(path)),
+        examine,
+        5,
     )
 
 

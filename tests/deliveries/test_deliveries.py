@@ -155,17 +155,17 @@ def test_undelivered_events_may_lie_elsewhere(tmp_path: Path) -> None:
     assert len(Spool(tmp_path / "spool").letters()) == 3
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        b"SSH-2.0-OpenSSH_9.2\r\n",
-        b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%d: y\r\n" % n for n in range(300)) + b"\r\n",
-        b"",
-        b"HTTP/1.1 999999 \x1b[31mred\r\n\r\n",
-        b"HTTP/1.1 500 \x1b[31mred\r\nContent-Length: 0\r\n\r\n",
-    ],
-)
+NOT_HTTP = [
+    b"SSH-2.0-OpenSSH_9.2\r\n",
+    b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%d: y\r\n" % n for n in range(300)) + b"\r\n",
+    b"",
+    b"HTTP/1.1 999999 \x1b[31mred\r\n\r\n",
+    b"HTTP/1.1 500 \x1b[31mred\r\nContent-Length: 0\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("said", NOT_HTTP)
 def test_an_answer_that_is_not_http_is_counted_retried_and_kept(tmp_path: Path, said: bytes) -> None:
     spool = Spool(tmp_path)
     put(spool, 0, events(2, objects=1))

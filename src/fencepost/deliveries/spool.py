@@ -150,9 +150,9 @@ class Spool:
         if self._elsewhere is not None:
             write_note(self.directory / "undelivered.json", self._elsewhere)
         names, last = set(self.names()), self._last()
-        for path in self._batches.glob("stream-*") if last is not None else ():
+        for path in self._batches.glob("stream-*"):
             name = path.name[: len("stream-") + 10]
-            if name not in names and int(name.partition("-")[2]) <= last:
+            if name not in names and last is not None and int(name.partition("-")[2]) <= last:
                 path.unlink(missing_ok=True)
 
     def close(self) -> None:
