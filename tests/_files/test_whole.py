@@ -1,16 +1,30 @@
 """A file that is written whole: the old one or the new one, whatever happens in between."""
 
+import json
 import os
+import re
 import stat
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fencepost._files.whole import draft_beside, make_folder, move_durably, replace_file, write_whole
+from fencepost._files import whole
+from fencepost._files.whole import (
+    delete_dead_drafts,
+    draft_beside,
+    make_folder,
+    move_durably,
+    read_note,
+    replace_file,
+    write_note,
+    write_whole,
+)
+from fencepost.errors import FencepostError
 
 
 def test_text_and_bytes_replace_what_was_there(tmp_path: Path) -> None:
@@ -107,6 +121,7 @@ write_whole(pathlib.Path({str(file)!r}), "new")
     assert [each.name.startswith(".state.") for each in drafts] == [True], "hidden from whoever lists the folder"
     write_whole(file, "newer")
     assert file.read_text() == "newer"
+    assert list(tmp_path.iterdir()) == [file], "the next writer deletes what the dead one left"
 
 
 def test_concurrent_writers_each_write_whole(tmp_path: Path) -> None:
@@ -143,3 +158,113 @@ def test_a_draft_that_became_something_else_is_deleted_under_its_own_name(tmp_pa
         draft.write_text("new")
         (tmp_path / "state").hardlink_to(draft)
     assert [each.name for each in tmp_path.iterdir()] == ["state"]
+
+
+def leave_draft(path: Path, host: str | None = None, age: float = 0.0) -> Path:
+    """A draft whose writer is gone, of this host or another."""
+    draft = path.with_name(f".{path.name}.{whole._this_host() if host is None else host}00000001")
+    draft.write_text("half of the n")
+    os.utime(draft, (time.time() - age, time.time() - age))
+    return draft
+
+
+def test_the_next_writer_deletes_the_drafts_of_the_dead_and_no_others(tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    dead, other = leave_draft(file), leave_draft(tmp_path / "other")
+    old, young = leave_draft(file, "00000000", 4_000), leave_draft(file, "00000001", 3_000)
+    foreign = tmp_path / ".state.of-somebody-else"
+    foreign.touch()
+    with replace_file(file) as draft:
+        assert draft.exists()
+        whole._listed.clear()
+        write_whole(file, "of somebody faster")
+        assert draft.exists(), "its writer lives"
+        draft.write_text("new")
+    assert not dead.exists()
+    assert not old.exists()
+    assert sorted(tmp_path.iterdir()) == sorted([file, other, young, foreign])
+    whole._listed.clear()
+    delete_dead_drafts(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([file, young, foreign])
+
+
+def test_where_there_are_no_locks_drafts_must_be_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    def refuse(*_: object) -> None:
+        raise OSError("no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    file = tmp_path / "state"
+    dead, old = leave_draft(file), leave_draft(file, "00000000", 4_000)
+    write_whole(file, "new")
+    assert sorted(tmp_path.iterdir()) == sorted([file, dead])
+    assert not old.exists()
+
+
+def test_a_slow_folder_is_listed_once_in_a_while_and_after_a_draft_stayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, listed, listdir = tmp_path / "state", [], os.listdir
+
+    def list_slowly(folder: Path) -> list[str]:
+        listed.append(folder)
+        time.sleep(0.05)
+        return listdir(folder)
+
+    monkeypatch.setattr(os, "listdir", list_slowly)
+    for _ in range(5):
+        write_whole(file, "new")
+    assert len(listed) == 1
+    with monkeypatch.context() as patch, draft_beside(file) as draft:
+
+        def refuse(*_: object, **__: object) -> None:
+            raise OSError("not now")
+
+        patch.setattr(Path, "unlink", refuse)
+    assert draft.exists()
+    write_whole(file, "newer")
+    assert (listdir(tmp_path), len(listed)) == ([file.name], 2)
+
+
+def test_a_folder_may_be_private_from_the_start(tmp_path: Path) -> None:
+    make_folder(tmp_path / "a" / "b", 0o700)
+    assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
+
+
+NOTE = {"batch": 3, "stem": "größer", "parts": {1: 2}}
+
+
+def test_every_changed_bit_of_a_note_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "last.json"
+    assert read_note(file, {"batch": int}, "Restore it.") is None
+    write_note(file, NOTE)
+    expected = {**NOTE, "parts": {"1": 2}}
+    assert read_note(file, {"batch": int}, "Restore it.") == expected
+    content = file.read_bytes()
+    for place in range(len(content) * 8):
+        changed = bytearray(content)
+        changed[place // 8] ^= 1 << place % 8
+        file.write_bytes(changed)
+        try:
+            found = read_note(file, {"batch": int}, "Restore it.")
+        except FencepostError as error:
+            refused = str(error)
+            assert re.search(r"last\.json, which is damaged.*Restore it\.", refused)
+        else:
+            assert found is not None
+            assert found.items() >= expected.items(), "only the name of the checksum has changed"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", '{"batch": "3"}', '{"batch": true}', '{"stem": "x"}', "[" * 100_000])
+def test_a_note_without_what_is_needed_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "last.json"
+    file.write_text(text)
+    with pytest.raises(FencepostError, match=r"damaged.*Restore it\."):
+        read_note(file, {"batch": int}, "Restore it.")
+
+
+def test_a_note_from_before_there_were_checksums_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "last.json"
+    file.write_text(json.dumps({"batch": 3}))
+    assert read_note(file, {"batch": int}, "Restore it.") == {"batch": 3}

@@ -5,12 +5,15 @@ import os
 import random
 import shutil
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fencepost._files import whole
+from fencepost._files.kept import keep
 from fencepost.book import RuleBook
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
@@ -250,6 +253,23 @@ def test_no_more_is_kept_than_may_be(book: RuleBook, cache: Path, monkeypatch: p
     monkeypatch.setenv("FENCEPOST_KEPT_BYTES", "10 B")
     steps_of(book, {**SCHEMA, "price": "decimal(9,2)"})
     assert kept_files(cache) == [second]
+
+
+def test_drafts_that_a_kill_left_count_and_go(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FENCEPOST_KEPT_BYTES", "1500 B")
+    keep("a" * 32, "b" * 32, bytes(100))
+    young, dead = (cache / f".{'c' * 32}-{'d' * 32}.kept.{number:016x}" for number in range(2))
+    for draft, size, used in ((young, 900, time.time()), (dead, 10, 1)):
+        draft.write_bytes(bytes(size))
+        os.utime(draft, (used, used))
+    monkeypatch.setattr(whole, "_LISTED_FOR", 0)
+    whole._listed.clear()
+    keep("a" * 32, "e" * 32, bytes(100))
+    assert (young.exists(), dead.exists()) == (True, False), "the young one may be of a process on another host"
+    os.utime(young, (1_000_000_000, 1_000_000_000))
+    monkeypatch.setattr(whole, "_ABANDONED", float("inf"))
+    keep("a" * 32, "f" * 32, bytes(800))
+    assert not young.exists(), "it is what was used longest ago"
 
 
 def test_a_directory_that_is_not_this_users_alone_is_left_alone(book: RuleBook, cache: Path) -> None:

@@ -23,9 +23,11 @@ from sqlalchemy import Engine, event
 import fencepost as fp
 from fencepost.deliveries.spool import Event, Letter, Spool, stream_batch
 from fencepost.errors import FencepostError
-from fencepost.pipeline.file.document import read_pipeline
+from fencepost.pipeline.file.document import PipelineFile, read_pipeline
 from fencepost.pipeline.runtime.sinks import SeveralSinks
 from fencepost.published import VersionDirectory
+from fencepost.service.saves import Saves
+from fencepost.service.segments import Segments
 from tests.campaign.changed_bytes import ROWS, SCHEMA, draw_rules
 from tests.campaign.trial import DifferenceError, Trial, require
 
@@ -80,7 +82,7 @@ class Saboteur:
     @contextlib.contextmanager
     def at_work(self) -> Iterator[None]:
         """Stand between the product and its files."""
-        names = ("replace", "rename", "link", "mkdir", "unlink", "rmdir", "fsync")
+        names = ("replace", "rename", "link", "mkdir", "unlink", "rmdir", "fsync", "fdatasync", "truncate", "write")
         kept = {name: getattr(os, name) for name in names}
         opened, low_level, arrow = io.open, os.open, pa.OSFile
 
@@ -90,7 +92,12 @@ class Saboteur:
                     place: Any = os.path.join(os.readlink(f"/proc/self/fd/{named['dir_fd']}"), given[0])
                 else:
                     place = given[0]
-                return self.operation(name, place, lambda: kept[name](*given, **named))
+
+                def torn() -> None:
+                    kept["write"](given[0], bytes(given[1])[: len(given[1]) // 2])
+
+                half = torn if name == "write" else None
+                return self.operation(name, place, lambda: kept[name](*given, **named), half)
 
             return call
 
@@ -241,6 +248,12 @@ def _statements(saboteur: Saboteur) -> Iterator[None]:
             event.remove(Engine, name, function)
 
 
+def require_no_drafts(path: Path) -> None:
+    """Nothing is left of files that were not written to their end, once the next writer was there."""
+    drafts = sorted(str(file.relative_to(path)) for file in path.rglob(".*"))
+    require(not drafts, f"{drafts} are left")
+
+
 # -- publish and collect -----------------------------------------------------------------------------------------------
 
 
@@ -296,6 +309,8 @@ def try_publish(seed: int) -> int:
         require(directory.latest() == number and number > (latest or 0), f"the next version is {number}")
         require(directory.load().match(ROWS).sets() == _expected(3), "the next version is another")
         require(directory.markers.newest()[0] == number, "streams do not hear of the next version")
+        directory.collect(timedelta(0), fresh_for=timedelta(0))
+        require_no_drafts(path)
 
     return try_points(seed, prepare, act, examine, _STRIDE)
 
@@ -317,6 +332,8 @@ def try_collect(seed: int) -> int:
         directory.collect(timedelta(0))
         require(directory.versions() == [3], f"versions {directory.versions()} are left")
         require(_publish(4, path, None) == 4, "the next version has another number")
+        directory.collect(timedelta(0), fresh_for=timedelta(0))
+        require_no_drafts(path)
 
     return try_points(seed, prepare, act, examine, 3)
 
@@ -369,6 +386,7 @@ def try_save(seed: int) -> int:
         _monitor(30).save(path / "state")
         monitor.restore(path / "state")
         require(monitor.counters["rows"] == 30, "the next state is another")
+        require_no_drafts(path)
 
     return try_points(
         seed,
@@ -409,6 +427,7 @@ def try_import(seed: int) -> int:
         _import(path)
         with fp.RuleBook(f"sqlite:///{path}/book.db") as book:
             require({rule.id: rule.condition for rule in book} == new, "the next import did not take")
+        require_no_drafts(path)
 
     return try_points(seed, prepare, _import, examine)
 
@@ -433,6 +452,7 @@ def try_sync(seed: int) -> int:
         _sync(path, 25, 40)
         with fp.RuleBook(f"sqlite:///{path}/book.db") as book:
             require((len(book), book[3].condition) == (25, _condition_of(40)), "the next table did not take")
+        require_no_drafts(path)
 
     return try_points(seed, lambda path: _sync(path, 20, 10), lambda path: _sync(path, 15, 30), examine)
 
@@ -501,6 +521,7 @@ def try_spool(seed: int) -> int:
         spool.give_up({stream_batch(1): [Letter(event, 3, "no") for event in given[1]]})
         require(len(spool.letters()) == 16, "not all events that are given up now are known")
         spool.close()
+        require_no_drafts(path)
 
     return try_points(seed, prepare, act, examine)
 
@@ -540,11 +561,20 @@ class _Writer:
                 file.write(f"{self.batch} {part}\n")
 
 
-def _write_batch(path: Path, batch: int) -> None:
-    """As a stream does: one that a sink has noted is not written again."""
+def pipeline_in(path: Path) -> PipelineFile:
+    """A pipeline with several sinks."""
     (path / "pipeline.toml").write_text(_PIPELINE)
-    file, _ = read_pipeline(path / "pipeline.toml")
-    sink = SeveralSinks(file, {})._sinks[0]
+    return read_pipeline(path / "pipeline.toml")[0]
+
+
+def sink_in(path: Path) -> Any:
+    """One of its sinks, as it starts."""
+    return SeveralSinks(pipeline_in(path), {})._sinks[0]
+
+
+def write_batch(path: Path, batch: int) -> None:
+    """As a stream does: one that a sink has noted is not written again."""
+    sink = sink_in(path)
     if not sink.has_batch(batch):
         if sink._last < 0:
             sink._write_note(-1)
@@ -557,11 +587,92 @@ def try_sink(seed: int) -> int:
 
     def examine(path: Path, _: bool) -> None:
         for batch in (1, 2):
-            _write_batch(path, batch)
+            write_batch(path, batch)
         found = sorted(file.read_text() for file in (path / "out").glob("part-*"))
         require(found == [f"{batch} {part}\n" for batch in range(3) for part in range(2)], f"there is {found}")
+        require_no_drafts(path)
 
-    return try_points(seed, lambda path: _write_batch(path, 0), lambda path: _write_batch(path, 1), examine)
+    return try_points(seed, lambda path: write_batch(path, 0), lambda path: write_batch(path, 1), examine)
+
+
+# -- the log of a service ----------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _saved() -> Any:
+    return _monitor(1)
+
+
+def _log_rows(path: Path, rows: range, told: Path | None = None) -> None:
+    """As a service does: a row is told to be there once it is synced, and every third one is saved.
+
+    What fails is refused, and the next row comes all the same.
+    """
+    log, saves = Segments(path / "rows", "rows", roll=150), Saves(path / "saves")
+    for row in rows:
+        try:
+            position = log.append([b"row %d" % row], 1)
+            try:
+                log.sync()
+            except FencepostError:
+                log.drop_last()
+                raise
+            if told is not None:
+                with told.open("a") as file:
+                    file.write(f"{position} row {row}\n")
+            if row % 3 == 2:
+                about: dict[str, Any] = {"event": 0, "version": {}, "row": row}
+                saves.write(position, _saved(), about)
+                log.collect(saves.oldest() + 1, 0.0, 0)
+        except (FencepostError, OSError):
+            continue
+    log.close()
+
+
+def _rows_of(log: Segments) -> dict[int, str]:
+    return {block.first: bytes(block.content).decode() for block in log.blocks()}
+
+
+def try_log(seed: int) -> int:
+    """Rows go into the log of a service, which rolls, and is saved: what was told is there, whatever fails."""
+    died = MODES[seed % len(MODES)].startswith("dies")
+
+    def told_at(path: Path) -> Path:
+        return path.with_name(f"told-{path.name}")
+
+    def examine(path: Path, finished: bool) -> None:
+        log, saves = Segments(path / "rows", "rows", roll=150), Saves(path / "saves")
+        found, place = _rows_of(log), told_at(path)
+        lines = [line.partition(" ") for line in place.read_text().splitlines()] if place.exists() else []
+        told = {int(position): row for position, _, row in lines}
+        require(log.first <= saves.oldest() + 1, f"rows begin at {log.first}, behind the save of {saves.oldest()}")
+        lost = {at: row for at, row in told.items() if at >= log.first and found.get(at) != row}
+        require(not lost, f"the rows {lost} were told to be there; there are {found}")
+        new = {at: row for at, row in found.items() if at > 4 and at not in told}
+        require(len(new) <= (1 if died else 0), f"the rows {new} are there, and nobody was told of them")
+        require(list(found) == list(range(log.first, log.next)), f"there are the positions {list(found)}")
+        save = saves.load()
+        require(save is not None and save.position < log.next, "the last save cannot be replayed from")
+        require(
+            not finished or (len(told), saves.positions()) == (8, [9, 12]), f"{len(told)} rows, {saves.positions()}"
+        )
+        log.close()
+        _log_rows(path, range(12, 18))
+        again = Segments(path / "rows", "rows", roll=150)
+        require([*_rows_of(again).values()][-3:] == [f"row {row}" for row in range(15, 18)], "the next rows are others")
+        again.close()
+        names = sorted(file.name for file in (path / "saves").iterdir())
+        kept = [f"{at:020}.{ending}" for at in (again.next - 4, again.next - 1) for ending in ("monitor", "save")]
+        require(names == kept, f"there are the saves {names}")
+        require_no_drafts(path)
+
+    return try_points(
+        seed,
+        lambda path: _log_rows(path, range(4)),
+        lambda path: _log_rows(path, range(4, 12), told_at(path)),
+        examine,
+        5,
+    )
 
 
 PROMISE = "no failure leaves damage"
@@ -573,5 +684,6 @@ TRIALS = [
     Trial("failures.import", PROMISE, "every statement of a book's import", try_import),
     Trial("failures.sync", PROMISE, "every statement of a table that a book mirrors", try_sync),
     Trial("failures.spool", PROMISE, "every file operation of a spool of deliveries", try_spool),
+    Trial("failures.log", PROMISE, "every file operation of the log and the saves of a service", try_log),
     Trial("failures.sink", PROMISE, "every file operation of one of several sinks", try_sink),
 ]

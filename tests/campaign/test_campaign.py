@@ -59,7 +59,7 @@ def test_what_is_known_to_fail_is_a_trial_that_the_short_form_leaves_out() -> No
     assert not {trial.name for trial in SHORT} & set(KNOWN)
     assert {trial.name for trial in choose(TRIALS, None, minutes=60)} == {trial.name for trial in TRIALS}
     assert [trial.name for trial in choose(TRIALS, "bytes.state", minutes=1)] == ["bytes.state"]
-    assert len(choose(TRIALS, "bytes", minutes=1)) == 8
+    assert len(choose(TRIALS, "bytes", minutes=1)) == 11
 
 
 def test_every_planted_fault_is_noticed_and_the_run_goes_on(tmp_path: Path) -> None:

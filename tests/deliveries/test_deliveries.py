@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import importlib.metadata
 import json
+import os
 import random
 import signal
 import subprocess
@@ -154,17 +155,17 @@ def test_undelivered_events_may_lie_elsewhere(tmp_path: Path) -> None:
     assert len(Spool(tmp_path / "spool").letters()) == 3
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        b"SSH-2.0-OpenSSH_9.2\r\n",
-        b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%d: y\r\n" % n for n in range(300)) + b"\r\n",
-        b"",
-        b"HTTP/1.1 999999 \x1b[31mred\r\n\r\n",
-        b"HTTP/1.1 500 \x1b[31mred\r\nContent-Length: 0\r\n\r\n",
-    ],
-)
+NOT_HTTP = [
+    b"SSH-2.0-OpenSSH_9.2\r\n",
+    b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%d: y\r\n" % n for n in range(300)) + b"\r\n",
+    b"",
+    b"HTTP/1.1 999999 \x1b[31mred\r\n\r\n",
+    b"HTTP/1.1 500 \x1b[31mred\r\nContent-Length: 0\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("said", NOT_HTTP)
 def test_an_answer_that_is_not_http_is_counted_retried_and_kept(tmp_path: Path, said: bytes) -> None:
     spool = Spool(tmp_path)
     put(spool, 0, events(2, objects=1))
@@ -223,6 +224,15 @@ def test_a_part_without_its_head_is_never_sent(tmp_path: Path) -> None:
     with receiver() as heard:
         assert send(spool, hook(heard.url)).counts.posted == 2
     assert list((tmp_path / "batches").iterdir()) == []
+
+
+def test_a_draft_that_a_kill_left_goes_when_the_next_process_starts(tmp_path: Path) -> None:
+    put(Spool(tmp_path), 0, events(3))
+    dead = tmp_path / "batches" / ".stream-0000000007-00001.jsonl.0000000000000000"
+    dead.write_text("half")
+    os.utime(dead, (0, 0))
+    Spool(tmp_path).open()
+    assert not dead.exists()
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 import errno
 import os
+import stat
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fencepost._files.whole import draft_beside
 from fencepost.errors import FencepostError
 from fencepost.service.engine import Engine, _Call
 from fencepost.service.monitoring import Watcher
@@ -222,3 +224,41 @@ def test_rows_that_each_have_other_columns_are_refused(tmp_path: Path) -> None:
         rows = [{"object": "IBM", f"c{number}": 1} for number in range(10_001)]
         answer = Client(service)("POST", "/v1/match", json=rows)
         assert (answer.status_code, "10,001 rows" in answer.json()["got"]) == (413, True)
+
+
+def test_events_that_a_save_has_are_missed(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        service.rules.add(RULE, "ann")
+        service.settle()
+        assert [send(service, price) for price in (41, 39)] == [["enter"], ["exit"]]
+    [file] = (tmp_path / "events").iterdir()
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(FencepostError, match=r"ends at event 1;.*up to 2.*Restore"), serving(tmp_path):
+        pass
+
+
+def test_nobody_else_may_read_data_that_is_begun_here(tmp_path: Path) -> None:
+    there, used = tmp_path / "there", tmp_path / "used"
+    for directory in (there, used):
+        directory.mkdir(mode=0o755)
+    (used / "of-somebody.txt").touch()
+    modes = {}
+    for directory in (tmp_path / "new", there, used):
+        with serving(directory):
+            modes[directory.name] = stat.S_IMODE(directory.stat().st_mode)
+    assert modes == {"new": 0o700, "there": 0o700, "used": 0o755}
+    there.chmod(0o750)
+    with serving(there):
+        assert stat.S_IMODE(there.stat().st_mode) == 0o750, "its owner has opened it"
+
+
+def test_drafts_of_saves_that_a_kill_left_are_deleted(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        send(service, 41)
+        dead = tmp_path / "saves" / ".00000000000000000831.monitor.0000000000000000"
+        dead.write_text("half")
+        os.utime(dead, (0, 0))
+        with draft_beside(tmp_path / "saves" / "00000000000000000832.monitor") as draft:
+            service._upkeep.save()
+            assert draft.exists(), "its writer lives"
+    assert sorted(file.suffix for file in (tmp_path / "saves").iterdir()) == [".monitor", ".save"]

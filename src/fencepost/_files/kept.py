@@ -22,7 +22,8 @@ from fencepost.errors import FencepostError
 
 SETTING = "FENCEPOST_KEPT_BYTES"
 _DEFAULT = 2 << 30
-_NAME = re.compile(r"([0-9a-f]{32})-[0-9a-f]{32}\.kept")
+_NAME = re.compile(r"[0-9a-f]{32}-[0-9a-f]{32}\.kept|\.[0-9a-f]{32}-[0-9a-f]{32}\.kept\.[0-9a-f]{16}")
+"""Of what is kept, and of drafts, which take room, too."""
 
 
 def limit() -> int:
@@ -39,7 +40,7 @@ def keep(owner: str, key: str, content: bytes) -> None:
     if len(content) > most:
         return
     with contextlib.suppress(OSError, FencepostError):
-        write_whole(own_directory() / f"{owner}-{key}.kept", content, durable=False, mode=PRIVATE)
+        write_whole(own_directory() / f"{owner}-{key}.kept", content, durable=False, mode=PRIVATE, ours=True)
         _delete_oldest(most)
 
 

@@ -130,12 +130,17 @@ def _writing(place: Any) -> Iterator[tuple[Any, str]]:
 
 def read_text(file: Place) -> str:
     """The whole content."""
+    return read_bytes(file).decode()
+
+
+def read_bytes(file: Place) -> bytes:
+    """The same as it is, be it text or not."""
     if isinstance(file, Path):
         with refusing(file):
-            return file.read_text()
+            return file.read_bytes()
     with _reaching(file) as (system, path):
         content: bytes = system.cat_file(path)
-    return content.decode()
+    return content
 
 
 def exists(place: Place) -> bool:
@@ -188,7 +193,7 @@ def create(file: Place, text: str) -> None:
 
 
 def _create_path(file: Path, text: str) -> None:
-    with draft_beside(file) as draft:
+    with draft_beside(file, ours=True) as draft:
         _write_durably(draft, text, "w")
         try:
             os.link(draft, file)
@@ -243,7 +248,7 @@ def _create_remote(file: Any, text: str) -> None:
 def put(file: Place, text: str) -> None:
     """Write a file, in place of any other, so that it appears whole."""
     if isinstance(file, Path):
-        write_whole(file, text)
+        write_whole(file, text, ours=True)
         return
     with _writing(file) as (system, path):
         system.pipe_file(path, text.encode())

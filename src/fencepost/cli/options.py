@@ -74,7 +74,7 @@ def make_book(
     """The book at an address, made where there is none: its file appears `at_once`, or if the block ends well."""
     from sqlalchemy import URL
 
-    from fencepost._files.whole import draft_beside
+    from fencepost._files.whole import draft_beside, sync
     from fencepost.book import RuleBook
 
     file = None if at_once else _missing_file(url)
@@ -82,7 +82,7 @@ def make_book(
         with RuleBook(url, author=author, zone=zone) as book:
             yield book
         return
-    with draft_beside(file) as draft:
+    with draft_beside(file, made_by_writer=True) as draft:  # SQLite locks it
         with RuleBook(str(URL.create("sqlite", database=str(draft))), author=author, zone=zone) as book:
             yield book
         try:
@@ -93,6 +93,7 @@ def make_book(
             ) from None
         except OSError:  # a file system without links
             draft.rename(file)
+        sync(file.parent)
 
 
 def _missing_file(url: str) -> Path | None:

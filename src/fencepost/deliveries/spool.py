@@ -19,10 +19,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fencepost._files.whole import make_folder, sync, write_whole
+from fencepost._files.whole import (
+    delete_dead_drafts,
+    make_folder,
+    opened_note,
+    read_note,
+    sealed_note,
+    sync,
+    write_note,
+    write_whole,
+)
 from fencepost.errors import FencepostError
 
 _BATCH = re.compile(r"(stream|retry)-[0-9]{10}\.json")
+_RESTORE = "Restore it, or delete it to go on without its events."
 _SENT = re.compile(rb"(([0-9]+) ([0-9]+))(?: =([0-9a-f]{8}))?")
 """A line about an event that is done with: its part and line, and a checksum of both."""
 
@@ -61,7 +71,7 @@ class Spool:
 
     def __init__(self, directory: Path, undelivered: Path | None = None) -> None:
         self.directory, self._batches = directory, directory / "batches"
-        elsewhere = _read(directory / "undelivered.json") if undelivered is None else {"directory": str(undelivered)}
+        elsewhere = _read_place(directory) if undelivered is None else {"directory": str(undelivered)}
         self._elsewhere = elsewhere
         self.undelivered = directory / "undelivered" if elsewhere is None else Path(elsewhere["directory"])
         self._logs: dict[str, Any] = {}
@@ -71,8 +81,8 @@ class Spool:
 
     def has_batch(self, number: int) -> bool:
         """Whether a batch of the stream was committed, now or before a restart."""
-        last = _read(self.directory / "last.json")
-        return last is not None and number <= int(last["batch"])
+        last = self._last()
+        return last is not None and number <= last
 
     def write_part(self, name: str, part: int, events: Iterable[Event]) -> int:
         """Write one part of a batch, in place of what an earlier attempt wrote; how many events it has."""
@@ -80,17 +90,17 @@ class Spool:
         if lines:
             digest = hashlib.blake2b(b"".join(lines), digest_size=16).hexdigest()
             end = f"{json.dumps({'events': len(lines), 'checksum': digest})}\n".encode()
-            self._batches.mkdir(parents=True, exist_ok=True)
-            write_whole(self._batches / f"{name}-{part:05}.jsonl", b"".join([*lines, end]))
+            make_folder(self._batches)
+            write_whole(self._batches / f"{name}-{part:05}.jsonl", b"".join([*lines, end]), ours=True)
         return len(lines)
 
     def commit(self, name: str, parts: Mapping[int, int]) -> None:
         """Let a batch be sent; `parts` has the number of events of each."""
         held = {part: events for part, events in parts.items() if events}
         if held:
-            _write(self._batches / f"{name}.json", {"parts": held})
+            write_note(self._batches / f"{name}.json", {"parts": held})
         if name.startswith("stream-"):
-            _write(self.directory / "last.json", {"batch": int(name.partition("-")[2])})
+            write_note(self.directory / "last.json", {"batch": int(name.partition("-")[2])})
 
     # -- batches out ---------------------------------------------------------------------------------------
 
@@ -135,13 +145,14 @@ class Spool:
 
     def open(self) -> None:
         """Make the directory, and delete what a crash left of batches that were sent; before anything is sent."""
-        self._batches.mkdir(parents=True, exist_ok=True)
+        make_folder(self._batches)
+        delete_dead_drafts(self._batches)
         if self._elsewhere is not None:
-            _write(self.directory / "undelivered.json", self._elsewhere)
-        names, last = set(self.names()), _read(self.directory / "last.json")
-        for path in self._batches.glob("stream-*") if last is not None else ():
+            write_note(self.directory / "undelivered.json", self._elsewhere)
+        names, last = set(self.names()), self._last()
+        for path in self._batches.glob("stream-*"):
             name = path.name[: len("stream-") + 10]
-            if name not in names and int(name.partition("-")[2]) <= int(last["batch"]):
+            if name not in names and last is not None and int(name.partition("-")[2]) <= last:
                 path.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -152,8 +163,13 @@ class Spool:
             self._logs.clear()
 
     def _parts(self, name: str) -> dict[int, int]:
-        head = _read(self._batches / f"{name}.json")
+        head = read_note(self._batches / f"{name}.json", {"parts": dict}, _RESTORE)
         return {int(part): int(events) for part, events in (head or {"parts": {}})["parts"].items()}
+
+    def _last(self) -> int | None:
+        """The last batch of the stream that was committed."""
+        last = read_note(self.directory / "last.json", {"batch": int}, _RESTORE)
+        return None if last is None else int(last["batch"])
 
     def _sent(self, name: str) -> set[tuple[int, int]]:
         """A line that a crash cut off, or that has changed, does not count: its event is sent again."""
@@ -180,7 +196,7 @@ class Spool:
                         event = json.loads(letter.event.body)
                         kept = {"key": letter.event.key, "attempts": letter.attempts, "said": letter.said}
                         kept |= {"object": letter.event.object, "event": event, "body": letter.event.body}
-                        file.write(f"{_with_checksum(kept)}\n".encode())
+                        file.write(f"{sealed_note(kept)}\n".encode())
                     file.flush()
                     os.fsync(file.fileno())
             sync(self.undelivered)
@@ -239,34 +255,9 @@ def _short_digest(content: bytes) -> bytes:
     return _digest_of(content)[:8].encode()
 
 
-def _with_checksum(content: Mapping[str, Any]) -> str:
-    """An object as JSON, with a checksum of all that is before it."""
-    digest = _digest_of(json.dumps(content).encode())
-    return json.dumps({**content, "checksum": digest}, ensure_ascii=False)
-
-
-def _checked(text: bytes, path: Path) -> dict[str, Any]:
-    """The object that `_with_checksum` wrote."""
-    try:
-        content = dict(json.loads(text))
-    except (ValueError, TypeError):
-        raise _damaged(path) from None
-    found = content.pop("checksum", None)
-    if found is not None and found != _digest_of(json.dumps(content).encode()):
-        raise _damaged(path)
-    return content
-
-
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    write_whole(path, _with_checksum(json.loads(json.dumps(content))))
-
-
-def _read(path: Path) -> Any:
-    """A small JSON file; None where there is none."""
-    try:
-        return _checked(path.read_bytes(), path)
-    except FileNotFoundError:
-        return None
+def _read_place(directory: Path) -> dict[str, Any] | None:
+    """Where undelivered events are, if not in the spool."""
+    return read_note(directory / "undelivered.json", {"directory": str}, _RESTORE)
 
 
 def _read_part(path: Path, expected: int) -> list[Event]:
@@ -290,16 +281,9 @@ def _drop_torn_end(path: Path) -> None:
 def _read_letters(path: Path) -> Iterator[Letter]:
     *lines, _ = path.read_bytes().split(b"\n")  # what is behind the last end of a line was cut off
     for line in lines:
-        kept = _checked(line, path)
-        try:
-            yield Letter(Event(kept["key"], kept["object"], kept["body"]), kept["attempts"], kept["said"])
-        except KeyError:
-            raise _damaged(path) from None
+        kept = opened_note(line, path, {"key": str, "body": str, "attempts": int, "said": str}, _RESTORE)
+        yield Letter(Event(kept["key"], kept.get("object"), kept["body"]), kept["attempts"], kept["said"])
 
 
 def _damaged(path: Path) -> FencepostError:
-    return FencepostError(
-        f"{path}, which is damaged",
-        "the file as it was written",
-        "Restore it, or delete it to go on without its events.",
-    )
+    return FencepostError(f"{path}, which is damaged", "the file as it was written", _RESTORE)

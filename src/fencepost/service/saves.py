@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fencepost._files.whole import make_folder, write_whole
+from fencepost._files.whole import delete_dead_drafts, make_folder, write_whole
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
 from fencepost.watching.sealed import check_seal, make_seal
@@ -39,6 +39,7 @@ class Saves:
         self._needs: dict[int, tuple[int, int]] = {}
         """Of the saves that this process wrote or loaded, the last event in each and the version in force."""
         make_folder(directory)
+        delete_dead_drafts(directory)
 
     def positions(self) -> list[int]:
         """Of all saves, ascending."""
@@ -62,7 +63,7 @@ class Saves:
         monitor.save(self._file(position, "monitor"), rules=True)
         content = json.dumps(about).encode()
         seal = make_seal(_MARK, np.frombuffer(content, np.uint8))
-        write_whole(self._file(position, "save"), content + seal)
+        write_whole(self._file(position, "save"), content + seal, ours=True)
         for old in self.positions()[:-_KEPT]:
             self._file(old, "save").unlink(missing_ok=True)
         kept = {*self.positions(), position}

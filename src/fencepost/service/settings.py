@@ -1,17 +1,18 @@
 """The settings of a service, and those of them that its data is bound to."""
 
-import json
+import contextlib
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from fencepost._files.whole import make_folder, write_whole
+from fencepost._files.whole import PRIVATE_FOLDER, make_folder, read_note, write_note
 from fencepost.errors import FencepostError
 from fencepost.rules.durations import parse_duration
 
 DEFAULT_DATA = "fencepost-data"
 _FORMAT = 1
+_RESTORE = "Restore the file, or name a new directory with --data."
 
 
 @dataclass(frozen=True)
@@ -76,23 +77,22 @@ class Settings:
         return int(self.timeout) if self.timeout.isdigit() else parse_duration(self.timeout)
 
     def bind(self) -> None:
-        """Keep what the data is bound to with the data, or refuse settings that differ from it."""
-        make_folder(self.data)
+        """Keep what the data is bound to with the data, or refuse settings that differ from it.
+
+        A directory that is begun is this user's alone: all that comes is in there. Later its owner may open it.
+        """
+        make_folder(self.data, PRIVATE_FOLDER)
         path = self.data / "service.json"
         bound: dict[str, Any] = {"format": _FORMAT, "object": self.object, "time": self.time, "timeout": self.timeout}
-        try:
-            found = json.loads(path.read_text())
-        except FileNotFoundError:
-            write_whole(path, json.dumps(bound))
+        found = read_note(path, {"format": int}, _RESTORE)
+        if found is None:
+            if not any(self.data.iterdir()):
+                with contextlib.suppress(PermissionError):  # a directory of somebody else's, who decides
+                    self.data.chmod(PRIVATE_FOLDER)
+            write_note(path, bound)
             return
-        except ValueError:
-            found = {}
-        if found.get("format") != _FORMAT:
-            raise FencepostError(
-                f"{path}, which is damaged or of another version",
-                "what the service wrote when it first used this directory",
-                "Restore the file, or name a new directory with --data.",
-            )
+        if found["format"] != _FORMAT:
+            raise FencepostError(f"{path}, which is of another version", f"version {_FORMAT}", _RESTORE)
         for name, value in bound.items():
             if found.get(name) != value:
                 raise FencepostError(

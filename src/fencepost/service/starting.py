@@ -59,6 +59,12 @@ def start_watcher(settings: Settings, saves: Saves, rows: Segments, events: Even
             f"rows up to position {start.position}, at which the state was saved",
             "Restore the files that are missing, or delete the saves of later positions.",
         )
+    if events.last < start.event:  # they were on the disk before the save was
+        raise FencepostError(
+            f"{events.segments.directory}, which ends at event {events.last}",
+            f"events up to {start.event}, after which the state was saved",
+            "Restore the files that are missing, or delete the saves of later positions: then they are found again.",
+        )
     return start
 
 

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 
-from fencepost._files.whole import write_whole
+from fencepost._files.whole import make_folder, read_note, write_note
 from fencepost.book.changes import check_storable
 from fencepost.errors import FencepostError
 from fencepost.pipeline.runtime.dead_letters import write_letters
@@ -30,6 +30,7 @@ from fencepost.rules.options import fields_of, options_of
 from fencepost.rules.rule import RuleKey
 
 ChangeFormat = Literal["json", "debezium", "delta"]
+_RESTORE = "Restore it from a backup, or delete it: then the last changes are applied again, which changes nothing."
 _OPERATIONS = ("insert", "update", "delete")
 
 
@@ -94,8 +95,9 @@ class ChangeFollower:
 
     def apply(self, messages: Iterable[Message], batch: int) -> None:
         """Apply a micro-batch of messages in their order, unless it was applied before."""
-        noted = self._state / "applied.json"
-        if noted.exists() and json.loads(noted.read_text())["batch"] >= batch:
+        place = self._state / "applied.json"
+        noted = read_note(place, {"batch": int}, _RESTORE)
+        if noted is not None and noted["batch"] >= batch:
             return
         received = list(messages)
         dead: list[dict[str, Any]] = []
@@ -107,8 +109,8 @@ class ChangeFollower:
         if last:
             # Also where nothing changed: an earlier attempt may have ended between the changes and this.
             self._publish()
-        self._state.mkdir(parents=True, exist_ok=True)
-        write_whole(noted, json.dumps({"batch": batch}))
+        make_folder(self._state)
+        write_note(place, {"batch": batch})
         self._report(Applied(changed, len(received) - changed - len(dead), len(dead)))
 
     def _read_all(self, received: Iterable[Message], dead: list[dict[str, Any]]) -> "_Last":

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 
-from fencepost._files.whole import write_whole
+from fencepost._files.whole import make_folder, read_note, write_note
 from fencepost.errors import FencepostError
 from fencepost.pipeline.file.avro import DECODED, read_record
 from fencepost.pipeline.file.decoding import Decoded, read_decoded, subjects_of
@@ -24,6 +24,7 @@ _PERMISSIVE = {"mode": "PERMISSIVE"}
 _HEADER = 5
 """Bytes before the record: a zero, and the id of its schema."""
 _NEW = "a message with the new schema"
+_FETCH = "Delete the file: the schema is fetched again."
 _FOUND = re.compile(rf"{_NEW} (\S+)/(\d+)")
 
 
@@ -106,7 +107,12 @@ class WriterSchemas:
 
     def known(self) -> dict[int, str]:
         """Those that were fetched; the first time, all of the topics' subjects."""
+        # Earlier versions kept the schemas as they were fetched.
         found = {int(path.stem): path.read_text(encoding="utf-8") for path in self._place.glob("[0-9]*.avsc")}
+        for path in self._place.glob("[0-9]*.json"):
+            note = read_note(path, {"schema": str}, _FETCH)
+            if note is not None:
+                found[int(path.stem)] = note["schema"]
         if not found:
             registry = Registry(self._source["registry"])
             for subject in subjects_of(self._source):
@@ -129,6 +135,6 @@ class WriterSchemas:
         except FencepostError as error:
             got = f"schema {id} of {self._source['registry']}: {error.got}"
             raise FencepostError(got, error.expected, "Correct it in the registry.") from None
-        self._place.mkdir(parents=True, exist_ok=True)
-        write_whole(self._place / f"{id}.avsc", schema)
+        make_folder(self._place)
+        write_note(self._place / f"{id}.json", {"schema": schema})
         return schema

@@ -5,7 +5,6 @@ one sink after the other. Every sink notes the last micro-batch that it has. So 
 goes only to the sinks that did not note it: files and spools then have it once, Kafka may have it twice.
 """
 
-import json
 import secrets
 import shutil
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 
-from fencepost._files.whole import make_folder, move_durably, write_whole
+from fencepost._files.whole import make_folder, move_durably, read_note, write_note
 from fencepost._text import printable
 from fencepost.pipeline.file.document import PipelineFile, sink_name
 from fencepost.pipeline.file.keys import SINKS
@@ -25,6 +24,10 @@ from fencepost.spark.plan.columns import quoted
 
 _FILES = ("orc", "text")
 """Formats beside those of `SINKS` that write files."""
+_RESTORE = (
+    'Restore it from a backup, or write {"batch": N, "stem": "S"} into it: N is the last micro-batch that the sink '
+    "has, and its files are named part-S-N-..."
+)
 
 
 def make_webhooks(file: PipelineFile) -> dict[str, Webhook]:
@@ -86,7 +89,7 @@ class _SinkOfSeveral:
     def __init__(self, file: PipelineFile, section: str, webhook: Webhook | None) -> None:
         self._file, self._sink, self._webhook = file, file.section(section), webhook
         self._note = own_place(file, f"sinks/{sink_name(file, section)}") / "last.json"
-        noted = json.loads(self._note.read_text()) if self._note.exists() else {}
+        noted = read_note(self._note, {"batch": int}, _RESTORE) or {}
         self._last: int = noted.get("batch", -1)
         # Names of files tell which checkpoint they come from: another one counts from 0 again.
         self._stem: str = noted.get("stem") or secrets.token_hex(4)
@@ -147,8 +150,8 @@ class _SinkOfSeveral:
         shutil.rmtree(draft)
 
     def _write_note(self, batch: int) -> None:
-        self._note.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(self._note, json.dumps({"batch": batch, "stem": self._stem}))
+        make_folder(self._note.parent)
+        write_note(self._note, {"batch": batch, "stem": self._stem})
         self._last = batch
 
 

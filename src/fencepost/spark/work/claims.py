@@ -7,7 +7,6 @@ committed, so a claim is needed until the next one; a thousand are kept for peop
 """
 
 import contextlib
-import json
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -15,11 +14,16 @@ from typing import NamedTuple
 
 from pyspark import TaskContext
 
-from fencepost._files.storage import Place, create, delete, delete_tree, make_directory, modified, names, read_text
+from fencepost._files.storage import Place, create, delete, delete_tree, make_directory, modified, names, read_bytes
+from fencepost._files.whole import DamagedNoteError, opened_note, sealed_note
 from fencepost.errors import FencepostError
 from fencepost.published import VersionDirectory
 
 _KEPT = 1000
+_RESTORE = (
+    "Restore it, or delete it: the micro-batch then takes the newest version. Where its writer was killed, it had "
+    "matched no row yet."
+)
 _SWEPT_EVERY = 64
 _ABANDONED = timedelta(days=30)
 _PATIENCE = timedelta(seconds=10)
@@ -92,7 +96,7 @@ class Claims:
         file = self._file(batch)
         make_directory(file.parent)
         try:
-            create(file, json.dumps(wanted._asdict()))
+            create(file, sealed_note(wanted._asdict()))
         except FileExistsError:
             claim = self._read(file)
             assert claim is not None, "a claim that exists can be read"
@@ -134,14 +138,11 @@ class Claims:
         deadline = time.monotonic() + _PATIENCE.total_seconds()
         while True:
             try:
-                return Claim(**json.loads(read_text(file)))
+                found = opened_note(read_bytes(file), file, {"version": int, "rejected": int}, _RESTORE)
+                return Claim(found["version"], found["rejected"])
             except FileNotFoundError:
                 return None
-            except (ValueError, TypeError):
+            except DamagedNoteError:
                 if time.monotonic() > deadline:
-                    raise FencepostError(
-                        f"a claim that was never finished, {file}",
-                        "the version that the micro-batch uses",
-                        "Delete the file: its writer was killed before any row of the micro-batch was matched.",
-                    ) from None
+                    raise
             time.sleep(0.05)
