@@ -91,10 +91,15 @@ class EventPage(NamedTuple):
 
 
 class EventLog:
-    """Events in a directory."""
+    """Events in a directory.
 
-    def __init__(self, directory: Path) -> None:
-        self.segments = Segments(directory, "events", roll=32 << 20, what="events")
+    Args:
+        directory: of the files.
+        sure: the last event that was synced; what is behind it is found again by a replay of the rows.
+    """
+
+    def __init__(self, directory: Path, sure: int | None = None) -> None:
+        self.segments = Segments(directory, "events", roll=32 << 20, what="events", sure=sure)
         self._recent: OrderedDict[int, StoredEvents] = OrderedDict()
         self._lock = threading.Lock()
 

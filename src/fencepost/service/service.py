@@ -72,7 +72,7 @@ class Service:
             self.statistics = Statistics()
             self._saves = Saves(settings.data / "saves")
             self._rows = Segments(settings.data / "rows", "rows")
-            self._events = EventLog(settings.data / "events")
+            self._events = EventLog(settings.data / "events", self._saves.last_event())
             opened.callback(self._rows.close)
             opened.callback(self._events.close)
             keys = Keys()
