@@ -116,6 +116,8 @@ class ServiceSource:
         failure = service.engine.failure
         if failure is not None:
             problem = f"The engine stopped: {failure}. Start the service again: it goes on where it stopped."
+        elif service.fault is not None:
+            problem = f"{service.fault.one_line} Rows are taken as before; this is tried again every second."
         elif now["faulty"]:
             problem = (
                 f"{count(now['faulty'], 'rule')} of the book cannot be used; look at what publishing would change."

@@ -344,6 +344,7 @@ class Service:
             "damped": counters["damped"],
             "pending": counters["pending"],
             "ending": counters["ending"],
+            "upkeep": int(self.fault is not None),
             "version": watcher.version,
             "rules": len(watcher.monitor.rules),
             "faulty": len(self.publishing.faults),
@@ -354,6 +355,11 @@ class Service:
             "log_bytes": self._rows.size,
             "event_bytes": self._events.segments.size,
         }
+
+    @property
+    def fault(self) -> FencepostError | None:
+        """What keeps the book from being followed, the state from being saved, or old files from being deleted."""
+        return self._upkeep.fault
 
     def samples(self, seconds: float = 3600.0) -> list[Sample]:
         """The totals over time, a sample a second."""
