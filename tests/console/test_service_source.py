@@ -10,11 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fencepost.book.tokens import Tokens
 from fencepost.console import make_console
+from fencepost.console.guarded import mount_console
 from fencepost.console.served import ServiceSource
 from fencepost.console.source import EventFilter
 from fencepost.service import event_log
 from fencepost.service.service import Service
+from fencepost.service.settings import Limits
+from fencepost.service.web.app import make_app
+from fencepost.service.web.doors import Doors
 from tests.effort import examples
 from tests.service.services import serving
 
@@ -24,7 +29,7 @@ class Pages:
 
     def __init__(self, service: Service) -> None:
         self.service, self.source = service, ServiceSource(service)
-        self._app = make_console(self.source)
+        self._app: Any = make_console(self.source)
 
     def __call__(self, path: str, method: str = "GET", **given: Any) -> httpx.Response:
         async def call() -> httpx.Response:
@@ -46,6 +51,62 @@ def pages(tmp_path: Path) -> Iterator[Pages]:
         pages = Pages(service)
         yield pages
         pages.source.close()
+
+
+class Doorway(Pages):
+    """The same behind the doors of a service, to somebody with a token."""
+
+    def __init__(self, service: Service, tokens: Tokens) -> None:
+        super().__init__(service)
+        self.text, self.token = tokens.create("ann", ["read"])
+        self.doors = Doors(tokens)
+        self._app = make_app(service, doors=self.doors, pages=[mount_console(self.source)])
+        self.state = self._app.state
+
+
+@pytest.fixture
+def doorway(tmp_path: Path) -> Iterator[tuple[Doorway, Tokens]]:
+    limits = Limits(readers=2)
+    with serving(tmp_path / "data", limits=limits) as service, Tokens(f"sqlite:///{tmp_path / 'tokens.db'}") as tokens:
+        doorway = Doorway(service, tokens)
+        yield doorway, tokens
+        doorway.source.close()
+
+
+def test_a_script_without_a_session_is_told_so_and_not_led_to_the_door(doorway: tuple[Doorway, Tokens]) -> None:
+    ask = doorway[0]
+    assert (ask("/").status_code, ask("/").headers["location"]) == (303, "/enter")
+    for path, method in (("/", "GET"), ("/events/histogram", "GET"), ("/rules/try", "POST")):
+        answer = ask(path, method, headers={"x-asks-for": "fragment"})
+        assert (answer.status_code, "<" in answer.text) == (401, False)
+    assert ask("/events/stream").status_code == 401
+
+
+def test_a_stream_of_pages_ends_with_its_token_and_counts_as_a_reader(
+    doorway: tuple[Doorway, Tokens], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, tokens = doorway
+    monkeypatch.setattr("fencepost.service.web.doors._REMEMBERED", 0.0)
+    monkeypatch.setattr("fencepost.console.pages.events._TICK", 0.02)
+    headers = {"authorization": f"Bearer {ask.text}"}
+    seen: list[int] = []
+    real = ask.doors.find
+
+    async def find(request: Any) -> Any:
+        seen.append(len(ask.state.readers))
+        if len(seen) == 5:
+            tokens.revoke(ask.token.id)
+        return await real(request)
+
+    monkeypatch.setattr(ask.doors, "find", find)
+    answer = ask("/events/stream", headers=headers)
+    assert (answer.status_code, answer.text.count("data: ")) == (200, 3)
+    assert (seen, len(ask.state.readers)) == ([0, 1, 1, 1, 1], 0)
+    monkeypatch.setattr(ask.doors, "find", real)
+    ask.state.readers.update({1, 2})
+    text, _ = tokens.create("bob", ["read"])
+    answer = ask("/events/stream", headers={"authorization": f"Bearer {text}"})
+    assert (answer.status_code, "readers" in answer.json()["got"]) == (503, True)
 
 
 @pytest.mark.parametrize("value", ["9" * 24, "9" * 5000, "²", "-1", "--5"])

@@ -106,6 +106,11 @@ def is_same_origin(request: Request) -> bool:
     return origin is not None and urlsplit(origin).netloc == request.headers.get("host")
 
 
+def asks_for_fragment(request: Request) -> bool:
+    """Whether a script of a page asks, for a piece of it."""
+    return "fragment" in request.headers.get("x-asks-for", "")
+
+
 def make_environment() -> Environment:
     """The templates, and what they use."""
     made = Environment(
@@ -158,7 +163,7 @@ def _send_asset(request: Request) -> Response:
 def _refuse(paper: Paper) -> Any:
     def handle(request: Request, error: FencepostError) -> Response:
         status = 503 if isinstance(error, UnreachableError) else 400
-        if "fragment" in request.headers.get("x-asks-for", ""):
+        if asks_for_fragment(request):
             return HTMLResponse(paper.render("fragments/refusal.html", request, error=error), status)
         return HTMLResponse(paper.render("refused.html", request, error=error, place=""), status)
 
