@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fencepost.book.tokens import Tokens
 from fencepost.console import make_console
 from fencepost.console.guarded import mount_console
+from fencepost.console.pages.objects import _about
 from fencepost.console.served import ServiceSource
 from fencepost.console.source import EventFilter
 from fencepost.service import event_log
@@ -190,3 +191,24 @@ def test_a_search_that_ends_says_where_and_how_to_go_on(pages: Pages, monkeypatc
     assert "before=2" in text
     assert "No event fits. " in pages("/events?object=nobody&before=2").text
     assert pages.source.events.search(2, EventFilter())[1] is None
+
+
+def test_a_chart_has_the_ranges_that_are_about_its_object(pages: Pages) -> None:
+    rules = pages.service.rules
+    two = "(symbol = 'IBM' AND price BETWEEN 40 AND 50) OR (symbol = 'SAP' AND price BETWEEN 145 AND 160)"
+    many = " OR ".join(f"price BETWEEN {40 + 2 * each} AND {41 + 2 * each}" for each in range(10))
+    for name, condition in (("two", two), ("many", many), ("far", "object = 'IBM' AND price > 5000")):
+        rules.add({"name": name, "condition": condition, "detect": "enter,exit"}, "ann")
+    pages.service.settle()
+    pages.service.observe([{"object": "IBM", "symbol": "IBM", "price": 41}])
+    seen = pages.source.objects.get("IBM")
+    assert seen is not None
+    for asked in ("", "far"):
+        about = _about(pages.source, seen, asked)
+        [drawing] = [each for each in about["drawings"] if each["column"] == "price"]
+        names = [name for name, *_ in drawing["ranges"]]
+        assert (names.count("two"), names.count("many"), drawing["more"]) == (1, 8, 2)
+        assert ("far" in names) == bool(asked)
+        [(_, low, high)] = [each for each in drawing["ranges"] if each[0] == "two"]
+        assert (low, high) == (40, 50)
+    assert "And 2 more ranges of these rules." in pages("/object?name=IBM").text

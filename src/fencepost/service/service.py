@@ -199,8 +199,17 @@ class Service:
     def match(self, rows: Any) -> list[list[int]]:
         """The ids of the rules in force whose condition holds, for each row by itself; a missing column is null."""
         table = rows if isinstance(rows, pa.Table) else table_of(rows)
-        found = self.engine.watcher.match(table)
-        return [sorted(found[place].tolist()) for place in range(table.num_rows)]
+        most, total, answer = self.settings.limits.matches, 0, list[list[int]]()
+        for found in self.engine.watcher.match_pieces(table):
+            total += len(found.ids)
+            if total > most:
+                raise TooLargeError(
+                    f"{table.num_rows:,} rows with more than {most:,} rule ids in their answer",
+                    f"at most {most:,}",
+                    "Send fewer rows in a call.",
+                )
+            answer += [sorted(ids.tolist()) for ids in found]
+        return answer
 
     # -- events --------------------------------------------------------------------------------------------
 
