@@ -5,6 +5,7 @@ import importlib.metadata
 
 from benchmarks import bands, book, borders, boxes, buffers, catalogue, cold, conditions, damping, rules, slices
 from benchmarks import console as pages
+from benchmarks import service as serving
 from benchmarks.harness import Report, console, show_missed
 from benchmarks.page import write
 from fencepost.lab.reproduce.timing import machine
@@ -31,6 +32,7 @@ SUBJECTS = {
     "book": book.run,
     "cold": cold.run,
     "console": pages.run,
+    "service": serving.run,
 }
 
 

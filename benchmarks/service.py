@@ -224,6 +224,12 @@ def compare_restart(report: Report, home: Path, rows: int, objects: int) -> None
     )
 
 
+def run(full: bool) -> list[Report]:
+    """One report; `full` logs ten times as many rows before the restart, and sends for longer."""
+    rows, objects = (10_000_000, 1_000_000) if full else (1_000_000, 100_000)
+    return [measure(["batches", "http", "restart"], None, 500 if full else 100, 10.0 if full else 5.0, rows, objects)]
+
+
 def main() -> None:
     """Measure what is asked for, or all."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.service", description=__doc__)
@@ -233,24 +239,30 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000, help="logged before the restart")
     parser.add_argument("--objects", type=int, default=1_000_000, help="of the restart")
     parser.add_argument("--directory", type=Path, default=None, help="on the disk that is to be measured")
-    arguments = parser.parse_args()
+    given = parser.parse_args()
+    report = measure(given.parts, given.directory, given.batches, given.seconds, given.rows, given.objects)
+    report.show()
+    show_missed([report])
+
+
+def measure(parts: list[str], directory: Path | None, count: int, seconds: float, rows: int, objects: int) -> Report:
+    """Measure some parts, on the disk of a directory."""
     report = Report("Service")
-    with tempfile.TemporaryDirectory(dir=arguments.directory) as scratch:
+    with tempfile.TemporaryDirectory(dir=directory) as scratch:
         home = Path(scratch)
         fill_book(home / "book", FENCES)
         disk = measure_disk(home)
         report.note("this disk, one fdatasync: p50, p99", f"{disk[50] * 1000:,.2f}, {disk[99] * 1000:,.2f} ms")
-        for part in arguments.parts:
+        for part in parts:
             data = home / part
             shutil.copytree(home / "book", data)
             if part == "batches":
-                compare_batches(report, data, arguments.batches)
+                compare_batches(report, data, count)
             elif part == "http":
-                compare_http(report, data, arguments.seconds, arguments.batches)
+                compare_http(report, data, seconds, count)
             else:
-                compare_restart(report, data, arguments.rows, arguments.objects)
-    report.show()
-    show_missed([report])
+                compare_restart(report, data, rows, objects)
+    return report
 
 
 if __name__ == "__main__":

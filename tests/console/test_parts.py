@@ -67,6 +67,12 @@ def test_a_search_looks_at_so_many_rules_and_says_so(book: RuleBook) -> None:
     assert [rule.id for rule in book.search(page.after, 50, text="> 20499").rules] == [20_499]
 
 
+def test_a_search_that_the_database_cannot_decide_finds_what_is_behind_others(book: RuleBook) -> None:
+    for number in range(10):
+        book.add(number, f"symbol = 'größe {number}'")
+    assert [rule.id for rule in book.search(None, 1, text="GRÖSSE 9".replace("SS", "ß")).rules] == [9]
+
+
 def test_names_are_found_first_and_conditions_on_the_next_page(book: RuleBook) -> None:
     book.add("price of ibm", "symbol = 'IBM'")
     book.add("other", "price > 3")

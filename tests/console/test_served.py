@@ -101,3 +101,44 @@ def test_who_may_only_read_changes_nothing(served: tuple[str, str, Path]) -> Non
         assert client.post("/rules/read", data=fields, headers=origin).status_code == 200
         assert client.post("/rules/add", data=fields, headers={"origin": "http://evil.example"}).status_code == 403
         assert client.get("/v1/nothing").status_code == 404
+
+
+def test_pages_that_are_open_say_that_their_session_has_ended_and_go_on_after_another(
+    served: tuple[str, str, Path],
+) -> None:
+    address, token, _ = served
+
+    def enter(page: Any) -> None:
+        page.goto(f"{address}/enter")
+        page.fill("input[name=token]", token)
+        page.click("button.main")
+        page.wait_for_selector("h1:has-text('Overview')")
+
+    with open_browser() as browser:
+        context = browser.new_context(viewport={"width": 1100, "height": 800})
+        first, events, rule = context.new_page(), context.new_page(), context.new_page()
+        faults: list[str] = []
+        for page in (events, rule):
+            page.on("pageerror", lambda error: faults.append(str(error)))
+        enter(first)
+        events.goto(f"{address}/events")
+        events.wait_for_selector(".live.on")
+        rule.goto(f"{address}/rules/new")
+        first.evaluate("fetch('/leave', { method: 'POST' })")
+        first.wait_for_timeout(500)
+        rule.bring_to_front()
+        rule.fill("#condition", "price > 4")
+        rule.wait_for_selector("#shut:has-text('Enter again')")
+        assert rule.locator("input[type=password]").count() == 0
+        assert rule.locator("h1").count() == 1
+        events.bring_to_front()
+        events.wait_for_selector("#shut:has-text('Enter again')")
+        enter(first)
+        rule.bring_to_front()
+        rule.fill("#condition", "price > 41")
+        rule.wait_for_selector("#shut", state="detached")
+        assert rule.locator("#meaning").inner_text()
+        events.bring_to_front()
+        events.wait_for_selector(".live.on")
+        events.wait_for_selector("#shut", state="detached")
+        assert not faults

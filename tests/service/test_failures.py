@@ -100,7 +100,7 @@ def test_a_changed_byte_is_refused_at_the_start(tmp_path: Path, part: str) -> No
         service.settle()
         for price in (41, 39, 41):
             send(service, price)
-    if part != "saves":
+    if part == "rows":
         for save in (tmp_path / "saves").iterdir():
             save.unlink()
     for file in (tmp_path / part).iterdir():
@@ -109,6 +109,59 @@ def test_a_changed_byte_is_refused_at_the_start(tmp_path: Path, part: str) -> No
         file.write_bytes(data)
     with pytest.raises(FencepostError, match="Restore"), serving(tmp_path):
         pass
+
+
+def _zero_page(data: bytearray) -> bytearray:
+    page = (len(data) * 3 // 4) // 4096 * 4096
+    data[page : page + 4096] = bytes(4096)
+    return data
+
+
+def _garbage(data: bytearray) -> bytearray:
+    data[-1000:] = bytes(range(7, 207)) * 5
+    return data
+
+
+def _cut(data: bytearray) -> bytearray:
+    return data[: len(data) * 3 // 4]
+
+
+@pytest.mark.parametrize("harm", [_zero_page, _garbage, _cut])
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_events_that_a_loss_of_power_took_are_found_again(tmp_path: Path, harm: Any, is_saved: bool) -> None:
+    """Events are synced with the saves alone, so behind the last of them any page may be lost and others kept."""
+    with pytest.MonkeyPatch.context() as patch, serving(tmp_path, tick=None) as service:
+        service.rules.add(RULE, "ann")
+        service.settle()
+        for number in range(10):
+            send(service, 41 - 2 * (number % 2))
+        if is_saved:
+            service._upkeep.save()
+        patch.setattr(Upkeep, "save", lambda _: None)
+        for number in range(30):
+            send(service, 41 - 2 * (number % 2))
+        expected = service.events(limit=1000).events
+    [file] = (tmp_path / "events").iterdir()
+    file.write_bytes(harm(bytearray(file.read_bytes())))
+    with serving(tmp_path, tick=None) as service:
+        assert service.events(limit=1000).events.equals(expected)
+        assert send(service, 41) == ["enter"]
+        assert service.last_event == 41
+
+
+def test_events_before_a_save_are_never_cut_off(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        service.rules.add(RULE, "ann")
+        service.settle()
+        for number in range(10):
+            send(service, 41 - 2 * (number % 2))
+    [file] = (tmp_path / "events").iterdir()
+    whole = file.read_bytes()
+    for harmed in (_zero_page(bytearray(whole)), whole[:-10]):
+        file.write_bytes(harmed)
+        with pytest.raises(FencepostError, match="events") as refused, serving(tmp_path):
+            pass
+        assert "Restore" in refused.value.remedy
 
 
 def test_one_directory_has_one_service_and_keeps_its_columns(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from fencepost.service.rows import ARROW, write_rows
+from fencepost.service.settings import Limits
 from tests.service.services import Client, serving
 
 
@@ -150,3 +151,54 @@ def test_columns_may_be_called_like_arguments(tmp_path: Path) -> None:
         row = {"symbol": "IBM", "self": 1, "object": "a", "price": 41}
         for _ in range(2):
             assert Client(service)("POST", "/v1/observations?wait=true", json=row).status_code == 200
+
+
+def test_a_match_with_a_large_answer_is_refused(tmp_path: Path) -> None:
+    with serving(tmp_path, limits=Limits(matches=50)) as service:
+        call = Client(service)
+        for number in range(5):
+            service.rules.add({"condition": f"price > {number}"}, "ann")
+        service.settle()
+        assert call("POST", "/v1/match", json=[{"price": 9}] * 10).json()["rule_ids"] == [[1, 2, 3, 4, 5]] * 10
+        answer = call("POST", "/v1/match", json=[{"price": 9}] * 11)
+        assert (answer.status_code, "fewer rows" in answer.json()["remedy"]) == (413, True)
+
+
+def test_a_search_of_many_rules_looks_at_so_many_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.book.paging._LOOKED_AT", 4)
+    with serving(tmp_path) as service:
+        call = Client(service)
+        for number in range(10):
+            service.rules.add({"id": number, "condition": f"price > {number}", "name": f"größer {number}"}, "ann")
+        page = call("GET", "/v1/rules", params={"q": "nowhere"}).json()
+        assert (page["rules"], page["next"]) == ([], 3)
+        assert call("GET", "/v1/rules", params={"q": "nowhere", "cursor": 7}).json()["next"] is None
+        for text in ("> 9", "er 9", "9"):
+            seen, cursor = [], None
+            while True:
+                asked = {"q": text, "limit": 1} | ({} if cursor is None else {"cursor": cursor})
+                page = call("GET", "/v1/rules", params=asked).json()
+                seen += [rule["id"] for rule in page["rules"]]
+                if (cursor := page["next"]) is None:
+                    break
+            assert set(seen) == {9}
+
+
+def test_a_rule_is_put_only_where_it_is_or_is_not(call: Client) -> None:
+    rule = {"condition": "price > 40"}
+    answer = call("PUT", "/v1/rules/70", json=rule, headers={"If-Match": "*"})
+    assert (answer.status_code, call("GET", "/v1/rules/70").status_code) == (412, 404)
+    assert call("PUT", "/v1/rules/70", json=rule, headers={"If-None-Match": "*"}).status_code == 201
+    assert call("PUT", "/v1/rules/70", json=rule, headers={"If-None-Match": "*"}).status_code == 412
+    assert call("PUT", "/v1/rules/70", json={"condition": "price > 41"}, headers={"If-Match": "*"}).status_code == 200
+    for headers in ({"If-None-Match": '"1"'}, {"If-None-Match": "*", "If-Match": "*"}):
+        assert call("PUT", "/v1/rules/70", json=rule, headers=headers).status_code == 422
+    assert call("GET", "/v1/rules/70").json()["condition"] == "price > 41"
+
+
+def test_remedies_name_routes(call: Client) -> None:
+    rule = {"id": 71, "condition": "price > 40"}
+    assert call("POST", "/v1/rules", json=rule).status_code == 201
+    answer = call("POST", "/v1/rules", json=rule)
+    assert (answer.status_code, "()" in answer.text, "PUT /v1/rules" in answer.json()["remedy"]) == (409, False, True)
+    assert answer.json()["remedy"] in answer.json()["message"]

@@ -2,6 +2,8 @@
 
 import errno
 import os
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -161,3 +163,68 @@ def test_readers_see_whole_blocks_while_one_is_appended(tmp_path: Path) -> None:
     segment.offsets.append(size)
     assert read(log) == expected
     assert list(segment.offsets) == [*offsets, size]
+
+
+def test_threads_that_find_an_older_file_together_read_all_of_it(tmp_path: Path) -> None:
+    contents = [b"x" * 100] * 3000
+    write(tmp_path, contents, roll=200_000).close()
+    expected = [(block.first, block.last) for block in Segments(tmp_path, "rows").blocks()]
+    assert len(expected) == 3000
+    switched = sys.getswitchinterval()
+    sys.setswitchinterval(0.0002)
+    try:
+        for _ in range(5):
+            log, found = Segments(tmp_path, "rows"), dict[int, Any]()
+            barrier = threading.Barrier(4)
+
+            def look(number: int, log: Segments = log, found: dict[int, Any] = found, at: Any = barrier) -> None:
+                at.wait()
+                blocks = log.blocks_backwards() if number % 2 else log.blocks()
+                found[number] = sorted((block.first, block.last) for block in blocks)
+
+            threads = [threading.Thread(target=look, args=(number,)) for number in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert [found.get(number) == expected for number in range(4)] == [True] * 4
+    finally:
+        sys.setswitchinterval(switched)
+
+
+def test_damage_is_refused_each_time(tmp_path: Path) -> None:
+    write(tmp_path, [b"x" * 50] * 9, roll=300).close()
+    first = min(tmp_path.iterdir())
+    data = bytearray(first.read_bytes())
+    data[-20] ^= 1
+    first.write_bytes(data)
+    log = Segments(tmp_path, "rows")
+    due = log._segments[0].next
+    for _ in range(2):
+        with pytest.raises(FencepostError, match="changed behind position"):
+            list(log.blocks_backwards(due))
+        with pytest.raises(FencepostError, match="changed behind position"):
+            list(log.blocks())
+        assert next(log.blocks(due)).first == due
+    assert log.collect(needed=due - 1, age=0, most=0) == 0
+
+
+def test_a_file_that_is_deleted_while_somebody_reads_is_passed_over(tmp_path: Path) -> None:
+    log = write(tmp_path, [b"x" * 100] * 5, roll=1)
+    blocks = log.blocks()
+    assert next(blocks).first == 1
+    log.collect(needed=4, age=0, most=0)
+    assert [block.first for block in blocks] == [4, 7, 11]
+
+
+def test_a_log_that_can_be_written_again_is_cut_behind_what_was_synced(tmp_path: Path) -> None:
+    write(tmp_path, [b"x" * 600] * 5).close()
+    [file] = tmp_path.iterdir()
+    data = bytearray(file.read_bytes())
+    data[700:1000] = b"?" * 300  # in the second block, of the positions 2 and 3
+    for sure in (None, 2, 3):
+        file.write_bytes(data)
+        with pytest.raises(FencepostError, match="changed behind position 1"):
+            Segments(tmp_path, "rows", sure=sure)
+    log = Segments(tmp_path, "rows", sure=1)
+    assert (log.next, log.cut > 0) == (2, True)

@@ -284,6 +284,8 @@ _POSTGRES = {
     "28": ("refuses the login", "the right user and password", "Correct them in the address."),
     "3D": ("names a database that does not exist", "one that does", "Create it, or correct its name in the address."),
 }
+_AWAY = ("08", "53", "57P")
+"""PostgreSQL is not to be reached, has no room for another connection, or is being stopped or started."""
 _AT_LOGIN = {"authentication failed": "28", "no password supplied": "28"}
 
 
@@ -292,7 +294,8 @@ def _refusal(error: Any, name: str) -> FencepostError:
     code = getattr(error, "sqlite_errorname", None) or getattr(error, "sqlstate", None) or ""
     for known, (got, expected, remedy) in {**_SQLITE, **_POSTGRES}.items():
         if code.startswith(known):
-            return FencepostError(f"{name} {got}", expected, remedy)
+            kind = UnreachableError if got == _LOCKED[0] else FencepostError
+            return kind(f"{name} {got}", expected, remedy)
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     for words, known in _AT_LOGIN.items():  # a connection that was never made has no code
         if not code and words in reason:
@@ -300,7 +303,7 @@ def _refusal(error: Any, name: str) -> FencepostError:
             return FencepostError(f"{name} {got}", expected, remedy)
     if "Could not decode to UTF-8" in reason:  # which has no code
         return FencepostError(f"{name} is damaged ({reason})", *_NO_BOOK)
-    if not code and type(error).__name__ == "OperationalError":
+    if (not code and type(error).__name__ == "OperationalError") or code.startswith(_AWAY):
         return UnreachableError(
             f"{name} does not answer ({reason})", "a server that answers", "Start it, or correct the address."
         )

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from fencepost.book.changes import rule_of
 from fencepost.book.database import Database
-from fencepost.book.finding import conditions_for, is_asked_for
+from fencepost.book.finding import conditions_for, is_asked_for, mentions
 from fencepost.book.storing import State
 from fencepost.book.tables import BOOK, PAST, REMOVED, RULES, UNREMOVED
 from fencepost.rules.rule import Rule
@@ -43,20 +43,27 @@ def search_page(
     labels: Mapping[str, str] | None = None,
     state: State | None = None,
     text: str | None = None,
+    search: str | None = None,
 ) -> RulePage:
     """The next rules after an id that everything given is true of."""
     begin = UNREMOVED if after is None else and_(UNREMOVED, RULES.c.id > after)
-    if not labels and state is None and text is None:
+    if not labels and state is None and text is None and not search:
         found = _rules(connection, begin, limit + 1)
         return RulePage(tuple(found[:limit]), found[limit - 1].id if len(found) > limit else None)
     last = connection.execute(select(RULES.c.id).where(begin).order_by(RULES.c.id).offset(_LOOKED_AT - 1).limit(1))
     end = last.scalar()
-    asked = and_(begin, conditions_for(labels, state, text))
+    asked = and_(begin, conditions_for(labels, state, text), mentions(search))
     if end is not None:
         asked = and_(asked, RULES.c.id <= end)
-    found = [rule for rule in _rules(connection, asked, limit + 1) if is_asked_for(rule, labels, text)]
-    if len(found) > limit:
-        return RulePage(tuple(found[:limit]), found[limit - 1].id)
+    found, behind = [], asked
+    while True:
+        some = _rules(connection, behind, limit + 1)
+        found += [rule for rule in some if is_asked_for(rule, labels, text)]
+        if len(found) > limit:
+            return RulePage(tuple(found[:limit]), found[limit - 1].id)
+        if len(some) <= limit:
+            break
+        behind = and_(asked, RULES.c.id > some[-1].id)  # the database let too much through
     return RulePage(tuple(found), end, None if end is None else _LOOKED_AT)
 
 

@@ -474,6 +474,7 @@ class RuleBook:
         labels: Mapping[str, str] | None = None,
         state: State | None = None,
         text: str | None = None,
+        search: str | None = None,
     ) -> "RulePage":
         """The next rules after an id: a million rules are read as fast as ten.
 
@@ -486,13 +487,14 @@ class RuleBook:
             labels: as in list, and likewise the others.
             state: as in list.
             text: as in list.
+            search: what the condition or the name contains, in upper or lower case.
 
         """
         from fencepost.book.paging import search_page
 
         self._wake()
         with self._database.reading() as connection:
-            return search_page(connection, after, limit, labels=labels, state=state, text=text)
+            return search_page(connection, after, limit, labels=labels, state=state, text=text, search=search)
 
     def find(self, beginning: str) -> builtins.list[Rule]:
         """The rules whose name begins with a text, and the one whose id it is; twenty at most.

@@ -62,6 +62,7 @@ class Tokens:
     Args:
         url: of the book.
         create: whether to make it where there is none.
+        wait: how many seconds to wait for others who write to it.
 
     >>> import tempfile
     >>> tokens = Tokens(f"sqlite:///{tempfile.mkdtemp()}/rules.db")
@@ -73,8 +74,8 @@ class Tokens:
     (False, None)
     """
 
-    def __init__(self, url: str, create: bool = True) -> None:
-        self._database = Database(url, create, 30.0)
+    def __init__(self, url: str, create: bool = True, wait: float = 30.0) -> None:
+        self._database = Database(url, create, wait)
 
     def create(self, name: str, scopes: Iterable[str], expires: datetime | None = None) -> tuple[str, Token]:
         """Make a token: the text, which is shown this once, and what is known of it."""

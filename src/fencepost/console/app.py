@@ -21,7 +21,7 @@ from fencepost.console import charts, shown
 from fencepost.console.pages import event_pages, object_pages, overview_pages, rule_pages, version_pages
 from fencepost.console.paper import NotFoundPageError, Paper
 from fencepost.console.source import KINDS, Source
-from fencepost.errors import FencepostError
+from fencepost.errors import FencepostError, UnreachableError
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -106,6 +106,11 @@ def is_same_origin(request: Request) -> bool:
     return origin is not None and urlsplit(origin).netloc == request.headers.get("host")
 
 
+def asks_for_fragment(request: Request) -> bool:
+    """Whether a script of a page asks, for a piece of it."""
+    return "fragment" in request.headers.get("x-asks-for", "")
+
+
 def make_environment() -> Environment:
     """The templates, and what they use."""
     made = Environment(
@@ -157,9 +162,10 @@ def _send_asset(request: Request) -> Response:
 
 def _refuse(paper: Paper) -> Any:
     def handle(request: Request, error: FencepostError) -> Response:
-        if "fragment" in request.headers.get("x-asks-for", ""):
-            return HTMLResponse(paper.render("fragments/refusal.html", request, error=error), 400)
-        return HTMLResponse(paper.render("refused.html", request, error=error, place=""), 400)
+        status = 503 if isinstance(error, UnreachableError) else 400
+        if asks_for_fragment(request):
+            return HTMLResponse(paper.render("fragments/refusal.html", request, error=error), status)
+        return HTMLResponse(paper.render("refused.html", request, error=error, place=""), status)
 
     return handle
 

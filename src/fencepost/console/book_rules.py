@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _BEGIN = -(2**63)
 """Before every id but this one."""
 _CHANGES = 50
+_ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".parquet")
 _STATES = {"enabled": "enabled", "paused": "paused", "expired": "expired"}
 
 
@@ -150,7 +151,7 @@ class BookRules:
     def import_file(self, name: str, content: bytes, existing: "Existing", author: str) -> "Imported":
         """Take in a file, all rules or none."""
         with tempfile.TemporaryDirectory(prefix="fencepost-import-") as directory:
-            path = Path(directory) / f"rules{Path(name).suffix}"
+            path = Path(directory) / f"rules{_ending_of(name)}"
             path.write_bytes(content)
             try:
                 found = self._book.import_file(path, existing=existing, author=author)
@@ -161,6 +162,16 @@ class BookRules:
                 raise
         self._changed()
         return found
+
+
+def _ending_of(name: str) -> str:
+    """What the name of a file says of its format; the rest of a name may be too long for a file here."""
+    ending = Path(name).suffix.lower()
+    if ending not in _ENDINGS:
+        raise FencepostError(
+            f"{name[:80]} with the extension {ending[:20]!r}", f"one of {', '.join(_ENDINGS)}", "Rename the file."
+        )
+    return ending
 
 
 def fields_given(id: int | str, condition: str, options: Mapping[str, Any]) -> dict[str, Any]:

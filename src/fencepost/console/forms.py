@@ -50,9 +50,7 @@ def read_options(fields: Mapping[str, Any]) -> dict[str, Any]:
     if unknown or not fields["detect"]:
         got = f"{unknown[0]!r} to report" if unknown else "nothing to report"
         raise FencepostError(got, f"one or several of {', '.join(KINDS)}", "Tick what the rule reports.")
-    limit = fields.get("limit") or None
-    if limit is not None and not str(limit).isdecimal():
-        raise FencepostError(f"a limit of {limit!r}", "a whole number", "Write for example 3, or leave it empty.")
+    limit = _read_number(str(fields.get("limit") or ""), "a limit of")
     return {
         "detect": ",".join(fields["detect"]),
         "initial": bool(fields.get("initial")),
@@ -62,13 +60,21 @@ def read_options(fields: Mapping[str, Any]) -> dict[str, Any]:
         "name": fields.get("name") or None,
         "stay": fields.get("stay") or None,
         "margin": _read_margin(fields.get("margin") or ""),
-        "limit": None if limit is None else int(limit),
+        "limit": limit,
         **{name: _read_span(fields.get(name) or "") for name in _SPANS},
     }
 
 
 def _read_span(text: str) -> int | str | None:
-    return None if not text else int(text) if text.isdecimal() else text
+    return _read_number(text, "a time of") if text.isdecimal() else text or None
+
+
+def _read_number(text: str, what: str) -> int | None:
+    """A whole number that is not negative, or None for an empty field."""
+    number = read_place(text)
+    if number is None and text:
+        raise FencepostError(f"{what} {text[:40]!r}", "a whole number", "Write for example 3, or leave it empty.")
+    return number
 
 
 def _read_pairs(text: str, what: str) -> dict[str, str] | None:
@@ -89,7 +95,8 @@ def _read_margin(text: str) -> dict[str, float] | None:
     try:
         return {name: int(value) if value.isdecimal() else float(value) for name, value in pairs.items()}
     except ValueError:
-        raise FencepostError(f"the margin {text!r}", "columns with numbers", "Write for example price=0.5.") from None
+        got = f"the margin {text[:80]!r}"
+        raise FencepostError(got, "columns with numbers", "Write for example price=0.5.") from None
 
 
 def _read_instant(text: str, what: str) -> datetime | None:
@@ -112,8 +119,13 @@ def read_until(form: Any) -> datetime | None:
 
 def read_expect(form: Any) -> int | None:
     """The version that somebody looked at when they changed a rule."""
-    text = str(form.get("expect", ""))
-    return int(text) if text.isdecimal() else None
+    return _read_number(str(form.get("expect", "")).strip(), "version")
+
+
+def read_place(text: str) -> int | None:
+    """A position, a version or a limit: a whole number that is not negative; None where the text is none."""
+    id = read_id(text)
+    return None if id is None or id < 0 else id
 
 
 def read_id(text: str) -> int | None:

@@ -1,18 +1,22 @@
 """The pages of a service behind its own doors: a session begins with a token, and its scopes say what one may do."""
 
+import asyncio
+import contextlib
 from typing import Any
 
 from jinja2 import Environment
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import RedirectResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, RedirectResponse
 
-from fencepost.console.app import is_same_origin, make_console, make_environment
+from fencepost.console.app import asks_for_fragment, is_same_origin, make_console, make_environment
 from fencepost.console.paper import Paper
 from fencepost.console.source import Source
+from fencepost.service.refusals import BehindError
+from fencepost.service.web.answers import refuse
 from fencepost.service.web.doors import COOKIE
 
-_ENTER = "/enter"
+_ENTER, _STREAM = "/enter", "/events/stream"
 _READ_ONLY = ("/rules/read", "/rules/try")
 """Forms that change nothing."""
 _SESSION = 12 * 3600
@@ -51,6 +55,10 @@ class _Guarded:
             raise HTTPException(404, "Not Found")
         if path != _ENTER and not path.startswith("/static/"):
             caller = await self._state.doors.find(request)
+            if caller is None and (path == _STREAM or asks_for_fragment(request)):
+                # A script would follow to the page of the door, and take it for what it asked for.
+                await PlainTextResponse("Enter again.\n", 401)(scope, receive, send)
+                return
             if caller is None:
                 await RedirectResponse(_ENTER, 303)(scope, receive, send)
                 return
@@ -63,7 +71,34 @@ class _Guarded:
                 await page(scope, receive, send)
                 return
             scope["fencepost.author"] = caller.name
-        await self._console(scope, receive, send)
+        if path == _STREAM:
+            await self._follow(request, receive, send)
+        else:
+            await self._console(scope, receive, send)
+
+    async def _follow(self, request: Request, receive: Any, send: Any) -> None:
+        """Let somebody follow the events, as one of the readers of the stream, as long as they may and do read."""
+        limits, readers = self._state.service.settings.limits, self._state.readers
+        if len(readers) >= limits.readers:
+            fault = BehindError(f"{len(readers)} readers of the stream", "fewer", "Close some, or try again later.")
+            await refuse(fault)(request.scope, receive, send)
+            return
+
+        async def may_read() -> bool:
+            caller = await self._state.doors.find(request)
+            return caller is not None and caller.may("read")
+
+        async def send_in_time(message: Any) -> None:
+            await asyncio.wait_for(send(message), limits.stalled)
+
+        request.scope["fencepost.may_read"] = may_read
+        reader = object()
+        readers.add(reader)
+        try:
+            with contextlib.suppress(TimeoutError, ClientDisconnect):  # who leaves it unread is let go
+                await self._console(request.scope, receive, send_in_time)
+        finally:
+            readers.discard(reader)
 
     async def _enter(self, request: Request) -> Any:
         """The page that asks for a token, and what it sends."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fencepost.console.forms import read_id, read_place
 from fencepost.console.source import Missing, SeenObject, Trail
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
@@ -30,7 +31,7 @@ class MonitorObjects:
             found = self.get(beginning)
             return ([] if found is None else [found]), None
         monitor = self._monitor()
-        some = monitor.objects(int(after) if after.isdecimal() else 0, limit)
+        some = monitor.objects(read_place(after) or 0, limit)
         known = [monitor.object_state(object) for object in some.objects]
         seen = [SeenObject(each.object, each.time, each.values) for each in known if each is not None]
         return seen, None if some.next is None else str(some.next)
@@ -43,8 +44,8 @@ class MonitorObjects:
     def _known(self, name: str) -> KnownObject | None:
         monitor = self._monitor()
         found = monitor.object_state(name)
-        if found is None and name.lstrip("-").isdecimal():
-            found = monitor.object_state(int(name))
+        if found is None and (number := read_id(name)) is not None:
+            found = monitor.object_state(number)
         return found
 
     def rules_inside(self, name: str, limit: int) -> Sequence[int]:

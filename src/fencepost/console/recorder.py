@@ -169,6 +169,10 @@ class Recorder:
             tables[0] = (begin, table.slice(begin - first))
         return tables
 
+    def search(self, limit: int, chosen: EventFilter, before: int | None = None) -> tuple[list[SeenEvent], None]:
+        """The newest events before a position, of all that are kept."""
+        return self.last(limit, chosen, before), None
+
     def last(self, limit: int, chosen: EventFilter, before: int | None = None) -> list[SeenEvent]:
         """The newest events before a position, the last first."""
         found: list[SeenEvent] = []

@@ -108,11 +108,19 @@ def find_trail(tables: Sequence[Any], object: str, time: str | None, name: str, 
             break
     if not found:
         return None
-    whole = pa.concat_tables(found[::-1], promote_options="permissive")
-    whole = whole.slice(max(0, whole.num_rows - rows))
-    times = range(whole.num_rows) if time is None else whole[time].to_pylist()
-    columns = [each for each in whole.schema.names if each not in (object, time)]
-    return Trail(list(times), {each: whole[each].to_pylist() for each in columns})
+    found.reverse()
+    times = list(range(count)) if time is None else _column(found, time)
+    names = dict.fromkeys(each for table in found for each in table.schema.names if each not in (object, time))
+    return Trail(times[-rows:], {each: _column(found, each)[-rows:] for each in names})
+
+
+def _column(tables: Sequence[Any], name: str) -> list[Any]:
+    """The values of a column in several tables, None where one lacks it; as text where its type has changed."""
+    values: list[Any] = []
+    for table in tables:
+        values += table[name].to_pylist() if name in table.schema.names else [None] * table.num_rows
+    kinds = {int if type(value) is float else type(value) for value in values if value is not None}
+    return values if len(kinds) < 2 else [None if value is None else str(value) for value in values]
 
 
 def tally(events: Sequence[Any], times: Sequence[Any] | None) -> Fired:

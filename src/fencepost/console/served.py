@@ -40,9 +40,10 @@ from fencepost.service.service import Service
 _AT_ONCE = 50_000
 _REMEMBERED = 100_000
 _EXPORTED = 1_000_000
-_TRAIL = 100_000
-"""Rows of the log in which the trail of an object is looked for."""
-_TRIED = 100_000
+_TRAIL, _TRAIL_CALLS = 100_000, 10_000
+"""Rows and calls of the log in which the trail of an object is looked for."""
+_TRIED, _TRIED_CALLS = 100_000, 20_000
+"""Rows and calls of the log on which a condition is tried while somebody types."""
 _BINS = 60
 _SECONDS, _STEP = 300, 5
 
@@ -76,7 +77,7 @@ class ServiceSource:
 
     def _trail(self, name: str, rows: int) -> Trail | None:
         settings = self._service.settings
-        tables = self._service.recent_rows(_TRAIL)
+        tables = self._service.recent_rows(_TRAIL, _TRAIL_CALLS)
         return find_trail(tables, settings.object, settings.time, name, rows)
 
     def refresh(self) -> None:
@@ -115,6 +116,8 @@ class ServiceSource:
         failure = service.engine.failure
         if failure is not None:
             problem = f"The engine stopped: {failure}. Start the service again: it goes on where it stopped."
+        elif service.fault is not None:
+            problem = f"{service.fault.one_line} Rows are taken as before; this is tried again every second."
         elif now["faulty"]:
             problem = (
                 f"{count(now['faulty'], 'rule')} of the book cannot be used; look at what publishing would change."
@@ -179,7 +182,7 @@ class ServiceEvents:
                 page = self._service.events(self._position, None, _AT_ONCE)
                 self._position = page.next
                 self._recorder.record(page.events)
-                if page.events.num_rows == _AT_ONCE:
+                if self._position < self._service.last_event:
                     self._woken.set()
                 else:
                     self._ended.wait(0.2)  # so that a call for each event is not followed by a look for each
@@ -192,7 +195,13 @@ class ServiceEvents:
 
     def last(self, limit: int, chosen: EventFilter, before: int | None = None) -> list[SeenEvent]:
         """The newest events before a position, the last first."""
-        return _seen(self._service.newest_events(_filter(chosen), limit, before).events)[::-1]
+        return self.search(limit, chosen, before)[0]
+
+    def search(self, limit: int, chosen: EventFilter, before: int | None = None) -> tuple[list[SeenEvent], int | None]:
+        """The same, and the position before which to look on; None where all were looked at, or enough found."""
+        page = self._service.newest_events(_filter(chosen), limit, before)
+        is_cut = page.events.num_rows < limit and page.next > self._service.first_event
+        return _seen(page.events)[::-1], page.next if is_cut else None
 
     def since(self, position: int | None, limit: int, chosen: EventFilter) -> Tail:
         """What came since a position: all of it, or an even sample."""
@@ -265,13 +274,13 @@ class ServiceRows:
         number = 0 if old is None or old.id != 0 else 1
         given = {name: value for name, value in options.items() if name not in ("name", "expires")}
         new = self._service.rules.check(fields_given(number, condition, given))
-        tried = self._service.backtest([new] if old is None else [old, new], last=_TRIED, shown=0)
+        tried = self._service.backtest([new] if old is None else [old, new], last=_TRIED, calls=_TRIED_CALLS, shown=0)
         if not tried.rows:
             raise FencepostError("no rows", "rows to try the condition on", "Try again when rows have come.")
         ends = [end for fired in tried.fired.values() for end in (fired.first, fired.last) if end is not None]
         span = (min(ends), max(ends)) if ends else (None, None)
         before = None if old is None else _fired(tried, old.id)
-        return Trial(tried.rows, span[0], span[1], before, _fired(tried, number))
+        return Trial(tried.rows, span[0], span[1], before, _fired(tried, number), tried.unread)
 
 
 def _fired(tried: Any, id: int) -> Fired:

@@ -153,6 +153,11 @@ class EventsPart(Protocol):
     def last(self, limit: int, chosen: EventFilter, before: int | None = None) -> Sequence[SeenEvent]:
         """The newest ones before a position, the last first."""
 
+    def search(
+        self, limit: int, chosen: EventFilter, before: int | None = None
+    ) -> tuple[Sequence[SeenEvent], int | None]:
+        """The same, and the position before which to look on; None where all were looked at, or enough found."""
+
     def since(self, position: int | None, limit: int, chosen: EventFilter) -> Tail:
         """What came since a position; None begins now. Where it is more than the limit, a sample."""
 
@@ -305,6 +310,8 @@ class Trial:
     end: Any
     old: Fired | None
     new: Fired
+    unread: int = 0
+    """Rows that the rules could not read."""
 
 
 class RowsPart(Protocol):

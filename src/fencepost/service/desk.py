@@ -21,6 +21,7 @@ from fencepost.snapshot import Snapshot
 from fencepost.watching.clock import BeyondClock
 
 Key = int | str
+_BEFORE_ALL = -(2**63)
 
 
 class RulePage(NamedTuple):
@@ -28,7 +29,7 @@ class RulePage(NamedTuple):
 
     rules: list[Rule]
     next: int | None
-    """Ask for what comes after this id; None where there is no more."""
+    """Ask for what comes after this id; None where there is no more. A page may end before it is full."""
 
 
 class Desk:
@@ -54,12 +55,15 @@ class Desk:
         state: Any = None,
     ) -> RulePage:
         """Some rules in the order of their ids. A search finds a rule by its id, its name or its condition."""
-        found = self.book.page(after, limit + 1, labels=labels, state=state, search=search)
+        page = self.book.search(after, limit, labels=labels, state=state, search=search)
+        found, following = list(page.rules), page.after
         if search is not None and after is None and _is_id(search) and not labels and state is None:
             own = [rule for rule in self._by_id(int(search)) if rule.id not in {each.id for each in found}]
+            if own and len(found) == limit:  # it takes the place of the last one, which comes on the next page
+                found.pop()
+                following = found[-1].id if found else _BEFORE_ALL
             found = own + found
-        more = len(found) > limit
-        return RulePage(found[:limit], found[limit - 1].id if more else None)
+        return RulePage(found, following)
 
     def some(self, ids: Sequence[int], after: int | None = None, limit: int = 50) -> RulePage:
         """Those of some rules that are in the book, in the order of their ids, a page at a time."""
@@ -118,19 +122,29 @@ class Desk:
                 if "already exists" not in error.got:
                     raise
 
-    def put(self, key: Key, fields: Mapping[str, Any], expect: int | None, author: str) -> tuple[Rule, bool]:
-        """Put a rule in place of another, or add it where there is none; and whether it is new."""
+    def put(
+        self, key: Key, fields: Mapping[str, Any], expect: int | None, author: str, *, exists: bool | None = None
+    ) -> tuple[Rule, bool]:
+        """Put a rule in place of another, or add it where there is none; and whether it is new.
+
+        With `exists` it is refused where the rule is there and should not be, or the other way round.
+        """
         given = {name: value for name, value in fields.items() if value is not None and name not in ("id", "version")}
         checked = self.check({**given, "id": key if isinstance(key, int) else 0})
         options = _options(checked)
         if isinstance(key, str) and checked.name is None:
             options["name"] = key
         with without_warnings():
-            if key not in self.book:
-                if expect is not None:
+            is_there = key in self.book
+            if is_there and exists is False:
+                raise StaleError(
+                    f"rule {key} exists", "none, as If-None-Match says", "Leave out If-None-Match to replace it."
+                )
+            if not is_there:
+                if expect is not None or exists:
                     raise StaleError(
                         f"rule {key} does not exist",
-                        f"version {expect}",
+                        "any version" if expect is None else f"version {expect}",
                         "Leave out If-Match to add it, or correct it.",
                     )
                 return self.add({**given, "id": key} if isinstance(key, int) else {"name": key, **given}, author), True

@@ -22,9 +22,10 @@ from fencepost.service.rows import load_rows, write_rows
 from fencepost.service.segments import Block, Segments
 
 _HEAD = struct.Struct("<I")
-_KEPT_BLOCKS = 256
-_SEARCHED_AT_ONCE = 2_000_000
-"""Events that one call looks at, at most: a filter that nothing passes answers with how far it came."""
+_KEPT_BLOCKS, _KEPT_BYTES = 256, 32 << 20
+"""Of the newest events, which are kept in memory: whichever comes first."""
+_SEARCHED_AT_ONCE, _BLOCKS_AT_ONCE = 2_000_000, 20_000
+"""Events and blocks that one call looks at, at most: a filter that nothing passes answers with how far it came."""
 
 
 class Caused(NamedTuple):
@@ -91,11 +92,18 @@ class EventPage(NamedTuple):
 
 
 class EventLog:
-    """Events in a directory."""
+    """Events in a directory.
 
-    def __init__(self, directory: Path) -> None:
-        self.segments = Segments(directory, "events", roll=32 << 20, what="events")
-        self._recent: OrderedDict[int, StoredEvents] = OrderedDict()
+    Args:
+        directory: of the files.
+        sure: the last event that was synced; what is behind it is found again by a replay of the rows.
+    """
+
+    def __init__(self, directory: Path, sure: int | None = None) -> None:
+        self.segments = Segments(directory, "events", roll=32 << 20, what="events", sure=sure)
+        self._recent: OrderedDict[int, tuple[StoredEvents, int]] = OrderedDict()
+        """The last blocks that were written, with their sizes."""
+        self._recent_bytes = 0
         self._lock = threading.Lock()
 
     @property
@@ -115,15 +123,16 @@ class EventLog:
         parts = [_HEAD.pack(len(about)), about, write_rows(table)]
         first = self.segments.append(parts, table.num_rows)
         with self._lock:
-            self._recent[first] = StoredEvents(first, table, causes, at)
-            while len(self._recent) > _KEPT_BLOCKS:
-                self._recent.popitem(last=False)
+            self._recent[first] = StoredEvents(first, table, causes, at), table.nbytes
+            self._recent_bytes += table.nbytes
+            while len(self._recent) > _KEPT_BLOCKS or self._recent_bytes > _KEPT_BYTES:
+                self._recent_bytes -= self._recent.popitem(last=False)[1][1]
         return first
 
     def blocks(self, after: int = 0) -> Iterator[StoredEvents]:
         """The events behind a position, block by block; the first block may begin before."""
         with self._lock:
-            recent = [stored for stored in self._recent.values() if stored.last > after]
+            recent = [stored for stored, _ in self._recent.values() if stored.last > after]
         if recent and recent[0].first <= after + 1:
             yield from recent
             return
@@ -136,10 +145,10 @@ class EventLog:
             yield read_block(block)
 
     def page(self, after: int, asked: EventFilter, limit: int) -> EventPage:
-        """The first events behind a position that fit."""
+        """The first events behind a position that fit, of those that one call looks at."""
         found: list[pa.Table] = []
         reached, count, last = after, 0, self.last
-        for stored in self.blocks(after):
+        for blocks, stored in enumerate(self.blocks(after), start=1):
             table = asked.choose(_behind(stored, after))
             if count + table.num_rows > limit:
                 table = table.slice(0, limit - count)
@@ -150,16 +159,16 @@ class EventLog:
             reached = stored.last
             if table.num_rows:
                 found.append(table)
-            if count == limit or reached - after >= _SEARCHED_AT_ONCE:
+            if count == limit or reached - after >= _SEARCHED_AT_ONCE or blocks >= _BLOCKS_AT_ONCE:
                 break
         return EventPage(join_events(found), reached, max(last, reached))
 
     def newest(self, asked: EventFilter, limit: int, before: int | None = None) -> EventPage:
-        """The last events that fit, of those before a position, in the order of their positions."""
+        """The last events that fit, of those before a position and that one call looks at, in their order."""
         found: list[pa.Table] = []
         count, reached = 0, self.last + 1 if before is None else before
         top = reached
-        for stored in self.backwards(before):
+        for blocks, stored in enumerate(self.backwards(before), start=1):
             table = asked.choose(_behind(stored, 0, before))
             reached = stored.first
             if count + table.num_rows >= limit:
@@ -170,7 +179,7 @@ class EventLog:
             count += table.num_rows
             if table.num_rows:
                 found.append(table)
-            if top - reached >= _SEARCHED_AT_ONCE:
+            if top - reached >= _SEARCHED_AT_ONCE or blocks >= _BLOCKS_AT_ONCE:
                 break
         return EventPage(join_events(found[::-1]), reached, self.last)
 
@@ -186,14 +195,18 @@ class EventLog:
                 break
         return None
 
-    def find(self, event_id: str) -> dict[str, Any] | None:
-        """The newest event with an id."""
-        for stored in self.backwards():
+    def find(self, event_id: str) -> tuple[dict[str, Any] | None, int]:
+        """The newest event with an id; and the position from which on one call has looked for it."""
+        top = reached = self.last + 1
+        for blocks, stored in enumerate(self.backwards(), start=1):
             mask = pc.equal(stored.table["event_id"], event_id)
+            reached = stored.first
             if pc.any(mask).as_py():
                 found: dict[str, Any] = numbered(stored).filter(mask).to_pylist()[0]
-                return found
-        return None
+                return found, reached
+            if top - reached >= _SEARCHED_AT_ONCE or blocks >= _BLOCKS_AT_ONCE:
+                break
+        return None, reached
 
     def at(self, position: int) -> dict[str, Any] | None:
         """The event at a position."""

@@ -6,7 +6,7 @@ time, and events come in it. So their events are told apart again by time. That 
 events: no rule expires or is damped, and no object times out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,3 +63,17 @@ def split_events(events: pa.Table, tables: Sequence[pa.Table], time: str) -> lis
     ends = np.searchsorted(of, np.arange(len(tables)), side="right")
     starts = np.concatenate([[0], ends[:-1]])
     return [events.slice(start, end - start) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def group_tables(tables: Sequence[pa.Table], most: int) -> Iterator[list[pa.Table]]:
+    """Tables that follow each other and have the same columns, together, up to about so many rows."""
+    group: list[pa.Table] = []
+    rows = 0
+    for table in tables:
+        if group and (table.schema != group[0].schema or rows + table.num_rows > most):
+            yield group
+            group, rows = [], 0
+        group.append(table)
+        rows += table.num_rows
+    if group:
+        yield group

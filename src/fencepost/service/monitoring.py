@@ -83,9 +83,9 @@ class Watcher:
         """The Arrow type of objects; None before the first row."""
         return None if self._schema is None else self._schema.field("object").type
 
-    def match(self, table: pa.Table) -> Any:
-        """The rules in force that hold for each row by itself."""
-        return self.monitor.rules.snapshot.match(self._fill(table))
+    def match_pieces(self, table: pa.Table) -> Iterator[Any]:
+        """The rules in force that hold for each row by itself, in pieces that have room in memory."""
+        return (found for _, found in self.monitor.rules.snapshot.match_pieces(self._fill(table)))
 
     def _fill(self, table: pa.Table) -> pa.Table:
         """Rows with a column of nulls for each that rules use and they lack."""

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import ClassVar
 
-from fencepost.errors import FencepostError
+from fencepost._memory import AnswerTooLargeError
+from fencepost.errors import FencepostError, UnreachableError
 
 
 class RefusalError(FencepostError):
@@ -77,6 +78,10 @@ def status_of(error: FencepostError) -> int:
     """The HTTP status of a refusal; those of other parts are about what was sent."""
     if isinstance(error, RefusalError):
         return error.status
+    if isinstance(error, AnswerTooLargeError):
+        return TooLargeError.status
+    if isinstance(error, UnreachableError):  # the book, which may answer later
+        return BehindError.status
     if "is on a full disk" in error.got or error.got.startswith("the disk of "):
         return DiskFullError.status
     return RefusalError.status

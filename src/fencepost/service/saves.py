@@ -72,12 +72,23 @@ class Saves:
                 path.unlink(missing_ok=True)
         self._note(position, about)
 
+    def last_event(self) -> int:
+        """The last event before the last save, up to which all events were synced; 0 where there is no save."""
+        positions = self.positions()
+        return int(self._about(positions[-1])["event"]) if positions else 0
+
     def load(self) -> Save | None:
         """The last save."""
         positions = self.positions()
         if not positions:
             return None
-        path = self._file(positions[-1], "save")
+        about = self._about(positions[-1])
+        self._note(positions[-1], about)
+        return Save(positions[-1], Monitor.load(self._file(positions[-1], "monitor")), about)
+
+    def _about(self, position: int) -> dict[str, Any]:
+        """What is known of a save beside its Monitor."""
+        path = self._file(position, "save")
         content, fault = check_seal(_MARK, np.fromfile(path, np.uint8))
         if fault is not None:
             raise FencepostError(
@@ -85,9 +96,8 @@ class Saves:
                 "a save as the service wrote it",
                 "Restore the file, or delete it to go on from the save before.",
             )
-        about = json.loads(content.tobytes())
-        self._note(positions[-1], about)
-        return Save(positions[-1], Monitor.load(self._file(positions[-1], "monitor")), about)
+        about: dict[str, Any] = json.loads(content.tobytes())
+        return about
 
     def _file(self, position: int, ending: str) -> Path:
         return self._directory / f"{position:0{_DIGITS}}.{ending}"

@@ -9,15 +9,20 @@ itself. A block is written by one call and never changed.
 
 What a crash can leave is a block that is cut short, and only at the very end: it was never acknowledged, so it is cut
 off. Any other byte that has changed is damage, which is refused with the way out.
+
+A log whose end can be written again says up to which position it was synced (`sure`). Of what is behind it a loss of
+power may have kept any pages and lost others, so it is cut off from the first block on that is not whole.
 """
 
 import errno
 import os
 import struct
+import threading
 import time
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,13 +82,19 @@ class Segments:
         ending: of their names.
         roll: how many bytes a file has before the next one is begun.
         what: what is in it, for messages.
+        sure: the last position that was synced, where whoever writes the log can write again what is behind it.
     """
 
-    def __init__(self, directory: Path, ending: str, *, roll: int = 64 << 20, what: str = "rows") -> None:
+    def __init__(
+        self, directory: Path, ending: str, *, roll: int = 64 << 20, what: str = "rows", sure: int | None = None
+    ) -> None:
         self.directory, self._ending, self._roll, self._what = directory, ending, roll, what
+        self._sure = sure
         self._file: int | None = None
+        self._lock = threading.Lock()
+        """Held by who finds the blocks of an older file, opens one to read it, or deletes one."""
         self.cut = 0
-        """How many bytes of a block that was cut short were taken off when the log was opened."""
+        """How many bytes of blocks that were not whole were taken off when the log was opened."""
         make_folder(directory)
         names = sorted(path for path in directory.iterdir() if path.suffix == f".{ending}")
         self._segments = [_Segment(path, self._number(path)) for path in names]
@@ -112,7 +123,8 @@ class Segments:
     @property
     def size(self) -> int:
         """How much is kept."""
-        return sum(each.size if len(each.firsts) else each.path.stat().st_size for each in list(self._segments))
+        with self._lock:  # or a file may go between its name and its size
+            return sum(each.size if len(each.firsts) else each.path.stat().st_size for each in self._segments)
 
     # -- writing -------------------------------------------------------------------------------------------
 
@@ -191,22 +203,23 @@ class Segments:
     # -- opening -------------------------------------------------------------------------------------------
 
     def _open_last(self) -> None:
-        """Find the blocks of the last file, and cut off one that a crash has cut short."""
+        """Find the blocks of the last file, and cut off what a crash has left of others."""
         segment = self._segments[-1]
         data = segment.path.read_bytes()
         if len(data) < len(_MARK):  # a crash came between the name of the file and its first bytes
             segment.path.write_bytes(_MARK)
             sync(segment.path)
             data = _MARK
-        whole = self._index(segment, data)
+        whole = self._index(segment, data, self._sure)
         if whole == len(data):
             return
-        self._refuse_damage(segment, data, whole)
+        if self._sure is None or segment.next <= self._sure:
+            self._refuse_damage(segment, data, whole)
         self.cut = len(data) - whole
         os.truncate(segment.path, whole)
         sync(segment.path)
 
-    def _index(self, segment: _Segment, data: bytes) -> int:
+    def _index(self, segment: _Segment, data: bytes, sure: int | None = None) -> int:
         """Note where blocks are, up to the first that is not whole; the contents of earlier files are read later."""
         if data[: len(_MARK)] != _MARK:
             raise self._damaged(segment.path, "does not begin as a file of this log does")
@@ -214,6 +227,8 @@ class Segments:
             flags, first, count, length, sum_ = head
             end = segment.size + _HEAD_BYTES + length
             if first != segment.next:
+                if sure is not None and segment.next > sure:
+                    break
                 raise self._damaged(segment.path, f"has a block of position {first} where {segment.next} is due")
             if end > len(data) or _checksum(data[end - length : end]) != sum_:
                 break
@@ -242,11 +257,10 @@ class Segments:
     def blocks(self, position: int = 1, *, flagged: bool = False) -> Iterator[Block]:
         """The blocks from the one that has a position on, up to the last of now."""
         for segment in list(self._segments):
-            if segment.next <= position:
+            if segment.next <= position or (file := self._open_to_read(segment)) is None:
                 continue
-            self._find_blocks(segment)
-            start = max(0, bisect_right(segment.firsts, position) - 1)
-            with segment.path.open("rb", buffering=0) as file:
+            with file:
+                start = max(0, bisect_right(segment.firsts, position) - 1)
                 for place in range(start, len(segment.firsts)):
                     if not flagged or segment.flags[place]:
                         yield self._read(segment, file.fileno(), place)
@@ -254,22 +268,31 @@ class Segments:
     def blocks_backwards(self, before: int | None = None) -> Iterator[Block]:
         """The blocks from the last one back, of those that begin before a position."""
         for segment in reversed(list(self._segments)):
-            if before is not None and segment.first >= before:
+            if (before is not None and segment.first >= before) or (file := self._open_to_read(segment)) is None:
                 continue
-            self._find_blocks(segment)
-            stop = len(segment.firsts) if before is None else bisect_right(segment.firsts, before - 1)
-            with segment.path.open("rb", buffering=0) as file:
+            with file:
+                stop = len(segment.firsts) if before is None else bisect_right(segment.firsts, before - 1)
                 for place in range(stop - 1, -1, -1):
                     yield self._read(segment, file.fileno(), place)
 
+    def _open_to_read(self, segment: _Segment) -> FileIO | None:
+        """A file whose blocks are known; None where it is too old and has just been deleted."""
+        with self._lock:
+            if segment not in self._segments:
+                return None
+            self._find_blocks(segment)
+            return segment.path.open("rb", buffering=0)
+
     def _find_blocks(self, segment: _Segment) -> None:
-        """Find the blocks of an older file when they are first asked for."""
+        """Find the blocks of an older file when they are first asked for: all of them, or it is refused each time."""
         if len(segment.firsts) or segment is self._segments[-1]:
             return
-        due, segment.next = segment.next, segment.first
-        data = segment.path.read_bytes()
-        if self._index(segment, data) != len(data) or segment.next != due:
-            raise self._damaged(segment.path, f"has changed behind position {segment.next - 1}")
+        data, found = segment.path.read_bytes(), _Segment(segment.path, segment.first)
+        if self._index(found, data) != len(data) or found.next != segment.next:
+            raise self._damaged(segment.path, f"has changed behind position {found.next - 1}")
+        segment.offsets, segment.flags, segment.size, segment.firsts = (
+            found.offsets, found.flags, found.size, found.firsts,
+        )  # fmt: skip
 
     def _read(self, segment: _Segment, file: int, place: int) -> Block:
         offset = segment.offsets[place]
@@ -291,8 +314,9 @@ class Segments:
             segment = self._segments[0]
             if segment.path.stat().st_mtime > oldest and self.size <= most:
                 break
-            segment.path.unlink()
-            self._segments.pop(0)
+            with self._lock:
+                segment.path.unlink()
+                self._segments.pop(0)
             deleted += 1
         return deleted
 

@@ -24,6 +24,7 @@ from fencepost.service.clock import newest_time, read_tick
 from fencepost.service.desk import Desk
 from fencepost.service.engine import Engine, Receipt
 from fencepost.service.event_log import EventFilter, EventLog, EventPage
+from fencepost.service.joining import group_tables
 from fencepost.service.keys import Keys
 from fencepost.service.publishing import Published, Publishing, VersionInfo
 from fencepost.service.refusals import MissingError, TooLargeError
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from fencepost.watching.clock import BeyondClock
 
 _LONGEST_KEY = 200
+_JOINED = 20_000
+"""Rows of a table of `recent_rows`, where calls have fewer."""
 
 
 class Service:
@@ -76,7 +79,7 @@ class Service:
             self.statistics = Statistics()
             self._saves = Saves(settings.data / "saves")
             self._rows = Segments(settings.data / "rows", "rows")
-            self._events = EventLog(settings.data / "events")
+            self._events = EventLog(settings.data / "events", self._saves.last_event())
             opened.callback(self._rows.close)
             opened.callback(self._events.close)
             keys = Keys()
@@ -204,8 +207,17 @@ class Service:
     def match(self, rows: Any) -> list[list[int]]:
         """The ids of the rules in force whose condition holds, for each row by itself; a missing column is null."""
         table = rows if isinstance(rows, pa.Table) else table_of(rows)
-        found = self.engine.watcher.match(table)
-        return [sorted(found[place].tolist()) for place in range(table.num_rows)]
+        most, total, answer = self.settings.limits.matches, 0, list[list[int]]()
+        for found in self.engine.watcher.match_pieces(table):
+            total += len(found.ids)
+            if total > most:
+                raise TooLargeError(
+                    f"{table.num_rows:,} rows with more than {most:,} rule ids in their answer",
+                    f"at most {most:,}",
+                    "Send fewer rows in a call.",
+                )
+            answer += [sorted(ids.tolist()) for ids in found]
+        return answer
 
     # -- events --------------------------------------------------------------------------------------------
 
@@ -242,7 +254,15 @@ class Service:
     def event(self, which: str) -> dict[str, Any]:
         """One event, by its id or its position."""
         found = self._events.at(int(which)) if which.isascii() and which.isdigit() and len(which) < 19 else None
-        found = found or self._events.find(which)
+        if found is not None:
+            return found
+        found, since = self._events.find(which)
+        if found is None and since > self.first_event:
+            raise MissingError(
+                f"event {which[:80]}, which is not among those from position {since:,} on",
+                "the position of an event that is kept, or the id of one of these: so far back an id is looked for",
+                "Ask with the position of the event.",
+            )
         if found is None:
             raise MissingError(f"event {which[:80]}", "the id or position of an event that is kept", "Correct it.")
         return found
@@ -288,13 +308,22 @@ class Service:
                 f"rule {rule} is not in force", "a rule that is", "Look whether it is paused, or publish."
             )
 
-    def backtest(self, rules: "Sequence[Rule]", rows: Any = None, *, last: int = 100_000, shown: int = 100) -> "Tried":
+    def backtest(
+        self,
+        rules: "Sequence[Rule]",
+        rows: Any = None,
+        *,
+        last: int = 100_000,
+        calls: int | None = None,
+        shown: int = 100,
+    ) -> "Tried":
         """How often rules would have fired on rows that are given, or on the last rows of the log.
 
         Args:
             rules: they are replayed alone; `rules.check` and `rules.get` make them.
             rows: an Arrow table or records; None takes stored ones.
             last: how many of those.
+            calls: of how many calls they are, at most; None for as many as they are.
             shown: how many events are given back.
         """
         from fencepost.service.trying import backtest, refuse_nothing, stored_rows
@@ -302,23 +331,24 @@ class Service:
         refuse_nothing(rules)
         settings = self.settings
         if rows is None:
-            tables = stored_rows(self._rows, last)
+            tables: Sequence[pa.Table] = stored_rows(self._rows, last, calls)
         else:
             table = rows if isinstance(rows, pa.Table) else table_of(rows)
             tables = [with_times(table, settings.object, settings.time, datetime.now(UTC))] if table.num_rows else []
         columns = dict(self._columns())
         about: dict[str, Any] = {"object": settings.object, "time": settings.time, "timeout": settings.silence}
-        return backtest(rules, tables, columns, shown=shown, zone=self.book.zone, **about)
+        return backtest(rules, tables, columns, shown=shown, passes_over=rows is None, zone=self.book.zone, **about)
 
-    def recent_rows(self, last: int) -> list[pa.Table]:
-        """The last rows of the log, the newest table last.
+    def recent_rows(self, last: int, calls: int) -> list[pa.Table]:
+        """The last rows of the log, the newest table last; those of one schema that follow each other in one.
 
         Args:
-            last: how many rows.
+            last: how many rows, at most.
+            calls: of how many calls, at most.
         """
         from fencepost.service.trying import stored_rows
 
-        return list(stored_rows(self._rows, last))
+        return [pa.concat_tables(group) for group in group_tables(stored_rows(self._rows, last, calls), _JOINED)]
 
     def metrics(self) -> dict[str, Any]:
         """Totals, quantiles of how long calls took, and what the engine does now."""
@@ -331,6 +361,7 @@ class Service:
             "damped": counters["damped"],
             "pending": counters["pending"],
             "ending": counters["ending"],
+            "upkeep": int(self.fault is not None),
             "version": watcher.version,
             "rules": len(watcher.monitor.rules),
             "faulty": len({fault.id for fault in self.publishing.faults} | watcher.left_out.keys()),
@@ -341,6 +372,11 @@ class Service:
             "log_bytes": self._rows.size,
             "event_bytes": self._events.segments.size,
         }
+
+    @property
+    def fault(self) -> FencepostError | None:
+        """What keeps the book from being followed, the state from being saved, or old files from being deleted."""
+        return self._upkeep.fault
 
     def samples(self, seconds: float = 3600.0) -> list[Sample]:
         """The totals over time, a sample a second."""

@@ -25,6 +25,8 @@ class Limits:
     """Rows of a call."""
     rules: int = 100_000
     """Rules of a call."""
+    matches: int = 2_000_000
+    """Ids of rules in the answer to a match."""
     page: int = 1_000
     """Things on a page."""
     waiting: int = 2_000_000

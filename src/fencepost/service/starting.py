@@ -90,6 +90,7 @@ def replay(start: Start, rows: Segments, events: EventLog, keys: Keys, publishin
     publishing.need(start.watcher.version)
     stored = _Stored(start.event, events)
     waiting: list[tuple[Record, pa.Table]] = []
+    rows_waiting = 0
 
     def flush() -> None:
         """Apply the rows that wait."""
@@ -118,11 +119,15 @@ def replay(start: Start, rows: Segments, events: EventLog, keys: Keys, publishin
             if record.position <= start.position or record.position in voids:
                 continue
             if record.kind == ROWS:
-                waiting.append((record, load_rows(record.data)))
-                if sum(table.num_rows for _, table in waiting) >= _ROWS_AT_ONCE or len(waiting) >= _CALLS_AT_ONCE:
+                table = load_rows(record.data)
+                waiting.append((record, table))
+                rows_waiting += table.num_rows
+                if rows_waiting >= _ROWS_AT_ONCE or len(waiting) >= _CALLS_AT_ONCE:
                     flush()
+                    rows_waiting = 0
                 continue
             flush()
+            rows_waiting = 0
             note(record, 0, _apply(start.watcher, record, publishing))
     flush()
     stored.finish()
@@ -146,6 +151,7 @@ class _Stored:
         self._block: StoredEvents | None = None
         self.next = after + 1
         self._new: list[pa.Table] = []
+        self._waiting = 0
         self._causes: list[Caused] = []
 
     def add(self, table: pa.Table, position: int) -> None:
@@ -170,7 +176,8 @@ class _Stored:
             # Of a record whose events are stored in part, the rest counts as well.
             self._causes.append(Caused(position, table.num_rows if table.num_rows < causes else causes))
             self.next += table.num_rows
-            if sum(len(each) for each in self._new) >= _EVENTS_AT_ONCE:
+            self._waiting += table.num_rows
+            if self._waiting >= _EVENTS_AT_ONCE:
                 self.finish()
 
     def _current(self) -> StoredEvents:
@@ -182,7 +189,7 @@ class _Stored:
         """Store what is left; refuse events that no row causes."""
         if self._new:
             self._events.append(pa.concat_tables(self._new), self._causes)
-            self._new, self._causes = [], []
+            self._new, self._causes, self._waiting = [], [], 0
         elif self.next <= self._last:
             raise FencepostError(
                 f"{self._events.segments.directory}, which has events up to position {self._last}",

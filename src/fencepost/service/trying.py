@@ -14,14 +14,16 @@ from fencepost.ordinals.schema import read_schema
 from fencepost.rules import Rule, Rules
 from fencepost.rules.options import fields_of
 from fencepost.service.event_log import join_events
+from fencepost.service.joining import group_tables
 from fencepost.service.monitoring import Watcher, without_warnings
 from fencepost.service.publishing import kinds_of
-from fencepost.service.records import ROWS, unpack_records
+from fencepost.service.records import ROWS, VOID, unpack_records
 from fencepost.service.rows import load_rows
 from fencepost.service.segments import Segments
 
 _BINS = 60
 _ROWS_AT_ONCE = 100_000
+_NOTHING = pa.table({})
 
 
 class Tried(NamedTuple):
@@ -34,18 +36,31 @@ class Tried(NamedTuple):
     events: pa.Table
     """The first of them."""
     late: int
+    unread: int
+    """Stored rows that the rules cannot read, such as texts where they compare numbers."""
 
 
-def stored_rows(log: Segments, last: int) -> list[pa.Table]:
-    """The last rows of the log, in their order."""
+def stored_rows(log: Segments, last: int, calls: int | None = None) -> list[pa.Table]:
+    """The last rows of the log, in their order, without those that were refused.
+
+    Args:
+        log: of rows.
+        last: how many rows, at most.
+        calls: of how many calls, at most; each takes its time, however few rows it has.
+    """
     found: list[pa.Table] = []
     rows = 0
+    refused: set[int] = set()  # what says so comes behind the rows
     for block in log.blocks_backwards():
-        here = [load_rows(record.data) for record in unpack_records(block) if record.kind == ROWS]
-        for table in reversed(here):
+        records = list(unpack_records(block))
+        refused.update(int(record.about["of"]) for record in records if record.kind == VOID)
+        for record in reversed(records):
+            if record.kind != ROWS or record.position in refused:
+                continue
+            table = load_rows(record.data)
             found.append(table.slice(max(0, table.num_rows - (last - rows))))
             rows += found[-1].num_rows
-            if rows >= last:
+            if rows >= last or len(found) == calls:
                 return found[::-1]
     return found[::-1]
 
@@ -60,8 +75,12 @@ def backtest(
     timeout: timedelta | int | None,
     zone: str,
     shown: int,
+    passes_over: bool = False,
 ) -> Tried:
-    """Replay rows with some rules alone; each object is new at its first row."""
+    """Replay rows with some rules alone; each object is new at its first row.
+
+    With `passes_over` calls whose rows the rules cannot read are left out and counted, and not refused.
+    """
     types: dict[str, Any] = dict(read_schema(columns).types)
     lower = {name.lower() for name in types}
     found = infer_types([kinds_of(rule, zone) for rule in rules])
@@ -77,11 +96,13 @@ def backtest(
     watcher = Watcher(monitor, {"columns": alone_columns(alone, schema)}, timeout)
     for table in tables[:1]:  # a service would leave such rules out; here they are what was asked about
         watcher.beyond_clock(monitor.rules.snapshot, table.schema.field(time).type).refuse()
-    tally, first, rows, kept = Tally(), [], 0, 0
-    for table in _in_pieces(tables):
-        events = watcher.take(table)
-        rows += table.num_rows
-        if events is None or not events.num_rows:
+    tally, first, rows, kept, unread = Tally(), [], 0, 0, 0
+    for number, events in _take_all(watcher, tables, passes_over):
+        rows += number
+        if events is None:
+            unread += number
+            continue
+        if not events.num_rows:
             continue
         tally.add(events)
         if kept < shown:
@@ -89,7 +110,7 @@ def backtest(
             kept += first[-1].num_rows
     fired = {each.rule_id: each for each in tally.fired()}
     over_time = {id: tally.histogram(id, _BINS) for id in fired}
-    return Tried(rows, fired, over_time, join_events(first), int(monitor.counters["late"]))
+    return Tried(rows, fired, over_time, join_events(first), int(monitor.counters["late"]), unread)
 
 
 def alone_columns(rules: Rules, schema: dict[str, str]) -> dict[str, str]:
@@ -97,18 +118,34 @@ def alone_columns(rules: Rules, schema: dict[str, str]) -> dict[str, str]:
     return dict(rules.compile(schema or None).columns)
 
 
-def _in_pieces(tables: Sequence[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in tables of a size that repays a call, as long as their columns are the same."""
-    waiting: list[pa.Table] = []
-    for table in tables:
-        if waiting and (
-            table.schema != waiting[0].schema or sum(len(each) for each in waiting) + len(table) > _ROWS_AT_ONCE
-        ):
-            yield pa.concat_tables(waiting)
-            waiting = []
-        waiting.append(table)
-    if waiting:
-        yield pa.concat_tables(waiting)
+def _take_all(watcher: Watcher, tables: Sequence[pa.Table], passes_over: bool) -> Iterator[tuple[int, pa.Table | None]]:
+    """Numbers of rows with their events, in pieces of a size that repays a call; None where rows cannot be read."""
+    for group in group_tables(tables, _ROWS_AT_ONCE):
+        whole = pa.concat_tables(group)
+        try:
+            events: pa.Table | None = _take(watcher, whole)
+        except MemoryError:
+            raise
+        except Exception:  # as for the engine: whatever it is, the Monitor has not changed
+            if not passes_over:
+                raise
+        else:
+            yield whole.num_rows, events
+            continue
+        for table in group:
+            try:
+                events = _take(watcher, table)
+            except MemoryError:
+                raise
+            except Exception:  # likewise
+                events = None
+            yield table.num_rows, events
+
+
+def _take(watcher: Watcher, table: pa.Table) -> pa.Table:
+    """The events of rows, also where a single row has none."""
+    events = watcher.take(table)
+    return _NOTHING if events is None else events
 
 
 def refuse_nothing(rules: Sequence[Rule]) -> None:

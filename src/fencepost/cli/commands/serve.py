@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from fencepost.book.tokens import Tokens
 
 _ADMIN = "first"
+_TOKENS_WAIT = 5.0
+"""Seconds that a call waits for a book that others write to, before what is known of a token counts."""
 
 
 def serve(
@@ -136,7 +138,7 @@ def _import_web() -> Any:
 def _tokens(url: str) -> "Tokens":
     from fencepost.book.tokens import Tokens
 
-    return Tokens(url)
+    return Tokens(url, wait=_TOKENS_WAIT)
 
 
 def _first_token(tokens: "Tokens", data: Path) -> tuple[str, Path]:

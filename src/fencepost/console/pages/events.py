@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from fencepost.console.forms import read_filter
+from fencepost.console.forms import read_filter, read_place
 from fencepost.console.paper import NotFoundPageError, Paper, rule_names
 from fencepost.console.source import EventsPart, Missing, SeenEvent
 from fencepost.errors import FencepostError
@@ -37,17 +37,18 @@ def event_pages(paper: Paper) -> list[Route]:
             known: dict[str, Any] = {"title": "Events", "place": "Events", "missing": paper.source.events}
             return paper.page("left_out.html", request, **known)
         query = request.query_params
-        chosen, before = read_filter(query), query.get("before", "")
-        found = part().last(_PAGE + 1, chosen, int(before) if before.isdecimal() else None)
+        chosen, before = read_filter(query), read_place(query.get("before", ""))
+        found, rest = part().search(_PAGE + 1, chosen, before)
         fields = {"rule": query.get("rule", ""), "object": chosen.object, "detect": chosen.detect}
         return paper.page(
             "events.html",
             request,
             place="Events",
             events=found[:_PAGE],
-            before=found[_PAGE - 1].position if len(found) > _PAGE else None,
+            before=found[_PAGE - 1].position if len(found) > _PAGE else rest,
+            rest=rest,
             fields=fields,
-            is_newest=not before.isdecimal(),
+            is_newest=before is None,
             kept=part().kept,
             histogram=part().histogram(chosen, _BINS),
             labels=rule_names(paper.source, found),
@@ -55,14 +56,14 @@ def event_pages(paper: Paper) -> list[Route]:
 
     async def stream(request: Request) -> Response:
         chosen, last = read_filter(request.query_params), request.headers.get("last-event-id", "")
-        source = part()
+        source, may_read = part(), request.scope.get("fencepost.may_read", _may_always)
 
         async def tell() -> AsyncIterator[str]:
-            position = (
-                int(last) if last.isdecimal() else (await run_in_threadpool(source.since, None, 0, chosen)).position
-            )
+            position = read_place(last)
+            if position is None:
+                position = (await run_in_threadpool(source.since, None, 0, chosen)).position
             yield "retry: 2000\n\n"
-            while True:
+            while await may_read():
                 tail = await run_in_threadpool(source.since, position, _SHOWN, chosen)
                 position = tail.position
                 said = await run_in_threadpool(_tell_tail, paper, request, tail.events, tail.total)
@@ -83,7 +84,7 @@ def event_pages(paper: Paper) -> list[Route]:
     def why(request: Request) -> Response:
         event = part().find(request.path_params["event_id"])
         if event is None:
-            raise NotFoundPageError("This event is not among those that are kept in memory.")
+            raise NotFoundPageError("This event is not kept, or it is too old to be found by its id.")
         reason = paper.source.why(event)
         rules = paper.source.rules
         rule = rules.get(event["rule_id"]) if rules else None
@@ -96,6 +97,11 @@ def event_pages(paper: Paper) -> list[Route]:
         Route("/events/export", export),
         Route("/events/{event_id}", why),
     ]
+
+
+async def _may_always() -> bool:
+    """Where no door says otherwise, who has opened the page may read on."""
+    return True
 
 
 def _tell_tail(paper: Paper, request: Request, events: Sequence[SeenEvent], total: int) -> str:

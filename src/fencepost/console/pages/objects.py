@@ -1,5 +1,6 @@
 """Objects, one object, and why a rule does not report it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -15,6 +16,8 @@ from fencepost.errors import FencepostError
 _PAGE = 50
 _RULES = 30
 _DRAWN = 6
+_RANGES = 8
+"""Ranges of a rule that are drawn on one chart; how many more there are is said."""
 _EVENTS = 20
 _TRAIL = 300
 
@@ -55,16 +58,15 @@ def _about(source: Source, seen: SeenObject, asked: str) -> dict[str, Any]:
     rules = source.rules.some(ids) if source.rules and not isinstance(ids, Missing) else {}
     events = source.events.last(_EVENTS, EventFilter(object=name)) if source.events else ()
     trail = source.objects.trail(name, _TRAIL)
-    standing, refusal = _ask_why_not(source, name, asked)
-    near = [rules[id] for id in list(rules)[:_DRAWN]]
-    known = {each.id for each in near}
-    for event in events:
-        id = event.fields["rule_id"]
-        if len(near) < _DRAWN and id not in known and source.rules and (rule := source.rules.get(id)) is not None:
-            near.append(rule)
-            known.add(id)
+    asked_id = _find_asked(source, asked)
+    standing, refusal = _ask_why_not(source, name, asked, asked_id)
+    near: dict[int, Any] = {}
+    for id in [*([] if asked_id is None else [asked_id]), *rules, *(event.fields["rule_id"] for event in events)]:
+        if len(near) < _DRAWN and id not in near and source.rules:
+            rule = rules[id] if id in rules else source.rules.get(id)
+            near |= {} if rule is None else {id: rule}
     types = source.rules.types() if source.rules else {}
-    read = [(rule, read_condition(str(rule.condition), types).boxes) for rule in near]
+    read = [(rule, _fitting(read_condition(str(rule.condition), types).boxes, seen)) for rule in near.values()]
     return {
         "seen": seen,
         "inside": ids,
@@ -80,6 +82,13 @@ def _about(source: Source, seen: SeenObject, asked: str) -> dict[str, Any]:
     }
 
 
+def _fitting(boxes: Sequence[ReadBox], seen: SeenObject) -> list[ReadBox]:
+    """The boxes that an object can be in as it is: those whose keys are its own values, or its name."""
+    own = {name.lower(): str(value) for name, value in seen.values.items() if value is not None}
+    name = str(seen.name)  # the column of which is no value
+    return [box for box in boxes if all(own.get(key.lower(), name) == value for key, value in box.keys.items())]
+
+
 def _draw(trail: Trail, read: Any, events: Any) -> list[dict[str, Any]]:
     """A chart for each column of numbers: ranges of rules, and marks where events were."""
     marks = [(event.fields["time"], event.fields["detect"]) for event in events]
@@ -87,12 +96,13 @@ def _draw(trail: Trail, read: Any, events: Any) -> list[dict[str, Any]]:
     for column, values in trail.values.items():
         if not any(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
             continue
-        ranges = []
+        ranges, more = [], 0
         for rule, boxes in read:
             ends = list(dict.fromkeys(box.ranges[column] for box in boxes if column in box.ranges))
-            ranges += [(rule.name or f"rule {rule.id}", *each) for each in ends[:2]]
-        own = marks if ranges else []
-        found.append({"column": column, "times": trail.times, "values": values, "ranges": ranges, "marks": own})
+            ranges += [(rule.name or f"rule {rule.id}", *each) for each in ends[:_RANGES]]
+            more += max(0, len(ends) - _RANGES)
+        own = {"ranges": ranges, "marks": marks if ranges else [], "more": more}
+        found.append({"column": column, "times": trail.times, "values": values, **own})
     return found
 
 
@@ -107,14 +117,19 @@ def _plane(trail: Trail, read: Any) -> dict[str, Any] | None:
     return None
 
 
-def _ask_why_not(source: Source, name: str, asked: str) -> tuple[Any, str]:
+def _find_asked(source: Source, asked: str) -> int | None:
+    """The id of the rule that somebody asks about, by its id or its name."""
+    id = read_id(asked)
+    if id is None and asked and source.rules:
+        named = source.rules.page(None, 1, _by_name(asked)).named
+        id = named[0].id if named else None
+    return id
+
+
+def _ask_why_not(source: Source, name: str, asked: str, id: int | None) -> tuple[Any, str]:
     """Where the object stands with a rule, or why that cannot be told."""
     if not asked or not source.objects:
         return None, ""
-    id = read_id(asked)
-    if id is None and source.rules:
-        named = source.rules.page(None, 1, _by_name(asked)).named
-        id = named[0].id if named else None
     if id is None:
         return None, f"No rule has the id or the name {asked!r}."
     try:

@@ -5,6 +5,32 @@
 const root = document.body.dataset.root;
 const asks = { "x-asks-for": "fragment" };
 
+// -- the door ------------------------------------------------------------------------------------------------
+
+// What a script asks for is answered with 401 when the service was started again or the session has ended.
+async function ask(url, options = {}) {
+  const answer = await fetch(url, { ...options, headers: asks });
+  const isShut = answer.status === 401 || answer.redirected;
+  sayShut(isShut);
+  if (isShut) throw new Error("Enter again.");
+  return answer;
+}
+
+function sayShut(isShut) {
+  const there = document.getElementById("shut");
+  if (!isShut && there) there.remove();
+  if (!isShut || there) return;
+  const said = document.createElement("p"), link = document.createElement("a");
+  said.id = "shut";
+  said.className = "refusal";
+  said.setAttribute("role", "alert");
+  link.href = `${root}/enter`;
+  link.target = "_blank";  // what was typed here stays
+  link.textContent = "Enter again";
+  said.append("The session has ended, or the service was started again. ", link, "; then go on here.");
+  document.getElementById("main").prepend(said);
+}
+
 // -- light and dark ------------------------------------------------------------------------------------------
 
 const theme = document.getElementById("theme");
@@ -40,7 +66,7 @@ for (const part of document.querySelectorAll("[data-refresh]")) {
     if (busy || document.hidden || used) return;
     busy = true;
     try {
-      const answer = await fetch(part.dataset.refresh, { headers: asks });
+      const answer = await ask(part.dataset.refresh);
       if (answer.ok) part.innerHTML = await answer.text();
     } catch { /* the next one may succeed */ } finally { busy = false; }
   }, 1000 * Number(part.dataset.every));
@@ -60,7 +86,7 @@ function follow() {
     if (text !== said) live.textContent = said = text;
     live.classList.toggle("on", on);
   };
-  const source = new EventSource(live.dataset.stream);
+  let source = null;
   hold.hidden = false;
   hold.addEventListener("click", () => {
     held = !held;
@@ -69,9 +95,19 @@ function follow() {
     hold.setAttribute("aria-pressed", String(held));
     if (held) say("Held. New events are not shown.", false);
   });
-  source.addEventListener("open", () => say("Live. New events appear at the top.", true));
-  source.addEventListener("error", () => say("The connection is lost; trying again.", false));
-  source.addEventListener("message", (message) => {
+  const open = () => {
+    source = new EventSource(live.dataset.stream);
+    source.addEventListener("open", () => { sayShut(false); say("Live. New events appear at the top.", true); });
+    source.addEventListener("error", async () => {
+      say("The connection is lost; trying again.", false);
+      // A browser tries again by itself, but not after a refusal, and does not say which one it was.
+      if (source.readyState !== EventSource.CLOSED) return;
+      try { await ask(live.dataset.probe); } catch { /* it has been said, or nobody answers */ }
+      setTimeout(open, 5000);
+    });
+    source.addEventListener("message", show);
+  };
+  const show = (message) => {
     const tick = JSON.parse(message.data);
     if (held) {
       missed += tick.total;
@@ -91,7 +127,8 @@ function follow() {
     // A row that has the keyboard's focus stays until the focus is elsewhere.
     rows.prepend(piece.content);
     while (rows.children.length > most && !rows.lastElementChild.contains(document.activeElement)) rows.lastElementChild.remove();
-  });
+  };
+  open();
   addEventListener("pagehide", () => source.close());
 }
 
@@ -128,11 +165,14 @@ function edit(editor) {
     mirror.scrollTop = text.scrollTop;
   };
 
-  const send = (url) => fetch(url, { method: "POST", body: new FormData(form), headers: asks });
+  const send = async (url) => {
+    // Where there is no answer, the next one may come.
+    try { return await ask(url, { method: "POST", body: new FormData(form) }); } catch { return null; }
+  };
 
   const read = later(200, async (isLast) => {
     const answer = await send(editor.dataset.editor);
-    if (!answer.ok || !isLast()) return;
+    if (!answer || !answer.ok || !isLast()) return;
     const found = await answer.json();
     if (!isLast()) return;
     paint(found.spans);
@@ -144,7 +184,7 @@ function edit(editor) {
   const tryIt = later(600, async (isLast) => {
     if (!editor.dataset.try || !text.value.trim() || !isGood) return;
     const answer = await send(editor.dataset.try);
-    if (!isLast()) return;
+    if (!answer || !isLast()) return;
     trial.innerHTML = await answer.text();
   });
 
@@ -157,7 +197,8 @@ function edit(editor) {
     event.preventDefault();
     button.disabled = true;
     try {
-      trial.innerHTML = await (await send(editor.dataset.try)).text();
+      const answer = await send(editor.dataset.try);
+      if (answer) trial.innerHTML = await answer.text();
     } finally { button.disabled = false; }
   });
 }

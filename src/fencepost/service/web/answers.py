@@ -88,8 +88,19 @@ def faults_json(faults: Iterable[tuple[int, str]], most: int = 1000) -> list[dic
     return [{"id": id, "reason": reason} for (id, reason), _ in zip(faults, range(most), strict=False)]
 
 
+_REMEDIES = {
+    "Use replace() to edit it.": "Send PUT /v1/rules/ID to edit it, or leave out the id to get one that is free.",
+    "Use add() for a new rule.": "Send POST /v1/rules for a new rule.",
+    "Add it, or enable it with replace().": "Add it, or let it take part again: POST /v1/rules/ID:resume.",
+}
+"""What other parts tell those who write Python, as routes."""
+
+
 def refuse(error: FencepostError, status: int | None = None) -> Answer:
     """A refusal as an answer."""
+    remedy = _REMEDIES.get(error.remedy)
+    if remedy is not None:
+        error, status = RefusalError(error.got, error.expected, remedy), status_of(error) if status is None else status
     status = status_of(error) if status is None else status
     headers = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}.get(status)
     said = {"got": error.got, "expected": error.expected, "remedy": error.remedy, "message": str(error)}

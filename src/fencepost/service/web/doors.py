@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from fencepost.book.tokens import SCOPES, Token, Tokens
+from fencepost.errors import UnreachableError
 from fencepost.service.refusals import ForbiddenError, StrangerError
 from fencepost.service.web.answers import Answer
 
@@ -23,6 +24,8 @@ COOKIE = "fencepost_session"
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _REMEMBERED = 2.0
 """Seconds that the book is not asked again about a token: so long one that is revoked may still open."""
+_GRACE = 900.0
+"""Seconds that a token which the book has known opens while the book does not answer."""
 _MOST = 10_000
 _SESSION = 12 * 3600.0
 
@@ -39,6 +42,16 @@ class Caller(NamedTuple):
         return scope in self.scopes or "admin" in self.scopes
 
 
+class _Known(NamedTuple):
+    """What the book said of a text."""
+
+    asked: float
+    """When it was last asked."""
+    answered: float
+    """When it last answered."""
+    token: Token
+
+
 class Doors:
     """Lets in who has a token of the book, or a session that began with one.
 
@@ -49,7 +62,7 @@ class Doors:
 
     def __init__(self, tokens: Tokens, *, secure: bool = False) -> None:
         self._tokens, self.secure = tokens, secure
-        self._known: OrderedDict[str, tuple[float, Token | None]] = OrderedDict()
+        self._known: OrderedDict[str, _Known] = OrderedDict()
         self._sessions: OrderedDict[str, tuple[float, str]] = OrderedDict()
         """By cookie, when it ends and the token that it began with."""
 
@@ -89,18 +102,32 @@ class Doors:
 
     async def _caller(self, text: str) -> Caller | None:
         known = self._known.get(text)
-        if known is None or time.monotonic() - known[0] > _REMEMBERED:
+        if known is None or time.monotonic() - known.asked > _REMEMBERED:
+            known = await self._ask(text, known)
+        if known is None or not known.token.is_valid():
+            return None
+        return Caller(known.token.name, frozenset(known.token.scopes))
+
+    async def _ask(self, text: str, known: _Known | None) -> _Known | None:
+        """What the book says; while it does not answer, what it said last."""
+        try:
             token = await run_in_threadpool(self._tokens.find, text)
-            known = time.monotonic(), token
-            if token is not None:
-                self._known[text] = known
-                self._known.move_to_end(text)
-                while len(self._known) > _MOST:
-                    self._known.popitem(last=False)
-            else:
+        except UnreachableError:
+            now = time.monotonic()
+            if known is None or now - known.answered > _GRACE:
+                raise
+            found = known._replace(asked=now)
+        else:
+            if token is None:
                 self._known.pop(text, None)
-        token = known[1]
-        return None if token is None else Caller(token.name, frozenset(token.scopes))
+                return None
+            now = time.monotonic()
+            found = _Known(now, now, token)
+        self._known[text] = found
+        self._known.move_to_end(text)
+        while len(self._known) > _MOST:
+            self._known.popitem(last=False)
+        return found
 
     def _session(self, cookie: str | None) -> str | None:
         """The token that a session began with."""

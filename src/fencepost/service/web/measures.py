@@ -26,6 +26,7 @@ _GAUGES = {
     "version": ("fencepost_rule_version", "The version in force."),
     "rules": ("fencepost_rules", "Rules in force."),
     "faulty": ("fencepost_faulty_rules", "Rules that were left out of the version in force."),
+    "upkeep": ("fencepost_upkeep_fault", "1 while the book cannot be followed, or the state not be saved."),
     "pending": ("fencepost_pending", "Enters that wait."),
     "ending": ("fencepost_ending", "Exits that wait."),
     "waiting": ("fencepost_waiting_rows", "Rows that wait for the engine."),

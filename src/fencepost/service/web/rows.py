@@ -126,7 +126,8 @@ def backtest(service: Serving, body: BacktestBody) -> Answer:
         }
         for rule in rules
     ]
-    return Answer({"rows": tried.rows, "late": tried.late, "rules": found, "events": event_dicts(tried.events)})
+    said = {"rows": tried.rows, "late": tried.late, "unread": tried.unread, "rules": found}
+    return Answer({**said, "events": event_dicts(tried.events)})
 
 
 @router.post(

@@ -23,6 +23,9 @@ Id = Annotated[str, Path(min_length=1, max_length=500, description="The id of a 
 IfMatch = Annotated[
     str | None, Header(alias="If-Match", description='The version that is to be changed, as the ETag says: "3".')
 ]
+IfNoneMatch = Annotated[
+    str | None, Header(alias="If-None-Match", description="`*` adds the rule, and replaces none.", max_length=100)
+]
 _INTEGER = Field(ge=-(2**63), lt=2**63)
 
 
@@ -152,12 +155,29 @@ def get_rule(service: Serving, id: Id) -> Answer:
 
 
 @router.put("/rules/{id}", responses={201: {"description": "Added."}, **refusals(404, 409, 412)})
-def put_rule(service: Serving, caller: Writer, id: Id, rule: RuleBody, if_match: IfMatch = None) -> Answer:
-    """Put a rule in place of another, or add it. With If-Match only if it still has that version."""
+def put_rule(
+    service: Serving,
+    caller: Writer,
+    id: Id,
+    rule: RuleBody,
+    if_match: IfMatch = None,
+    if_none_match: IfNoneMatch = None,
+) -> Answer:
+    """Put a rule in place of another, or add it. With If-Match only if it still has that version.
+
+    With `If-Match: *` only if it is there, with `If-None-Match: *` only if it is not.
+    """
     fields, key = rule.fields(), key_of(id)
     if isinstance(key, int) and fields.get("id", key) != key:
         raise RefusalError(f"id={fields['id']} in the body of rule {key}", "the same id, or none", "Leave it out.")
-    made, is_new = service.rules.put(key, fields, _expected(if_match), caller.name)
+    if if_none_match is not None and (if_none_match.strip() != "*" or if_match is not None):
+        raise RefusalError(
+            f"If-None-Match: {if_none_match[:80]}{'' if if_match is None else ' beside If-Match'}",
+            "`*` alone, which adds a rule and replaces none",
+            "Correct it, or leave it out.",
+        )
+    exists = False if if_none_match is not None else True if if_match is not None else None
+    made, is_new = service.rules.put(key, fields, _expected(if_match), caller.name, exists=exists)
     return rule_answer(made, service, 201 if is_new else 200, _settled(service))
 
 

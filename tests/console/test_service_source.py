@@ -1,0 +1,214 @@
+"""The pages over a service in this process, without a browser: odd forms, rows of every kind, searches with an end."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.book.tokens import Tokens
+from fencepost.console import make_console
+from fencepost.console.guarded import mount_console
+from fencepost.console.pages.objects import _about
+from fencepost.console.served import ServiceSource
+from fencepost.console.source import EventFilter
+from fencepost.service import event_log
+from fencepost.service.service import Service
+from fencepost.service.settings import Limits
+from fencepost.service.web.app import make_app
+from fencepost.service.web.doors import Doors
+from tests.effort import examples
+from tests.service.services import serving
+
+
+class Pages:
+    """A console over a service, and how to ask it."""
+
+    def __init__(self, service: Service) -> None:
+        self.service, self.source = service, ServiceSource(service)
+        self._app: Any = make_console(self.source)
+
+    def __call__(self, path: str, method: str = "GET", **given: Any) -> httpx.Response:
+        async def call() -> httpx.Response:
+            transport = httpx.ASGITransport(self._app)
+            headers = {"origin": "http://127.0.0.1", **given.pop("headers", {})}
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as client:
+                return await client.request(method, path, **given)
+
+        return asyncio.run(call())
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> Iterator[Pages]:
+    with serving(tmp_path) as service:
+        service.rules.add({"name": "high", "condition": "price > 40", "detect": "enter,exit"}, "ann")
+        service.settle()
+        for price in (39, 41, 39, 41):
+            service.observe([{"object": "IBM", "price": price}])
+        pages = Pages(service)
+        yield pages
+        pages.source.close()
+
+
+class Doorway(Pages):
+    """The same behind the doors of a service, to somebody with a token."""
+
+    def __init__(self, service: Service, tokens: Tokens) -> None:
+        super().__init__(service)
+        self.text, self.token = tokens.create("ann", ["read"])
+        self.doors = Doors(tokens)
+        self._app = make_app(service, doors=self.doors, pages=[mount_console(self.source)])
+        self.state = self._app.state
+
+
+@pytest.fixture
+def doorway(tmp_path: Path) -> Iterator[tuple[Doorway, Tokens]]:
+    limits = Limits(readers=2)
+    with serving(tmp_path / "data", limits=limits) as service, Tokens(f"sqlite:///{tmp_path / 'tokens.db'}") as tokens:
+        doorway = Doorway(service, tokens)
+        yield doorway, tokens
+        doorway.source.close()
+
+
+def test_a_script_without_a_session_is_told_so_and_not_led_to_the_door(doorway: tuple[Doorway, Tokens]) -> None:
+    ask = doorway[0]
+    assert (ask("/").status_code, ask("/").headers["location"]) == (303, "/enter")
+    for path, method in (("/", "GET"), ("/events/histogram", "GET"), ("/rules/try", "POST")):
+        answer = ask(path, method, headers={"x-asks-for": "fragment"})
+        assert (answer.status_code, "<" in answer.text) == (401, False)
+    assert ask("/events/stream").status_code == 401
+
+
+def test_a_stream_of_pages_ends_with_its_token_and_counts_as_a_reader(
+    doorway: tuple[Doorway, Tokens], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, tokens = doorway
+    monkeypatch.setattr("fencepost.service.web.doors._REMEMBERED", 0.0)
+    monkeypatch.setattr("fencepost.console.pages.events._TICK", 0.02)
+    headers = {"authorization": f"Bearer {ask.text}"}
+    seen: list[int] = []
+    real = ask.doors.find
+
+    async def find(request: Any) -> Any:
+        seen.append(len(ask.state.readers))
+        if len(seen) == 5:
+            tokens.revoke(ask.token.id)
+        return await real(request)
+
+    monkeypatch.setattr(ask.doors, "find", find)
+    answer = ask("/events/stream", headers=headers)
+    assert (answer.status_code, answer.text.count("data: ")) == (200, 3)
+    assert (seen, len(ask.state.readers)) == ([0, 1, 1, 1, 1], 0)
+    monkeypatch.setattr(ask.doors, "find", real)
+    ask.state.readers.update({1, 2})
+    text, _ = tokens.create("bob", ["read"])
+    answer = ask("/events/stream", headers={"authorization": f"Bearer {text}"})
+    assert (answer.status_code, "readers" in answer.json()["got"]) == (503, True)
+
+
+@pytest.mark.parametrize("value", ["9" * 24, "9" * 5000, "²", "-1", "--5"])
+def test_numbers_of_any_length_are_answered_in_words(pages: Pages, value: str) -> None:
+    for path in ("objects?after", "objects?q", "events?before", "events?rule", "rules?after", "object?name"):
+        assert pages(f"/{path}={value}").status_code in (200, 400, 404), path
+    rule = {"condition": "price > 3", "detect": "enter"}
+    for field in ("limit", "cooldown", "for_", "every", "id", "margin", "expires"):
+        answer = pages("/rules/add", "POST", data={**rule, field: value})
+        assert (answer.status_code, "alert" in answer.text) in ((400, True), (303, False)), field
+    for path in ("/rules/1", "/rules/1/pause", "/rules/1/restore"):
+        sent = {**rule, "expect": value, "version": value}
+        assert pages(path, "POST", data=sent).status_code == 400, path
+    assert pages.service.rules.get(1).version == 1
+
+
+@pytest.mark.parametrize("name", [f"{'x' * 400}.jsonl", f"a.{'x' * 400}", "a/../../x.jsonl", "rules", "a.JSONL"])
+def test_a_file_may_have_any_name(pages: Pages, name: str) -> None:
+    content = b'{"id": 5, "condition": "price > 3"}'
+    answer = pages("/rules/import", "POST", files={"file": (name, content)})
+    is_known = name.lower().endswith(".jsonl")
+    assert (answer.status_code, "one of .jsonl" in answer.text) == ((200, False) if is_known else (400, True))
+
+
+_TEXTS = st.one_of(
+    st.text(max_size=20),
+    st.sampled_from(["9" * 5000, "9" * 24, "-1", "\x00", "1e999", "nan", "9999-12-31T23:59:59", "0001-01-01", "²"]),
+)
+_FORMS = ("/rules/add", "/rules/try", "/rules/read", "/rules/1", "/rules/1/pause", "/rules/1/restore")
+_FIELDS = (
+    "id", "name", "condition", "labels", "expires", "stay", "margin", "limit", "expect", "for_", "keep_firing_for",
+    "cooldown", "every", "version", "until", "at", "detect",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_forms_with_anything_in_them_are_answered_in_words(pages: Pages) -> None:
+    @examples(60, deadline=None)
+    @given(st.sampled_from(_FORMS), st.dictionaries(st.sampled_from(_FIELDS), _TEXTS, max_size=5), st.booleans())
+    def send(path: str, fields: dict[str, str], is_whole: bool) -> None:
+        if is_whole:
+            fields = {"condition": "price > 3", "detect": "enter", **fields}
+        answer = pages(path, "POST", data=fields)
+        assert answer.status_code < 500, (path, fields)
+
+    send()
+
+
+def test_an_object_whose_columns_changed_their_types_has_a_page(pages: Pages) -> None:
+    service = pages.service
+    for row in ({"lot": 5}, {"lot": "five", "flag": True}, {"lot": 6.5}, {"flag": 1}):
+        service.observe([{"object": "IBM", "price": 43, **row}])
+    trail = pages.source.objects.trail("IBM", 300)
+    assert trail is not None
+    assert trail.values["lot"][-4:] == ["5", "five", "6.5", None]
+    assert trail.values["price"] == [39, 41, 39, 41, 43, 43, 43, 43]
+    assert len(trail.times) == 8
+    answer = pages("/object?name=IBM")
+    assert (answer.status_code, "five" in answer.text) == (200, False)
+    last = pages.source.objects.trail("IBM", 3)
+    assert last is not None
+    assert (last.values["lot"], len(last.times)) == (["five", "6.5", None], 3)
+
+
+def test_rows_that_were_refused_are_not_in_a_trail(pages: Pages) -> None:
+    with pytest.raises(Exception, match="price"):
+        pages.service.observe([{"object": "IBM", "price": "much"}, {"object": "A", "price": "more"}])
+    trail = pages.source.objects.trail("IBM", 300)
+    assert trail is not None
+    assert trail.values["price"] == [39, 41, 39, 41]
+    assert pages("/rules/try", "POST", data={"condition": "price > 40", "detect": "enter"}).status_code == 200
+
+
+def test_a_search_that_ends_says_where_and_how_to_go_on(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_log, "_BLOCKS_AT_ONCE", 2)
+    assert pages.service.last_event == 3
+    found, rest = pages.source.events.search(10, EventFilter(object="nobody"))
+    assert (found, rest) == ([], 2)
+    text = pages("/events?object=nobody").text
+    assert "No event fits from position 2 on." in text
+    assert "before=2" in text
+    assert "No event fits. " in pages("/events?object=nobody&before=2").text
+    assert pages.source.events.search(2, EventFilter())[1] is None
+
+
+def test_a_chart_has_the_ranges_that_are_about_its_object(pages: Pages) -> None:
+    rules = pages.service.rules
+    two = "(symbol = 'IBM' AND price BETWEEN 40 AND 50) OR (symbol = 'SAP' AND price BETWEEN 145 AND 160)"
+    many = " OR ".join(f"price BETWEEN {40 + 2 * each} AND {41 + 2 * each}" for each in range(10))
+    for name, condition in (("two", two), ("many", many), ("far", "object = 'IBM' AND price > 5000")):
+        rules.add({"name": name, "condition": condition, "detect": "enter,exit"}, "ann")
+    pages.service.settle()
+    pages.service.observe([{"object": "IBM", "symbol": "IBM", "price": 41}])
+    seen = pages.source.objects.get("IBM")
+    assert seen is not None
+    for asked in ("", "far"):
+        about = _about(pages.source, seen, asked)
+        [drawing] = [each for each in about["drawings"] if each["column"] == "price"]
+        names = [name for name, *_ in drawing["ranges"]]
+        assert (names.count("two"), names.count("many"), drawing["more"]) == (1, 8, 2)
+        assert ("far" in names) == bool(asked)
+        [(_, low, high)] = [each for each in drawing["ranges"] if each[0] == "two"]
+        assert (low, high) == (40, 50)
+    assert "And 2 more ranges of these rules." in pages("/object?name=IBM").text
