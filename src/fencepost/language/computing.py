@@ -65,6 +65,10 @@ _FIELDS: dict[type[exp.Expression], str] = {
 }
 
 
+_LONGEST_STRING = 2**31
+"""Characters that a part of a string begins and ends within: no string is longer."""
+
+
 class Expressions(Operands):
     """Reads what stands left and right of a comparison: constants, columns, and expressions over columns."""
 
@@ -185,13 +189,11 @@ class Expressions(Operands):
         def evaluate(values: Values) -> Term:
             start, length = (None if each is None else each.evaluate(values) for each in numbers)
             start = 1 if start is None else start
-            if (
-                not isinstance(start, int)
-                or start < 1
-                or not (length is None or (isinstance(length, int) and length >= 0))
-            ):
+            if not isinstance(start, int) or not (length is None or (isinstance(length, int) and length >= 0)):
                 raise refusals.substring(place)
-            return Term("substr", (read(values),), (start, length))
+            if not 1 <= start <= _LONGEST_STRING:
+                raise refusals.substring(place)
+            return Term("substr", (read(values),), (start, None if length is None else min(length, _LONGEST_STRING)))
 
         return Expression("key", evaluate, place)
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Literal, NamedTuple, Protocol
 
-from fencepost.computed.bounds import after_prefix
+from fencepost.computed.bounds import after_prefix, lowered
 from fencepost.computed.terms import Term
 from fencepost.language import refusals
 from fencepost.language.expression import Evaluate
@@ -131,7 +131,7 @@ class LikePattern(NamedTuple):
     def expand(self, values: Values, clashes: list[Clash]) -> list[Box]:
         """See Node."""
         text, column, place = self.pattern(values), self.column(values), self.place
-        text = text.lower() if self.lowers else text
+        text = lowered(text) if self.lowers else text
         prefix = text if self.is_prefix or not text.endswith("%") else text.rstrip("%")
         if not self.is_prefix and any(each in prefix for each in ("%", "_", "\\")):
             raise refusals.wildcards(place, text)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from fencepost._arrow import text_array
 from fencepost.computed import Term
-from fencepost.computed.attributes import MOST_EXPRESSIONS, too_many
+from fencepost.computed.attributes import MOST_EXPRESSIONS, expressions_of, too_many
 from fencepost.computed.bounds import after_prefix
 from fencepost.computed.many_preimages import many_preimages
 from fencepost.errors import FencepostError, join_message
@@ -62,11 +62,13 @@ def compile_columns(
     faults: Faults | None = None,
     infer: bool = False,
     zone: str = "UTC",
+    beside: Iterable[str] = (),
 ) -> CompiledColumns:
     """See Rules.columns.
 
     Where `faults` are `FaultyRules`, those are left out. `infer` gives columns that the schema lacks the types that the
-    rules suggest. `zone` is that of conditions of `stay`; those of rules are parsed.
+    rules suggest. `zone` is that of conditions of `stay`; those of rules are parsed. `beside` are the expressions of
+    rules that these are put beside: all together are limited.
     """
     texts = [text for text in texts if text.rule.enabled]
     rows_of = [np.flatnonzero(block.alive & block.fields.enabled) for block in blocks]
@@ -77,13 +79,13 @@ def compile_columns(
     if infer and schema is not None:
         schema = {**_lacking(blocks, [*texts, *stays], schema, faults), **described_columns(schema)}
     types, binder = _binder(blocks, [*texts, *stays], schema, faults, count)
-    builder = _Builder(types, binder, faults)
+    builder = _Builder(types, binder, faults, beside)
     for block, rows in zip(blocks, rows_of, strict=True):
         if len(rows):
             builder.add_block(block, rows)
     builder.add_texts(texts, None if schema is None else types.types)
     faults.raise_if_any(count, REMEDY)
-    return _damped(builder.finished(rules), dampings, binder, zone, faults)
+    return _damped(builder.finished(rules), dampings, binder, zone, faults, builder.expressions)
 
 
 class StoredRules:
@@ -121,7 +123,9 @@ class StoredRules:
                 counts[use] += times
         return counts
 
-    def compile(self, schema: Any, faults: Faults | None = None, infer: bool = False) -> CompiledColumns:
+    def compile(
+        self, schema: Any, faults: Faults | None = None, infer: bool = False, beside: Iterable[str] = ()
+    ) -> CompiledColumns:
         """Like `compile_columns`."""
         fields, faults = self.fields, Faults("rule") if faults is None else faults
         for id, fault in self._unread.found.items():
@@ -133,7 +137,7 @@ class StoredRules:
         if infer and schema is not None:
             schema = {**_lacking([], known, schema, faults), **described_columns(schema)}
         types, binder = _binder([], known, schema, faults, self.total)
-        builder = _Builder(types, binder, faults)
+        builder = _Builder(types, binder, faults, beside)
         left = [builder.add_form(form) for form in self._forms]
         again = np.sort(np.concatenate([np.zeros(0, np.int64), *left]))
         texts = self._texts | self._read(again, faults)
@@ -147,7 +151,7 @@ class StoredRules:
                 *(self._conditions, fields.labels, fields.names),
             )
         )
-        return _damped(made, self._dampings, binder, self._zone, faults)
+        return _damped(made, self._dampings, binder, self._zone, faults, builder.expressions)
 
     def _read(
         self, rows: Int64s, faults: Faults, report: Callable[[int], None] = lambda _: None
@@ -221,8 +225,10 @@ def _read_stays(dampings: Dampings, ids: Int64s, zone: str, faults: Faults) -> l
     return found
 
 
-def _damped(made: CompiledColumns, dampings: Dampings, binder: Binder, zone: str, faults: Faults) -> CompiledColumns:
-    """Compiled rules with their damping, and without those that are faulty."""
+def _damped(
+    made: CompiledColumns, dampings: Dampings, binder: Binder, zone: str, faults: Faults, expressions: set[str]
+) -> CompiledColumns:
+    """Compiled rules with their damping, and without those that are faulty; `expressions` are known so far."""
     ids = made.rules.ids
 
     def refuse(rows: Int64s, error: FencepostError) -> None:
@@ -230,9 +236,29 @@ def _damped(made: CompiledColumns, dampings: Dampings, binder: Binder, zone: str
             faults.add(int(ids[row]), error.one_line)
 
     made = add_damping(made, dampings, binder, zone, refuse)
+    if made.stay is not None:
+        _limit_stay(made.stay, faults, expressions)
     if made.damping is not None:
         faults.raise_if_any(len(ids), REMEDY)
     return _leave_out(made, faults.found) if isinstance(faults, FaultyRules) and faults.found else made
+
+
+def _limit_stay(stay: CompiledColumns, faults: Faults, expressions: set[str]) -> None:
+    """Note a fault of each rule for whose outer boxes there are too many expressions."""
+    terms = expressions_of(stay.computed.values())
+    if len(expressions | terms.keys()) <= MOST_EXPRESSIONS:
+        return
+    of_rules: dict[int, set[str]] = {}
+    for boxes in stay.boxes:
+        used = {stay.computed[name].text for name in boxes.attributes if name in stay.computed} & terms.keys()
+        for row in boxes.rules.tolist() if used else ():
+            of_rules.setdefault(row, set()).update(used)
+    for row, used in sorted(of_rules.items()):
+        if len(expressions | used) > MOST_EXPRESSIONS:
+            beyond = terms[min(used - expressions)]
+            faults.add(int(stay.rules.ids[row]), f"stay: {too_many(beyond).one_line}")
+        else:
+            expressions |= used
 
 
 def _leave_out(columns: CompiledColumns, faulty: Iterable[int]) -> CompiledColumns:
@@ -345,11 +371,13 @@ def _infer(first_users: Mapping[tuple[str, ColumnKind], int], faults: Faults) ->
 class _Builder:
     """Binds rules one after the other and keeps their boxes in groups."""
 
-    def __init__(self, types: _Types, binder: Binder, faults: Faults) -> None:
+    def __init__(self, types: _Types, binder: Binder, faults: Faults, beside: Iterable[str]) -> None:
         self._types = types
         self._binder = binder
         self._faults = faults
         self._groups = BoxGroups()
+        self.expressions = set(beside)
+        """The distinct expressions of rules so far, and of those beside them."""
         self._bands: list[tuple[int, BoundBand]] = []
         self._dropped: dict[int, tuple[str, ...]] = {}
         self._row_count = 0
@@ -473,13 +501,14 @@ class _Builder:
 
     def _take_computed(self, id: int, bound: BoundCondition) -> bool:
         """Whether there is room for the expressions of a rule."""
-        computed = self._groups.computed
-        for name, each in bound.computed.items():
-            if name not in computed:
-                if len(computed) >= MOST_EXPRESSIONS:
-                    self._faults.add(id, too_many(each.term).one_line)
-                    return False
-                computed[name] = each
+        new = {text: term for text, term in expressions_of(bound.computed.values()).items()}
+        if not new.keys() <= self.expressions:
+            if len(self.expressions | new.keys()) > MOST_EXPRESSIONS:
+                beyond = next(term for text, term in new.items() if text not in self.expressions)
+                self._faults.add(id, too_many(beyond).one_line)
+                return False
+            self.expressions |= new.keys()
+        self._groups.computed |= bound.computed
         return True
 
     def finished(self, rules: RuleColumns) -> CompiledColumns:
