@@ -9,10 +9,11 @@ from fencepost.computed.times import UNITS
 from fencepost.errors import FencepostError
 from fencepost.language import refusals
 from fencepost.language.condition import ColumnKind, Use
-from fencepost.language.expression import Constant, ConstantKind, Evaluate
+from fencepost.language.expression import AnyConstant, Constant, ConstantKind, Evaluate
 from fencepost.language.operands import ARITHMETIC, ColumnUse, Operands
 from fencepost.language.shape import Values
 from fencepost.language.source import Place, Source
+from fencepost.ordinals.scalars import nearest_double
 from fencepost.ordinals.zones import check_zone, zone_name
 
 
@@ -262,6 +263,8 @@ class Expressions(Operands):
             if operand.table:
                 raise refusals.qualified(operand.name, operand.place)
             return lambda values: column(evaluate(values))
+        if operand.is_double:
+            return lambda values: constant(_as_double(evaluate(values)))
         return lambda values: constant(evaluate(values))
 
     def _agree(self, parts: list[Operand], place: Place) -> ColumnKind:
@@ -280,6 +283,11 @@ class Expressions(Operands):
 def _own_zone(values: Values) -> str:
     zone: Any = values[-1]
     return zone_name(zone)
+
+
+def _as_double(value: Any) -> Any:
+    """A number as a double, which types what is computed with it; one that stands for many stays it."""
+    return value if isinstance(value, AnyConstant) else nearest_double(value)
 
 
 def _kind_of(operand: Operand) -> ColumnKind:

@@ -14,7 +14,7 @@ from sqlglot.parser import Parser
 
 from fencepost.language import refusals
 from fencepost.language.expression import CASTS, Constant, Evaluate, cast, combine, interval, negated
-from fencepost.language.shape import canonical_name, slots_by_start
+from fencepost.language.shape import canonical_name, has_exponent, slots_by_start
 from fencepost.language.source import Place, RefusalError, Source, Token
 
 _WORDS = {**Tokenizer.KEYWORDS, **Tokenizer.SINGLE_TOKENS}
@@ -101,9 +101,11 @@ class Operands:
             index = constant_index(node)
             if index is None:
                 raise refusals.operand(node, self.place_of(node))
-            kind = "number" if self.source.tokens[index].kind == "number" else "key"
-            slot = self._slots[self.source.tokens[index].start]
-            return Constant(kind, itemgetter(slot), (index, index))  # type: ignore[arg-type]
+            token = self.source.tokens[index]
+            slot, place = self._slots[token.start], (index, index)
+            if token.kind == "number":
+                return Constant("number", itemgetter(slot), place, has_exponent(token.text))  # type: ignore[arg-type]
+            return Constant("key", itemgetter(slot), place)  # type: ignore[arg-type]
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, exp.Paren):

@@ -17,7 +17,7 @@ from fencepost.computed.attributes import MOST_EXPRESSIONS, expressions_of, too_
 from fencepost.computed.bounds import after_prefix
 from fencepost.computed.many_preimages import many_preimages
 from fencepost.errors import FencepostError, join_message
-from fencepost.indexes.arrays import Float64s, Int64s
+from fencepost.indexes.arrays import Bools, Float64s, Int64s
 from fencepost.language import (
     KEY,
     Band,
@@ -42,7 +42,15 @@ from fencepost.rules.rule import Rule, labels_text, microseconds_of
 from fencepost.rules.stays import Dampings, add_damping, parse_stay
 from fencepost.rules.table_blocks import RuleFields, TableBlock, TableRange
 from fencepost.snapshot import Snapshot
-from fencepost.snapshot.columns import BandColumns, BoxSet, CompiledColumns, RuleColumns, detect_flags
+from fencepost.snapshot.columns import (
+    DETECTS,
+    BandColumns,
+    BoxSet,
+    CompiledColumns,
+    RuleColumns,
+    detect_flags,
+    detect_names,
+)
 from fencepost.snapshot.damping import take_damping
 from fencepost.snapshot.layer import take_bands
 
@@ -138,7 +146,7 @@ class StoredRules:
             schema = {**_lacking([], known, schema, faults), **described_columns(schema)}
         types, binder = _binder([], known, schema, faults, self.total)
         builder = _Builder(types, binder, faults, beside)
-        left = [builder.add_form(form) for form in self._forms]
+        left = [builder.add_form(form, (fields.detects[form.rows] & DETECTS["cross"]) != 0) for form in self._forms]
         again = np.sort(np.concatenate([np.zeros(0, np.int64), *left]))
         texts = self._texts | self._read(again, faults)
         ordered = sorted(texts)
@@ -160,7 +168,7 @@ class StoredRules:
         found: dict[int, TextRule] = {}
         texts = self._conditions.take(pa.array(rows)).to_pylist()
         for done, (row, text) in enumerate(zip(rows.tolist(), texts, strict=True)):
-            rule = Rule(int(self.fields.ids[row]), text)
+            rule = Rule(int(self.fields.ids[row]), text, detect=detect_names(int(self.fields.detects[row])))
             try:
                 found[row] = TextRule(rule, parse(text, self._zone))
             except FencepostError as error:
@@ -415,8 +423,11 @@ class _Builder:
                     (rules[mine], tuple(each.take(chosen) for each in values), firsts[mine], lasts[mine])
                 )
 
-    def add_form(self, form: Form) -> Int64s:
-        """Adds the rules of one form; the rows of those that are to be bound one by one, perhaps to be refused."""
+    def add_form(self, form: Form, crosses: Bools) -> Int64s:
+        """Adds the rules of one form; the rows of those that are to be bound one by one, perhaps to be refused.
+
+        `crosses` says of each whether it detects cross, for which most ranges of strings are refused.
+        """
         rows = form.rows
         keys: dict[str, Any] = {}
         edges: dict[str, tuple[Int64s, Int64s]] = {}
@@ -454,6 +465,8 @@ class _Builder:
             return rows
         for first, last in edges.values():
             usable &= first <= last
+        if strings:
+            usable &= ~crosses
         names, mine = sorted(edges), np.flatnonzero(usable)
         terms = tuple(Term("column", (), name, KEY) for name in sorted(strings))
         group = self._groups.at(tuple(sorted(keys)), tuple(names), terms)
@@ -501,7 +514,7 @@ class _Builder:
 
     def _take_computed(self, id: int, bound: BoundCondition) -> bool:
         """Whether there is room for the expressions of a rule."""
-        new = {text: term for text, term in expressions_of(bound.computed.values()).items()}
+        new = expressions_of(bound.computed.values())
         if not new.keys() <= self.expressions:
             if len(self.expressions | new.keys()) > MOST_EXPRESSIONS:
                 beyond = next(term for text, term in new.items() if text not in self.expressions)
