@@ -10,7 +10,7 @@ from fencepost.errors import FencepostError
 from fencepost.language import refusals
 from fencepost.language.condition import ColumnKind, Use
 from fencepost.language.expression import AnyConstant, Constant, ConstantKind, Evaluate
-from fencepost.language.operands import ARITHMETIC, ColumnUse, Operands
+from fencepost.language.operands import ARITHMETIC, FLIPPED, ColumnUse, Operands
 from fencepost.language.shape import Values
 from fencepost.language.source import Place, Source
 from fencepost.ordinals.scalars import nearest_double
@@ -108,10 +108,21 @@ class Expressions(Operands):
         self._agree([left, right], place)
         return self._made(name, [left, right], "boolean", place)
 
-    def refuse_double_quotes(self, left: ColumnUse, right: ColumnUse, place: Place) -> None:
-        """Refuse what most likely is a string in double quotes."""
-        if self.source.tokens[right.place[1]].text.startswith('"'):
-            raise refusals.two_columns(left.name, right.name, place)
+    def refuse_double_quotes(self, symbol: str, left: Operand, right: Operand, place: Place) -> None:
+        """Refuse what most likely is a string in double quotes: it is compared with a string, or is equal to a column.
+
+        The order of two columns is left alone: there a name in double quotes is as likely a column.
+        """
+        for one, other, seen in ((left, right, symbol), (right, left, FLIPPED[symbol])):
+            kind = _kind_of(one)
+            is_asked = kind == "key" or (kind == "any" and symbol in ("=", "<>"))
+            if is_asked and self.is_double_quoted(other):
+                assert isinstance(other, ColumnUse), "only columns are in double quotes"
+                raise refusals.two_columns(self.source.quote(one.place), seen, other.name, place)
+
+    def is_double_quoted(self, operand: Operand) -> bool:
+        """Whether it is a column in double quotes, which other SQL takes for a string; not one in backticks."""
+        return isinstance(operand, ColumnUse) and self.source.tokens[operand.place[1]].text.startswith('"')
 
     def read(self, node: exp.Expression) -> Operand:  # type: ignore[override]
         """The constant, column or expression that it is; refuses everything else."""

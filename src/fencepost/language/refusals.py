@@ -112,14 +112,14 @@ def column_arithmetic(place: Place) -> RefusalError:
     )
 
 
-def two_columns(left: str, right: str, place: Place) -> RefusalError:
+def two_columns(other: str, symbol: str, quoted: str, place: Place) -> RefusalError:
     """A comparison with what is most likely a string in double quotes."""
-    name = right[1:-1].replace('""', '"')
+    name = quoted[1:-1].replace('""', '"')
     return RefusalError(
         [place],
         "compares two columns",
         "strings in single quotes",
-        f"Write {left} = '{name}' for the string, {left} = `{name}` for the column.",
+        f"Write {other} {symbol} '{name}' for the string, {other} {symbol} `{name}` for the column.",
     )
 
 

@@ -96,8 +96,7 @@ class _Builder:
         self, symbol: str, left: ColumnUse | Expression, right: ColumnUse | Expression, place: Place
     ) -> Node:
         """A comparison of what both have columns: an expression that is TRUE or FALSE."""
-        if symbol == "=" and isinstance(left, ColumnUse) and isinstance(right, ColumnUse):
-            self.operands.refuse_double_quotes(left, right, place)
+        self.operands.refuse_double_quotes(symbol, left, right, place)
         if symbol in (">", "<="):  # a > b is b < a, and a <= b is not b < a
             return self._compare_two(FLIPPED[symbol], right, left, place)
         compared = self.operands.compared("=" if symbol in ("=", "<>") else "<", left, right, place)
@@ -107,6 +106,8 @@ class _Builder:
     def _between(self, node: exp.Between, negate: bool) -> Node:
         value, low, high = (self.operands.read(node.args[name]) for name in ("this", "low", "high"))
         place = _around(value, high)
+        if self.operands.is_double_quoted(low) and self.operands.is_double_quoted(high):
+            self.operands.refuse_double_quotes("=", value, low, place)
         if node.args.get("symmetric"):
             raise refusals.symmetric(place)
         if negate:
