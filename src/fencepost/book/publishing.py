@@ -81,7 +81,7 @@ class Publisher:
         shards: int | None = None,
         strict: bool = False,
         infer: bool = False,
-    ) -> tuple[int, dict[int, str]]:
+    ) -> tuple[int, FaultyRules]:
         """See RuleBook.publish; the number of the version, and why rules were left out."""
         versions = VersionDirectory(directory)
         made: list[_Made] = []
@@ -96,7 +96,7 @@ class Publisher:
         self._kept = _Kept(versions.path.absolute(), versions.digest(number), snapshot)
         self._record(self._kept.digest, revision, keep, versions.schema() or {})
         _collect(versions, keep)
-        return number, faulty.found
+        return number, faulty
 
     def preview(
         self, directory: str | PathLike[str], schema: Any, progress: Progress, *, infer: bool = False

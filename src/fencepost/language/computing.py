@@ -76,6 +76,8 @@ class Expressions(Operands):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self.uses: list[Use] = []
+        self.alike: list[tuple[Evaluate, ...]] = []
+        """Columns that are compared with each other, whose kind nothing tells."""
         self._known: dict[int, tuple[exp.Expression, Operand]] = {}
         """What nodes were read as, by identity: an operation reads its parts more than once, and so would theirs."""
 
@@ -282,9 +284,9 @@ class Expressions(Operands):
         """The kind that several operands have together; it is noted of those that it is up to."""
         kinds = [kind for kind in map(_kind_of, parts) if kind != "any"]
         if not kinds:
-            for part in parts:
-                for each in _open_of(part):
-                    self.uses.append(Use(each.evaluate, "any", place))
+            left_open = [each for part in parts for each in _open_of(part)]
+            self.uses += [Use(each.evaluate, "any", place) for each in left_open]
+            self.alike.append(tuple(each.evaluate for each in left_open))
             return "any"
         for part in parts:
             self.demand(part, kinds[0], place)

@@ -61,6 +61,8 @@ class Condition:
     """Every column of the boxes, those of expressions too, with the kind of constant it is compared with."""
     dropped: tuple[str, ...] = ()
     """For every branch that can never hold, the reason."""
+    alike: tuple[tuple[str, ...], ...] = ()
+    """Columns that are compared with each other and with no constant: they have one type."""
 
 
 class Node(Protocol):
@@ -249,6 +251,8 @@ class Shape:
     """Every comparison, for the kinds of the columns."""
     is_reusable: bool
     """Whether every name is a slot that is filled, so that other names may take its place."""
+    alike: tuple[tuple[Evaluate, ...], ...] = ()
+    """Columns that are compared with each other alone."""
 
     def fill(self, text: str, values: Values) -> Condition:
         """The condition that these constants and names make."""
@@ -257,15 +261,16 @@ class Shape:
         boxes = self.root.expand(values, clashes)
         if not boxes:
             raise never_holds(clashes[0])
+        alike = tuple([tuple([column(values) for column in each]) for each in self.alike]) if self.alike else ()
         if not clashes:
-            return Condition(text, tuple(boxes), columns)
+            return Condition(text, tuple(boxes), columns, (), alike)
         needed = {part.column for box in boxes for part in box if part.term is None}
         for box in boxes:
             for part in box:
                 if part.term is not None:
                     needed.update(each.value for each in part.term.walk() if each.name == "column")
         columns = {column: kind for column, kind in columns.items() if column in needed}
-        return Condition(text, tuple(boxes), columns, dropped_parts(text, boxes, clashes))
+        return Condition(text, tuple(boxes), columns, dropped_parts(text, boxes, clashes), alike)
 
     def _columns(self, values: Values) -> dict[str, ColumnKind]:
         columns: dict[str, ColumnKind] = {}

@@ -30,7 +30,8 @@ def compile_shape(source: Source) -> Shape:
     """The shape of a condition on one stream."""
     builder = _Builder(source)
     root = builder.predicate(parse_tree(source), negate=False)
-    return Shape(root, tuple(builder.operands.uses), builder.operands.all_names_are_filled())
+    operands = builder.operands
+    return Shape(root, tuple(operands.uses), operands.all_names_are_filled(), tuple(operands.alike))
 
 
 class _Builder:

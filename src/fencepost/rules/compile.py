@@ -28,6 +28,7 @@ from fencepost.language import (
     ColumnType,
     Condition,
     bind_band,
+    infer_kinds,
     infer_types,
     parse,
 )
@@ -329,7 +330,7 @@ def _binder(
     if schema is not None:
         read = read_schema(schema)
         return _Types(read.types, read.unusable), Binder(read.types)
-    types = _infer(_first_users(blocks, texts), faults)
+    types = _infer(_first_users(blocks, texts), texts, faults)
     faults.raise_if_any(count, REMEDY)
     return _Types(types, {}), Binder(types)
 
@@ -340,7 +341,7 @@ def _lacking(
     """The columns that rules use and a schema lacks, with the types that the rules suggest."""
     known = {name.lower() for name in described_columns(schema)}
     uses = {use: id for use, id in _first_users(blocks, texts).items() if use[0].strip('"').lower() not in known}
-    return _infer(uses, faults)
+    return _infer(uses, texts, faults)
 
 
 def _first_users(blocks: Sequence[TableBlock], texts: Sequence[TextRule]) -> dict[tuple[str, ColumnKind], int]:
@@ -357,23 +358,30 @@ def _first_users(blocks: Sequence[TableBlock], texts: Sequence[TextRule]) -> dic
     return first_users
 
 
-def _infer(first_users: Mapping[tuple[str, ColumnKind], int], faults: Faults) -> dict[str, ColumnType]:
+def _infer(
+    first_users: Mapping[tuple[str, ColumnKind], int], texts: Sequence[TextRule], faults: Faults
+) -> dict[str, ColumnType]:
     """The types that the uses suggest; uses that disagree are faults of both rules."""
+    alike = {each for _, parsed in texts if isinstance(parsed, Condition) for each in parsed.alike}
     try:
-        return infer_types([{column: kind} for column, kind in first_users])
+        uses = [{column: kind} for column, kind in first_users]
+        kinds = infer_kinds(uses, alike)
+        names = (column[1:-1].replace('""', '"') if column.startswith('"') else column for column in kinds)
+        faults.undecided = tuple(name for name, kind in zip(names, kinds.values(), strict=True) if kind == "any")
+        return infer_types(uses, alike)
     except FencepostError:
         pass  # found again below, use by use, to tell which rules disagree
     agreed: dict[tuple[str, ColumnKind], int] = {}
     for (column, kind), id in first_users.items():
         try:
-            infer_types([{column: kind} for column, kind in (*agreed, (column, kind))])
+            infer_types([{column: kind} for column, kind in (*agreed, (column, kind))], alike)
             agreed[column, kind] = id
         except FencepostError as error:
             bare = column.strip('"').lower()
             other = next(each for (name, _), each in agreed.items() if name.strip('"').lower() == bare)
             fault = f"{error.got} (rules {id} and {other})" if id != other else error.got
             faults.add(id, join_message(fault, error.expected, error.remedy))
-    return infer_types([{column: kind} for column, kind in agreed])
+    return infer_types([{column: kind} for column, kind in agreed], alike)
 
 
 class _Builder:

@@ -183,7 +183,7 @@ class Desk:
             )
         types = dict(read_schema(self._columns()).types)
         lower = {name.lower() for name in types}
-        for name, type_ in infer_types([made.parsed.columns]).items():
+        for name, type_ in infer_types([made.parsed.columns], made.parsed.alike).items():
             if name.lower() not in lower:
                 types[name] = type_
         alone = Rules(self.book.zone)
