@@ -74,7 +74,9 @@ def test_what_is_too_many_is_a_fault_of_the_new_rules(tmp_path: Path) -> None:
 def test_outer_conditions_count_too() -> None:
     rules = fp.Rules()
     for number in range(129):
-        rules.add(number, f"price > vwap + {number + 1}", stay=f"price > vwap + {number + 1} OR price < vwap - {number}")
+        rules.add(
+            number, f"price > vwap + {number + 1}", stay=f"price > vwap + {number + 1} OR price < vwap - {number}"
+        )
     with pytest.raises(fp.FencepostError, match=r"rule 128: stay: .+ is one more distinct expression"):
         rules.compile(SCHEMA)
     rules.remove(128)

@@ -240,7 +240,7 @@ class Binder:
     def _expression(self, part: Part) -> "StringRange | tuple[str, Sequence[tuple[int, int]]]":
         """What a comparison of an expression asks for: strings, or ordinals of a column or a computed attribute."""
         assert part.term is not None
-        term = self._bound_term(part.term, part.place)
+        term = self.typed(part.term, part.place)
         if term.type == KEY:
             _check_key(part, term.text, KEY)
             return _string_range(part, term)
@@ -258,7 +258,8 @@ class Binder:
         self._computed[name] = computed
         return name, ([] if own is None else [own])
 
-    def _bound_term(self, term: Term, place: Place) -> Term:
+    def typed(self, term: Term, place: Place) -> Term:
+        """An expression with its columns found, and the type of every part."""
         found = self._terms.get(term)
         if found is None:
             try:

@@ -1,5 +1,6 @@
 """Computed attributes of one row, for whoever asks why."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,9 @@ from fencepost.computed import Bounds, Computed, Given
 from fencepost.computed.bounds import LARGEST, SMALLEST
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.ordinals import KEY, AttributeType
+
+
+_COMPARISON = re.compile(r"((?:(?! [<=] ).)+) ([<=]) ((?:(?! [<=] ).)+)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -88,4 +92,17 @@ def show_part(name: str, low: Any, high: Any) -> str:
         below = "" if low is None else f"'{low}' {'<' if isinstance(low, Beyond) else '<='} "
         above = "" if high is None else f" {'<' if isinstance(high, Beyond) else '<='} '{high}'"
         return f"{below}{name}{above}"
+    if isinstance(low, bool) or isinstance(high, bool):
+        return _show_truth(name, low is True)
     return f"{'' if low is None else f'{low} <= '}{name}{'' if high is None else f' <= {high}'}"
+
+
+def _show_truth(name: str, truth: bool) -> str:
+    """That a boolean is TRUE or FALSE, as one would write it."""
+    if name.endswith(" IS NULL"):
+        return name if truth else f"{name.removesuffix(' IS NULL')} IS NOT NULL"
+    comparison = _COMPARISON.fullmatch(name)
+    if comparison is None:
+        return f"{name} = {'TRUE' if truth else 'FALSE'}"
+    left, symbol, right = comparison.groups()
+    return name if truth else f"{left} {'>=' if symbol == '<' else '<>'} {right}"

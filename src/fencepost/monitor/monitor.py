@@ -410,7 +410,9 @@ class Monitor(Host):
         band = self._pairs.find(rule.id)
         if band is not None:
             return explain_band(band, given, self._pairs.types)
-        return reasons.explain(rule, self._rules.boxes(rule), given, self._rules.types, self._rules.computed_of(rule))
+        boxes, computed = self._rules.boxes(rule), self._rules.computed_of(rule)
+        terms = self._rules.terms_of(rule, {name for _, ranges in boxes for name in ranges})
+        return reasons.explain(rule, boxes, given, self._rules.types, computed, terms)
 
     @asks
     def why_not(self, rule_id: int | str, object: Any, other: Any = None) -> Standing:

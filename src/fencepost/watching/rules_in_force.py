@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fencepost.computed import Computed
+from fencepost.computed import Computed, computed_id
 from fencepost.computed.attributes import MOST_EXPRESSIONS, check_number, expressions_of
 from fencepost.emitting.detections import Pairs
 from fencepost.errors import FencepostError
@@ -295,6 +295,24 @@ class RulesInForce:
     def computed_of(self, rule: LiveRule) -> Mapping[str, Computed]:
         """The computed attributes that the boxes of a rule in force may have, the outer ones too."""
         return rule.computed if rule.row is None else self.computed_of_compiled
+
+    def terms_of(self, rule: LiveRule, columns: Collection[str]) -> dict[str, Computed]:
+        """The expressions of a rule in force that are ranges of these columns by now, to show their values."""
+        text = rule.condition if rule.row is None else self.compiled.rules.conditions[rule.row].as_py()
+        if text is None:
+            return {}
+        found: dict[str, Computed] = {}
+        binder = Binder(self._columns())
+        try:
+            parsed = parse(text, self.compiled.zone)
+            for part in (part for box in parsed.boxes for part in box) if isinstance(parsed, Condition) else ():
+                if part.term is not None:
+                    each = Computed(binder.typed(part.term, part.place))
+                    if each.term.type != KEY and len(each.columns) == 1 and each.columns.keys() <= set(columns):
+                        found[computed_id(each)] = each
+        except FencepostError:
+            return {}  # a column that it uses is gone from the schema: then its parts are never shown, either
+        return found
 
     @property
     def computed_of_compiled(self) -> Mapping[str, Computed]:
