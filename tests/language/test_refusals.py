@@ -69,7 +69,7 @@ def test_strings_in_double_quotes_are_refused_wherever_they_are_compared(text: s
         'bid < "Last Price"',
         'bid * 2 = "Last Price"',
         '"Last Price" - bid > 3',
-        '"Symbol" = \'IBM\'',
+        "\"Symbol\" = 'IBM'",
         'bid BETWEEN 3 AND "Last Price"',
         'GREATEST("Bid", "Ask") > 3',
     ],

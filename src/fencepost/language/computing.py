@@ -73,6 +73,8 @@ _LONGEST_STRING = 2**31
 class Expressions(Operands):
     """Reads what stands left and right of a comparison: constants, columns, and expressions over columns."""
 
+    takes_tests = True
+
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self.uses: list[Use] = []
@@ -180,7 +182,7 @@ class Expressions(Operands):
         part = self.read(node.this)
         self.demand(part, "key", place)
         if isinstance(part, Constant):
-            raise refusals.operand(node, place)
+            raise refusals.constants(place)
         if type(node) in _OF_STRINGS:
             if (
                 type(node) is exp.Trim
@@ -216,7 +218,7 @@ class Expressions(Operands):
         others = [node.expression] if name == "nullif" else node.expressions
         parts = [self.read(each) for each in (node.this, *others)]
         if all(isinstance(part, Constant) for part in parts):
-            raise refusals.operand(node, place)
+            raise refusals.constants(place)
         kind = self._agree(parts, place)
         left_open = tuple(use for part in parts for use in _open_of(part)) if kind == "any" else ()
         return self._made(name, parts, kind, place)._replace(open=left_open)
@@ -232,7 +234,7 @@ class Expressions(Operands):
         part = self.read(inner)
         self.demand(part, "timestamp", place)
         if isinstance(part, Constant):
-            raise refusals.operand(node, place)
+            raise refusals.constants(place)
         read = self._term(part)
         return Expression("number", lambda values: Term("field", (read(values),), (unit, _own_zone(values))), place)
 

@@ -83,6 +83,9 @@ def constant_index(literal: exp.Literal) -> int | None:
 class Operands:
     """Reads what stands left and right of a comparison: constants and columns."""
 
+    takes_tests = False
+    """Whether IS NULL may stand beside comparisons."""
+
     def __init__(self, source: Source) -> None:
         self.source = source
         self._slots = slots_by_start(source.text)
@@ -174,7 +177,7 @@ class Operands:
             place = (table.meta["start"], index)
         elif not identifier.quoted and name.upper() in _NAMED_CONSTANTS:
             if name.upper() == "NULL":
-                raise refusals.null_constant(place)
+                raise refusals.null_constant(place, takes_tests=self.takes_tests)
             return Constant("boolean", always(name.upper() == "TRUE"), place)
         token = self.source.tokens[index]
         column = canonical_name(token.text)

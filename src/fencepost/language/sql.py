@@ -61,7 +61,7 @@ class _Builder:
             return self._missing(node, negate)
         if isinstance(node, (exp.Column, exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif)):
             return self._truth(node, negate)
-        raise refusals.predicate(node, self.operands.place_of(node))
+        raise refusals.predicate(node, self.operands.place_of(node), negate=negate)
 
     def _join(self, node: exp.Expression, negate: bool) -> Node:
         kind = type(node)
