@@ -1,5 +1,7 @@
 """Ordered strings against Python's own order of code points."""
 
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -7,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fencepost as fp
+from fencepost.book import RuleBook
 from fencepost.computed import Bounds
 from fencepost.computed.bounds import after_prefix
 from tests.effort import examples
@@ -117,3 +120,19 @@ def test_no_line_goes_through_strings() -> None:
     assert monitor.update([{"o": 1, "ts": 2, "name": "D"}])["detect"].to_pylist() == ["cross"]
     with pytest.raises(fp.FencepostError, match="no strings on it"):
         monitor.add(2, "name > 'A' AND name = 'B' OR name > 'C' AND LOWER(name) > 'c'", detect="cross")
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_cross_of_strings_and_another_range_is_refused_from_a_book(count: int, tmp_path: Path) -> None:
+    """One by one, and where many rules of one form are bound at once."""
+    book = RuleBook(f"sqlite:///{tmp_path}/b.db")
+    for number in range(count):
+        book.add(number, f"s > 'A{number}' AND x BETWEEN 1 AND 2", detect="cross" if number % 2 == 0 else "enter")
+    book.add(100, "x BETWEEN 1 AND 2", detect="cross")
+    book.add(101, "s > 'A'", detect="cross")
+    schema = {"s": "string", "x": "double", "o": "string", "ts": "bigint"}
+    with pytest.raises(fp.FencepostError, match=r"rule 0: detect='cross' with a range of strings"):
+        fp.Monitor(book, object="o", time="ts", schema=schema)
+    faults: list[fp.RuleFault] = []
+    book.publish(tmp_path / "pub", schema=schema, faults=faults)
+    assert [fault.id for fault in faults] == list(range(0, count, 2))

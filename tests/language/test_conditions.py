@@ -319,7 +319,7 @@ def with_other_words(text: str) -> str:
         word = match[0]
         if word.startswith("'"):
             return "'2023-05-06'" if re.match(r"'\d{4}-", word) else "'7'" if re.match(r"'\d+'", word) else "'Q'"
-        return f"other_{word}" if word.isalpha() else "6.25"
+        return f"other_{word}" if word.isalpha() else "6.25e0" if "e" in word.lower() else "6.25"
 
     return re.sub(r"'(?:[^']|'')*'|\b[idnbs]\b|\bts\b|(?<![\w.])(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", other, text)
 
@@ -389,7 +389,7 @@ def test_shapes_that_differ(one: str, other: str) -> None:
         ('"a""1" > 5', '"a""2" > 5'),
         ("`a``1` > 5", "b > 5"),
         ("x > 5 -- 1", "y > 6 -- 2"),
-        ("x > 5 AND y < .5", "Größe > 1e5 and `y` < 7."),
+        ("x > 5E0 AND y < .5", "Größe > 1e5 and `y` < 7."),
         ("left.x - right.x > 5", "left.x - right.x > 6"),
     ],
 )

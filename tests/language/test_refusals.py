@@ -1,5 +1,6 @@
 """Every refusal of the language, word by word: what was got, what was expected, the next step, and the place."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,45 @@ def test_a_string_in_double_quotes_is_refused_after_two_columns_were_compared() 
     parse("bid = `ask`")
     with pytest.raises(ConditionError, match="Write bid = 'ask' for the string"):
         parse('bid = "ask"')
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ('LOWER(symbol) = "ibm"', "Write LOWER(symbol) = 'ibm' for the string, LOWER(symbol) = `ibm` for the column"),
+        ('symbol <> "IBM"', "Write symbol <> 'IBM' for the string"),
+        ('"IBM" = symbol', "Write symbol = 'IBM' for the string"),
+        ('symbol IN ("IBM", "SAP")', "Write symbol = 'IBM' for the string"),
+        ('symbol NOT IN ("IBM", "SAP")', "Write symbol <> 'IBM' for the string"),
+        ('UPPER(symbol) >= "IBM"', "Write UPPER(symbol) >= 'IBM' for the string"),
+        ('"IBM" > UPPER(symbol)', "Write UPPER(symbol) < 'IBM' for the string"),
+        ('symbol BETWEEN "A" AND "B"', "Write symbol = 'A' for the string"),
+        ('TRIM(symbol) BETWEEN "A" AND "B"', "for the string"),
+        ('COALESCE(symbol, other) = "IBM"', "Write COALESCE(symbol, other) = 'IBM' for the string"),
+        ('NOT symbol = "IBM"', "Write symbol <> 'IBM' for the string"),
+    ],
+)
+def test_strings_in_double_quotes_are_refused_wherever_they_are_compared(text: str, remedy: str) -> None:
+    with pytest.raises(ConditionError, match=re.escape(remedy)):
+        parse(text)
+    parse(text.replace('"', "`"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"Last Price" > 40',
+        '"Last Price" < vwap',
+        'bid < "Last Price"',
+        'bid * 2 = "Last Price"',
+        '"Last Price" - bid > 3',
+        "\"Symbol\" = 'IBM'",
+        'bid BETWEEN 3 AND "Last Price"',
+        'GREATEST("Bid", "Ask") > 3',
+    ],
+)
+def test_columns_in_double_quotes_stay_columns(text: str) -> None:
+    parse(text)
 
 
 @pytest.mark.parametrize(

@@ -155,3 +155,45 @@ def test_open_ends_are_shown_as_they_were_written() -> None:
     assert "price is 3.0, not above 3.0" in said
     assert "n is 1.0, not below 0.1" in said
     assert "h is 1.0, above 0.30000000000000004" in said
+
+
+def test_why_shows_expressions_over_one_column() -> None:
+    rules = fp.Rules()
+    rules.add(1, "price * 1.1 > 50 AND ABS(d - 3) < 2", detect="enter,exit")
+    monitor = fp.Monitor(rules, object="o", time="ts")
+    monitor.update([{"o": "a", "ts": 1, "price": 10.0, "d": 3.0}])
+    standing = monitor.why_not(1, "a")
+    assert standing.values == {"d": 3.0, "price": 10.0, "ABS(d - 3)": 0.0, "price * 1.1": 11.0}
+    (event,) = monitor.update([{"o": "a", "ts": 2, "price": 50.0}]).to_pylist()
+    reason = monitor.why(event)
+    assert "price * 1.1: 11.0 -> 55.00000000000001" in str(reason)
+    monitor.add(2, "price * 2 > 10", detect="enter")  # waits, and is not compiled
+    assert monitor.why_not(2, "a").values["price * 2"] == 100.0
+
+
+def test_booleans_read_like_conditions() -> None:
+    rules = fp.Rules()
+    rules.add(1, "price > vwap AND x IS NOT NULL AND f = FALSE AND NOT s = t", detect="enter,exit")
+    schema = {"price": "double", "vwap": "double", "x": "double", "f": "boolean", "s": "string", "t": "string"}
+    monitor = fp.Monitor(rules, object="o", time="ts", schema=schema | {"o": "string", "ts": "bigint"})
+    monitor.update([{"o": "a", "ts": 1, "price": 1.0, "vwap": 2.0, "x": None, "f": True, "s": "A", "t": "A"}])
+    standing = monitor.why_not(1, "a")
+    (box,) = standing.boxes
+    assert str(box).startswith("s <> t and vwap < price and x IS NOT NULL and f = FALSE: ")
+    assert set(box.missed) == {
+        "s <> t does not hold",
+        "vwap < price does not hold",
+        "x IS NOT NULL does not hold",
+        "f = FALSE does not hold",
+    }
+
+
+def test_nothing_was_inside_before_its_first_row() -> None:
+    rules = fp.Rules()
+    rules.add(1, "x IS NULL", detect="enter")
+    schema = {"x": "double", "y": "double", "o": "string", "ts": "bigint"}
+    monitor = fp.Monitor(rules, object="o", time="ts", schema=schema)
+    (event,) = monitor.update([{"o": "a", "ts": 1, "x": None, "y": 3.0}]).to_pylist()
+    (box,) = monitor.why(event).boxes  # type: ignore[union-attr]
+    assert (box.held_before, box.holds_after) == (False, True)
+    assert str(box) == "x IS NULL: after"

@@ -113,7 +113,12 @@ def test_rows_of_one_time_come_in_the_order_of_the_table() -> None:
 def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
     settle = one_row._settle
-    monkeypatch.setattr(one_row, "_settle", lambda *about: (taken.append(1), settle(*about)))
+
+    def note(*about: Any) -> None:
+        taken.append(1)
+        settle(*about)
+
+    monkeypatch.setattr(one_row, "_settle", note)
     given = Rules()
     given.add(1, "price >= 40", detect="enter,exit")
     monitor = Monitor(given, object="symbol")

@@ -310,7 +310,8 @@ def test_columns_of_every_library(column: Any, attribute: AttributeType, ordinal
             pa.array(["x"]),
             DOUBLE,
             "price, a column of string; expected a column that converts to double. "
-            "Cast the column to double, or bind price to a type of its own.",
+            "Cast the column to double, or bind price to a type of its own: compile({'price': 'string'}), "
+            "--type price=string.",
         ),
         (np.array([1.5]), TIMESTAMP, "price, a column of double; expected a column that converts to timestamp. "),
         (np.array([1]), BOOLEAN, "price, a column of int64; expected a column that converts to boolean. "),

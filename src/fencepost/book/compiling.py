@@ -305,7 +305,7 @@ class BookCompiler:
             ids = np.union1d(_changed_ids(connection, revision), np.array([*kept.faulty], np.int64))
             fields, conditions = read_columns(connection, since=revision, also=kept.faulty)
             stored, faulty = StoredRules(fields, conditions, self._zone), FaultyRules()
-            columns = stored.compile(binding.schema, faulty, binding.infer)
+            columns = stored.compile(binding.schema, faulty, binding.infer, before.expressions_without(ids))
             if (binding.given is None or binding.infer) and not types_agree(columns, before):
                 continue
             paused = {id: version for id, version in before.paused.items() if id not in ids}

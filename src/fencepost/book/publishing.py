@@ -83,7 +83,7 @@ class Publisher:
         strict: bool = False,
         infer: bool = False,
         unusable: FindFaults | None = None,
-    ) -> tuple[int, dict[int, str]]:
+    ) -> tuple[int, FaultyRules]:
         """See RuleBook.publish; the number of the version, and why rules were left out."""
         versions = VersionDirectory(directory)
         made: list[_Made] = []
@@ -98,7 +98,7 @@ class Publisher:
         self._kept = _Kept(versions.path.absolute(), versions.digest(number), snapshot)
         self._record(self._kept.digest, revision, keep, versions.schema() or {})
         _collect(versions, keep)
-        return number, faulty.found
+        return number, faulty
 
     def preview(
         self,
@@ -184,9 +184,10 @@ class Publisher:
         rows += again
         ids.update(row["id"] for row in again)
         changed = rules_from([rule for row in rows if (rule := rule_of(row)) is not None], self._zone)
-        columns = changed.usable_columns(schema, faulty)
+        gone = np.array(sorted(ids), np.int64)
+        columns = changed.usable_columns(schema, faulty, before.expressions_without(gone))
         paused = {id: version for id, version in before.paused.items() if id not in ids}
-        return before.changed(np.array(sorted(ids), np.int64), columns, paused | changed.paused(faulty), number)
+        return before.changed(gone, columns, paused | changed.paused(faulty), number)
 
     def _record(self, digest: str, revision: int, keep: timedelta, columns: Mapping[str, str]) -> None:
         now = microseconds_of(datetime.now(UTC))

@@ -651,10 +651,10 @@ class RuleBook:
         """
         from fencepost.rules.faults import report_faults
 
-        number, found = self._publishing().publish(
+        number, faulty = self._publishing().publish(
             directory, schema, keep, progress, shards=shards, strict=strict, infer=infer, unusable=unusable
         )
-        report_faults(found, faults)
+        report_faults(faulty.found, faults, faulty.undecided)
         return number
 
     def preview(

@@ -50,11 +50,15 @@ def computed_id(computed: Computed) -> str:
     return f"({computed.text})" + ("" if computed.bounds is None else f" in order {computed.bounds.digest}")
 
 
-def check_number(computed: Iterable[Computed]) -> None:
+def expressions_of(computed: Iterable[Computed]) -> dict[str, Term]:
+    """The distinct expressions among computed attributes, by their texts; a column in order is none."""
+    return {each.text: each.term for each in computed if each.term.name != "column"}
+
+
+def check_number(expressions: Mapping[str, Term]) -> None:
     """Refuse more distinct expressions than a batch is evaluated for."""
-    texts = {each.text: each.term for each in computed if each.term.name != "column"}
-    if len(texts) > MOST_EXPRESSIONS:
-        raise too_many(list(texts.values())[-1])
+    if len(expressions) > MOST_EXPRESSIONS:
+        raise too_many(list(expressions.values())[-1])
 
 
 def too_many(term: Term) -> FencepostError:

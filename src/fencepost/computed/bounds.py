@@ -142,6 +142,12 @@ def move_ends(ends: Int64s, numbers: Int64s, *, is_lower: bool) -> Int64s:
     return np.where(used < 0, ends, moved)
 
 
+def lowered(text: str) -> str:
+    """A constant in lower case as LOWER makes it of columns, which Python does not for all letters."""
+    found: str = pc.utf8_lower(pa.scalar(text)).as_py()
+    return found
+
+
 def after_prefix(prefix: str) -> str | None:
     r"""The least string above all that begin with a prefix; None where there is none.
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.computed import numbers, times
-from fencepost.computed.numbers import Values, as_doubles, as_scale, both
+from fencepost.computed.numbers import Values, as_doubles, as_scale, at_scale, both
 from fencepost.computed.terms import Term
 from fencepost.computed.typing import common_type
 from fencepost.indexes.arrays import Bools, Int64s
@@ -92,14 +92,15 @@ def _evaluate(term: Term, given: Given) -> Values:
     if name == "is null":
         return _is_null(term.parts[0], parts[0], given.rows)
     if name in ("=", "<"):
-        return _compare(name, term, parts)
+        return _compare(name, term, parts, given.rows)
     if name in ("greatest", "least", "coalesce"):
         return _choose(name, term, parts, given.rows)
     if name == "nullif":
-        same = _compare("=", term, parts)
+        same = _compare("=", term, parts, given.rows)
         is_same = same.data if same.valid is None else same.data & same.valid
         if term.type == KEY:
-            return Values(pc.if_else(pa.array(is_same), None, _plain(parts[0].data, len(is_same))), None)
+            own = _plain(parts[0].data, given.rows)
+            return Values(pc.if_else(pa.array(is_same), pa.scalar(None, own.type), own), None)
         return Values(parts[0].data, both(parts[0].valid, ~is_same))
     if name == "length":
         return _from_strings(parts[0].data, pc.utf8_length)
@@ -183,7 +184,10 @@ def _is_null(part: Term, values: Values, rows: int) -> Values:
 
 
 def _in_common(term: Term, parts: list[Values]) -> tuple[ColumnType, list[Values]]:
-    """The parts of an expression in the type in which they compare."""
+    """The parts of an expression in the type in which they compare.
+
+    A count that int64 does not hold in the unit of that type is the largest or the smallest: it lies beyond all others.
+    """
     common, found = common_type(term.parts), []
     for part, values in zip(term.parts, parts, strict=True):
         if common == KEY or part.type == common:
@@ -191,7 +195,7 @@ def _in_common(term: Term, parts: list[Values]) -> tuple[ColumnType, list[Values
         elif common == DOUBLE:
             found.append(Values(as_doubles(values, part.attribute), values.valid))
         elif isinstance(common, AttributeType) and common.dimension == "number":
-            found.append(as_scale(values, part.attribute, common.scale))
+            found.append(at_scale(values, part.attribute, common.scale))
         elif part.name in ("constant", "truth"):
             found.append(_constant(part._replace(type=common)))
         else:  # a date as what a clock shows at its midnight
@@ -201,10 +205,9 @@ def _in_common(term: Term, parts: list[Values]) -> tuple[ColumnType, list[Values
     return common, found
 
 
-def _compare(name: str, term: Term, parts: list[Values]) -> Values:
+def _compare(name: str, term: Term, parts: list[Values], rows: int) -> Values:
     common, (left, right) = _in_common(term, parts)
     if common == KEY:
-        rows = max(len(left.data), len(right.data))
         one, other = _plain(left.data, rows), _plain(right.data, rows)
         found = (pc.equal if name == "=" else pc.less)(one, other)
         valid = None if found.null_count == 0 else np.asarray(found.is_valid())

@@ -53,6 +53,20 @@ def as_scale(values: Values, type_: AttributeType, scale: int) -> Values:
     return multiply(values, Values(np.array([10 ** (scale - type_.scale)]), None))
 
 
+def at_scale(values: Values, type_: AttributeType, scale: int) -> Values:
+    """Like `as_scale`, for comparing: what int64 does not hold is its largest or smallest number, in order beyond all.
+
+    A count of -(2**63) or 2**63 - 1 in the finer unit is never exact, but of the same unit.
+    """
+    if type_.scale == scale:
+        return values
+    unit = 10 ** (scale - type_.scale)
+    most = (2**63 - 1) // unit
+    data = values.data
+    scaled = np.where(data > most, 2**63 - 1, np.where(data < -most, -(2**63), np.clip(data, -most, most) * unit))
+    return Values(scaled, values.valid)
+
+
 def add(left: Values, right: Values) -> Values:
     """The sums of counts; none where int64 does not hold it."""
     a, b = left.data, right.data

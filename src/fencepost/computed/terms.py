@@ -1,18 +1,20 @@
 """Expressions: an operation, its parts, and the text that is the same for all spellings of one expression."""
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from fencepost.ordinals import KEY, AttributeType, ColumnType
+from fencepost.ordinals import DOUBLE, KEY, AttributeType, ColumnType
 from fencepost.ordinals.zones import Moment
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INFIX = {"<": 1, "=": 1, "+": 2, "-": 2, "*": 3, "/": 3, "%": 3}
 _ATOM = 6
 _CONSTANTS = ("constant", "truth")
+_NAMED_CONSTANTS = frozenset(["TRUE", "FALSE", "NULL"])
 
 
 class Term(NamedTuple):
@@ -79,15 +81,16 @@ def column(name: str) -> Term:
 
 
 def constant(value: Any) -> Term:
-    """A constant; TRUE is none that equals 1."""
-    return Term("truth" if isinstance(value, bool) else "constant", value=value)
+    """A constant; TRUE is none that equals 1, and the double 3 none that equals the number 3."""
+    return Term("truth" if isinstance(value, bool) else "constant", (), value, DOUBLE if type(value) is float else None)
 
 
 def _written(term: Term) -> tuple[str, int]:
     """The text of an expression, and how tightly its parts hold together."""
     name, parts, value, type_ = term
     if name == "column":
-        return (value if type_ is None or _PLAIN.fullmatch(value) else '"' + value.replace('"', '""') + '"'), _ATOM
+        is_plain = type_ is None or (_PLAIN.fullmatch(value) and value.upper() not in _NAMED_CONSTANTS)
+        return (value if is_plain else '"' + value.replace('"', '""') + '"'), _ATOM
     if name in ("constant", "truth"):
         text = constant_text(value)
         return text, _INFIX["/"] if "/" in text else 4 if text.startswith("-") else _ATOM
@@ -135,7 +138,11 @@ def constant_text(value: Any) -> str:
         return f"TIMESTAMP '{value.astimezone(UTC).isoformat(' ')}'"
     if isinstance(value, date):
         return f"DATE '{value.isoformat()}'"
-    return str(value)
+    return f"CAST({_double_text(value)} AS DOUBLE)" if isinstance(value, float) else str(value)
+
+
+def _double_text(value: float) -> str:
+    return f"'{value}'" if value in (math.inf, -math.inf) else repr(value)
 
 
 def decimal_digits_of(value: Fraction) -> int | None:

@@ -1,15 +1,12 @@
 """Fields of dates and timestamps, and what the clock of a zone shows."""
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.computed.numbers import Values
-from fencepost.indexes.arrays import Int64s
+from fencepost.computed.numbers import Values, both
 from fencepost.ordinals import AttributeType
-from fencepost.ordinals.zones import instants_of
+from fencepost.ordinals.zones import instants_at, walls_of
 
 DAY = 86_400_000_000
 _HOUR, _MINUTE, _SECOND = 3_600_000_000, 60_000_000, 1_000_000
@@ -54,8 +51,11 @@ def field(values: Values, type_: AttributeType, unit: str, zone: str | None) -> 
     data, valid = values
     if type_.kind == "date":
         walls = data * DAY
+    elif zone is None or type_.kind == "timestamp_ntz":
+        walls = data
     else:
-        walls = data if zone is None or type_.kind == "timestamp_ntz" else walls_of(data, zone)
+        walls, fits = walls_of(data, zone)
+        valid = both(valid, fits)
     in_day = walls % DAY
     if unit == "HOUR":
         return Values(in_day // _HOUR, valid)
@@ -75,15 +75,5 @@ def field(values: Values, type_: AttributeType, unit: str, zone: str | None) -> 
 def at_zone(values: Values, type_: AttributeType, zone: str) -> Values:
     """What the clock of a zone shows at instants, or the instants at which it shows this."""
     data, valid = values
-    if type_.kind == "timestamp":
-        return Values(walls_of(data, zone), valid)
-    walls: Any = pa.array(data).view(pa.timestamp("us"))
-    return Values(np.array(instants_of(walls, zone).view(pa.int64())), valid)
-
-
-def walls_of(instants: Int64s, zone: str) -> Int64s:
-    """What the clock of a zone shows, in microseconds."""
-    if zone == "UTC":
-        return instants
-    shown = pc.local_timestamp(pa.array(instants).view(pa.timestamp("us", tz=zone)))
-    return np.array(shown.view(pa.int64()))
+    shifted = walls_of(data, zone) if type_.kind == "timestamp" else instants_at(data, zone)
+    return Values(shifted.counts, both(valid, shifted.fits))

@@ -86,7 +86,7 @@ def read_condition(
 def _inferred(parsed: Any) -> Mapping[str, Any]:
     from fencepost.language import infer_types
 
-    return infer_types([parsed.columns])
+    return infer_types([parsed.columns], parsed.alike)
 
 
 def _refused(text: str, error: FencepostError) -> ReadCondition:

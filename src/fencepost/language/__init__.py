@@ -12,7 +12,7 @@ bind, bind_band boxes and bands in ordinals
 """
 
 from fencepost.language.band import Band
-from fencepost.language.bind import Binder, BoundBox, BoundCondition, StringRange, bind, infer_types
+from fencepost.language.bind import Binder, BoundBox, BoundCondition, StringRange, bind, infer_kinds, infer_types
 from fencepost.language.bind_band import BoundBand, bind_band
 from fencepost.language.condition import LARGEST_BOX_COUNT, Box, ColumnKind, Condition, Part
 from fencepost.language.parse import parse
@@ -36,6 +36,7 @@ __all__ = [
     "StringRange",
     "bind",
     "bind_band",
+    "infer_kinds",
     "infer_types",
     "parse",
 ]

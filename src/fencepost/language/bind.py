@@ -244,7 +244,7 @@ class Binder:
     def _expression(self, part: Part) -> "StringRange | tuple[str, Sequence[tuple[int, int]]]":
         """What a comparison of an expression asks for: strings, or ordinals of a column or a computed attribute."""
         assert part.term is not None
-        term = self._bound_term(part.term, part.place)
+        term = self.typed(part.term, part.place)
         if term.type == KEY:
             _check_key(part, term.text, KEY)
             return _string_range(part, term)
@@ -262,7 +262,8 @@ class Binder:
         self._computed[name] = computed
         return name, ([] if own is None else [own])
 
-    def _bound_term(self, term: Term, place: Place) -> Term:
+    def typed(self, term: Term, place: Place) -> Term:
+        """An expression with its columns found, and the type of every part."""
         found = self._terms.get(term)
         if found is None:
             try:
@@ -340,17 +341,29 @@ def bind(condition: Condition, types: Mapping[str, ColumnType] | None = None) ->
     >>> bind(parse("symbol = 'IBM' AND volume > 2.5"), {"symbol": KEY, "volume": BIGINT}).boxes
     (BoundBox(ranges=(('volume', 3, 9223372036854775807),), keys=(('symbol', 'IBM'),), strings=()),)
     """
-    return Binder(infer_types([condition.columns]) if types is None else types).bind(condition)
+    types = infer_types([condition.columns], condition.alike) if types is None else types
+    return Binder(types).bind(condition)
 
 
-def infer_types(columns: Iterable[Mapping[str, ColumnKind]]) -> dict[str, ColumnType]:
+def infer_types(
+    columns: Iterable[Mapping[str, ColumnKind]], alike: Iterable[tuple[str, ...]] = ()
+) -> dict[str, ColumnType]:
     """Types for the columns of conditions without a schema: numbers are doubles, strings are keys.
+
+    Columns that are `alike` have one type; where nothing tells it, they are doubles.
 
     >>> from fencepost.language import parse
     >>> types = infer_types([parse("price > 4 AND day = DATE '2024-12-31'").columns])
     >>> {name: str(type) for name, type in types.items()}
     {'price': 'double', 'day': 'date'}
     """
+    return _unquote(infer_kinds(columns, alike))
+
+
+def infer_kinds(
+    columns: Iterable[Mapping[str, ColumnKind]], alike: Iterable[tuple[str, ...]] = ()
+) -> dict[str, ColumnKind]:
+    """The kinds of the columns of conditions; `any` of those whose kind nothing tells."""
     kinds: dict[str, ColumnKind] = {}
     for mapping in columns:
         for column, kind in mapping.items():
@@ -366,7 +379,17 @@ def infer_types(columns: Iterable[Mapping[str, ColumnKind]]) -> dict[str, Column
                     "Name the column's type in a schema, and correct the rule that does not fit it.",
                 )
             kinds[column] = kind
-    return _unquote(kinds)
+    is_open, groups = "any" in kinds.values(), set(alike)
+    while is_open:
+        is_open = False
+        for group in groups:
+            known = {kinds[column] for column in group if column in kinds}
+            told = known - {"any"}
+            if "any" in known and told and (len(told) == 1 or told == {"date", "timestamp"}):
+                kind = max(told)  # of date and timestamp the latter
+                kinds.update({column: kind for column in group if kinds.get(column) == "any"})
+                is_open = True
+    return kinds
 
 
 def _unquote(kinds: Mapping[str, ColumnKind]) -> dict[str, ColumnType]:

@@ -9,10 +9,11 @@ from fencepost.computed.times import UNITS
 from fencepost.errors import FencepostError
 from fencepost.language import refusals
 from fencepost.language.condition import ColumnKind, Use
-from fencepost.language.expression import Constant, ConstantKind, Evaluate
-from fencepost.language.operands import ARITHMETIC, ColumnUse, Operands
+from fencepost.language.expression import AnyConstant, Constant, ConstantKind, Evaluate
+from fencepost.language.operands import ARITHMETIC, FLIPPED, ColumnUse, Operands
 from fencepost.language.shape import Values
 from fencepost.language.source import Place, Source
+from fencepost.ordinals.scalars import nearest_double
 from fencepost.ordinals.zones import check_zone, zone_name
 
 
@@ -65,12 +66,20 @@ _FIELDS: dict[type[exp.Expression], str] = {
 }
 
 
+_LONGEST_STRING = 2**31
+"""Characters that a part of a string begins and ends within: no string is longer."""
+
+
 class Expressions(Operands):
     """Reads what stands left and right of a comparison: constants, columns, and expressions over columns."""
+
+    takes_tests = True
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self.uses: list[Use] = []
+        self.alike: list[tuple[Evaluate, ...]] = []
+        """Columns that are compared with each other, whose kind nothing tells."""
         self._known: dict[int, tuple[exp.Expression, Operand]] = {}
         """What nodes were read as, by identity: an operation reads its parts more than once, and so would theirs."""
 
@@ -103,10 +112,21 @@ class Expressions(Operands):
         self._agree([left, right], place)
         return self._made(name, [left, right], "boolean", place)
 
-    def refuse_double_quotes(self, left: ColumnUse, right: ColumnUse, place: Place) -> None:
-        """Refuse what most likely is a string in double quotes."""
-        if self.source.tokens[right.place[1]].text.startswith('"'):
-            raise refusals.two_columns(left.name, right.name, place)
+    def refuse_double_quotes(self, symbol: str, left: Operand, right: Operand, place: Place) -> None:
+        """Refuse what most likely is a string in double quotes: it is compared with a string, or is equal to a column.
+
+        The order of two columns is left alone: there a name in double quotes is as likely a column.
+        """
+        for one, other, seen in ((left, right, symbol), (right, left, FLIPPED[symbol])):
+            kind = _kind_of(one)
+            is_asked = kind == "key" or (kind == "any" and symbol in ("=", "<>"))
+            if is_asked and self.is_double_quoted(other):
+                assert isinstance(other, ColumnUse), "only columns are in double quotes"
+                raise refusals.two_columns(self.source.quote(one.place), seen, other.name, place)
+
+    def is_double_quoted(self, operand: Operand) -> bool:
+        """Whether it is a column in double quotes, which other SQL takes for a string; not one in backticks."""
+        return isinstance(operand, ColumnUse) and self.source.tokens[operand.place[1]].text.startswith('"')
 
     def read(self, node: exp.Expression) -> Operand:  # type: ignore[override]
         """The constant, column or expression that it is; refuses everything else."""
@@ -162,7 +182,7 @@ class Expressions(Operands):
         part = self.read(node.this)
         self.demand(part, "key", place)
         if isinstance(part, Constant):
-            raise refusals.operand(node, place)
+            raise refusals.constants(place)
         if type(node) in _OF_STRINGS:
             if (
                 type(node) is exp.Trim
@@ -185,13 +205,11 @@ class Expressions(Operands):
         def evaluate(values: Values) -> Term:
             start, length = (None if each is None else each.evaluate(values) for each in numbers)
             start = 1 if start is None else start
-            if (
-                not isinstance(start, int)
-                or start < 1
-                or not (length is None or (isinstance(length, int) and length >= 0))
-            ):
+            if not isinstance(start, int) or not (length is None or (isinstance(length, int) and length >= 0)):
                 raise refusals.substring(place)
-            return Term("substr", (read(values),), (start, length))
+            if not 1 <= start <= _LONGEST_STRING:
+                raise refusals.substring(place)
+            return Term("substr", (read(values),), (start, None if length is None else min(length, _LONGEST_STRING)))
 
         return Expression("key", evaluate, place)
 
@@ -200,7 +218,7 @@ class Expressions(Operands):
         others = [node.expression] if name == "nullif" else node.expressions
         parts = [self.read(each) for each in (node.this, *others)]
         if all(isinstance(part, Constant) for part in parts):
-            raise refusals.operand(node, place)
+            raise refusals.constants(place)
         kind = self._agree(parts, place)
         left_open = tuple(use for part in parts for use in _open_of(part)) if kind == "any" else ()
         return self._made(name, parts, kind, place)._replace(open=left_open)
@@ -216,7 +234,7 @@ class Expressions(Operands):
         part = self.read(inner)
         self.demand(part, "timestamp", place)
         if isinstance(part, Constant):
-            raise refusals.operand(node, place)
+            raise refusals.constants(place)
         read = self._term(part)
         return Expression("number", lambda values: Term("field", (read(values),), (unit, _own_zone(values))), place)
 
@@ -260,15 +278,17 @@ class Expressions(Operands):
             if operand.table:
                 raise refusals.qualified(operand.name, operand.place)
             return lambda values: column(evaluate(values))
+        if operand.is_double:
+            return lambda values: constant(_as_double(evaluate(values)))
         return lambda values: constant(evaluate(values))
 
     def _agree(self, parts: list[Operand], place: Place) -> ColumnKind:
         """The kind that several operands have together; it is noted of those that it is up to."""
         kinds = [kind for kind in map(_kind_of, parts) if kind != "any"]
         if not kinds:
-            for part in parts:
-                for each in _open_of(part):
-                    self.uses.append(Use(each.evaluate, "any", place))
+            left_open = [each for part in parts for each in _open_of(part)]
+            self.uses += [Use(each.evaluate, "any", place) for each in left_open]
+            self.alike.append(tuple(each.evaluate for each in left_open))
             return "any"
         for part in parts:
             self.demand(part, kinds[0], place)
@@ -278,6 +298,11 @@ class Expressions(Operands):
 def _own_zone(values: Values) -> str:
     zone: Any = values[-1]
     return zone_name(zone)
+
+
+def _as_double(value: Any) -> Any:
+    """A number as a double, which types what is computed with it; one that stands for many stays it."""
+    return value if isinstance(value, AnyConstant) else nearest_double(value)
 
 
 def _kind_of(operand: Operand) -> ColumnKind:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from operator import gt, lt
 from typing import Any, Literal, NamedTuple, Protocol
 
-from fencepost.computed.bounds import after_prefix
+from fencepost.computed.bounds import after_prefix, lowered
 from fencepost.computed.terms import Term
 from fencepost.language import refusals
 from fencepost.language.expression import Evaluate
@@ -62,6 +62,8 @@ class Condition:
     """Every column of the boxes, those of expressions too, with the kind of constant it is compared with."""
     dropped: tuple[str, ...] = ()
     """For every branch that can never hold, the reason."""
+    alike: tuple[tuple[str, ...], ...] = ()
+    """Columns that are compared with each other and with no constant: they have one type."""
 
 
 class Node(Protocol):
@@ -132,7 +134,7 @@ class LikePattern(NamedTuple):
     def expand(self, values: Values, clashes: list[Clash]) -> list[Box]:
         """See Node."""
         text, column, place = self.pattern(values), self.column(values), self.place
-        text = text.lower() if self.lowers else text
+        text = lowered(text) if self.lowers else text
         prefix = text if self.is_prefix or not text.endswith("%") else text.rstrip("%")
         if not self.is_prefix and any(each in prefix for each in ("%", "_", "\\")):
             raise refusals.wildcards(place, text)
@@ -337,6 +339,8 @@ class Shape:
     """Every comparison, for the kinds of the columns."""
     is_reusable: bool
     """Whether every name is a slot that is filled, so that other names may take its place."""
+    alike: tuple[tuple[Evaluate, ...], ...] = ()
+    """Columns that are compared with each other alone."""
 
     def fill(self, text: str, values: Values) -> Condition:
         """The condition that these constants and names make."""
@@ -345,15 +349,16 @@ class Shape:
         boxes = self.root.expand(values, clashes)
         if not boxes:
             raise never_holds(clashes[0])
+        alike = tuple([tuple([column(values) for column in each]) for each in self.alike]) if self.alike else ()
         if not clashes:
-            return Condition(text, tuple(boxes), columns)
+            return Condition(text, tuple(boxes), columns, (), alike)
         needed = {part.column for box in boxes for part in box if part.term is None}
         for box in boxes:
             for part in box:
                 if part.term is not None:
                     needed.update(each.value for each in part.term.walk() if each.name == "column")
         columns = {column: kind for column, kind in columns.items() if column in needed}
-        return Condition(text, tuple(boxes), columns, dropped_parts(text, boxes, clashes))
+        return Condition(text, tuple(boxes), columns, dropped_parts(text, boxes, clashes), alike)
 
     def _columns(self, values: Values) -> dict[str, ColumnKind]:
         columns: dict[str, ColumnKind] = {}

@@ -94,6 +94,8 @@ class Constant(NamedTuple):
     kind: ConstantKind
     evaluate: Evaluate
     place: Place
+    is_double: bool = False
+    """Whether it is a double where it is computed with: cast to one, or written with an exponent."""
 
 
 def negated(constant: Constant) -> Constant:
@@ -124,7 +126,7 @@ def combine(symbol: str, left: Constant, right: Constant) -> Constant:
                 "Write the timestamp that is meant.",
             ) from None
 
-    return Constant(kind, evaluate, place)
+    return Constant(kind, evaluate, place, left.is_double or right.is_double)
 
 
 def _arithmetic(
@@ -255,7 +257,7 @@ def cast(constant: Constant, type_name: str, parameters: Sequence[Constant]) -> 
                 [place], f"is no {type_name.lower()}", _WRITTEN[kind], "Write the constant in that form."
             ) from None
 
-    return Constant(kind, evaluate, place)
+    return Constant(kind, evaluate, place, type_name in ("DOUBLE", "FLOAT"))
 
 
 _WRITTEN: dict[ConstantKind, str] = {

@@ -122,7 +122,7 @@ def _constant_slots(text: str) -> list[tuple[int, Any, bool]]:
     for mark in marks:
         if mark in ("number", "string"):
             slots.append((slot, values[slot], mark == "number"))
-        slot += mark in ("number", "string", "name", "quoted")
+        slot += mark in ("number", "exponent", "string", "name", "quoted")
     return slots
 
 

@@ -14,7 +14,7 @@ from sqlglot.parser import Parser
 
 from fencepost.language import refusals
 from fencepost.language.expression import CASTS, Constant, Evaluate, cast, combine, interval, negated
-from fencepost.language.shape import canonical_name, slots_by_start
+from fencepost.language.shape import canonical_name, has_exponent, slots_by_start
 from fencepost.language.source import Place, RefusalError, Source, Token
 
 _WORDS = {**Tokenizer.KEYWORDS, **Tokenizer.SINGLE_TOKENS}
@@ -83,6 +83,9 @@ def constant_index(literal: exp.Literal) -> int | None:
 class Operands:
     """Reads what stands left and right of a comparison: constants and columns."""
 
+    takes_tests = False
+    """Whether IS NULL may stand beside comparisons."""
+
     def __init__(self, source: Source) -> None:
         self.source = source
         self._slots = slots_by_start(source.text)
@@ -101,9 +104,11 @@ class Operands:
             index = constant_index(node)
             if index is None:
                 raise refusals.operand(node, self.place_of(node))
-            kind = "number" if self.source.tokens[index].kind == "number" else "key"
-            slot = self._slots[self.source.tokens[index].start]
-            return Constant(kind, itemgetter(slot), (index, index))  # type: ignore[arg-type]
+            token = self.source.tokens[index]
+            slot, place = self._slots[token.start], (index, index)
+            if token.kind == "number":
+                return Constant("number", itemgetter(slot), place, has_exponent(token.text))  # type: ignore[arg-type]
+            return Constant("key", itemgetter(slot), place)  # type: ignore[arg-type]
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, exp.Paren):
@@ -167,7 +172,7 @@ class Operands:
             place = (table.meta["start"], index)
         elif not identifier.quoted and name.upper() in _NAMED_CONSTANTS:
             if name.upper() == "NULL":
-                raise refusals.null_constant(place)
+                raise refusals.null_constant(place, takes_tests=self.takes_tests)
             return Constant("boolean", always(name.upper() == "TRUE"), place)
         token = self.source.tokens[index]
         column = canonical_name(token.text)

@@ -18,7 +18,8 @@ _KIND_NAMES = {
     "column": "a column",
     "any": "a column",
 }
-_COMPARISON = "a column compared with a constant"
+_COMPARISON = "a comparison of columns and constants, or of expressions over them"
+_COMPUTE = "Compute it into a column of the data and compare that column."
 
 
 def syntax(source: Source, error: ParseError) -> RefusalError:
@@ -44,23 +45,44 @@ def no_predicate(place: Place) -> RefusalError:
     return RefusalError([place], "is neither true nor false", _COMPARISON, "Compare it, for example price > 40.")
 
 
-def predicate(node: exp.Expression, place: Place) -> RefusalError:
-    """The expression cannot stand where true or false is needed."""
+def predicate(node: exp.Expression, place: Place, *, negate: bool = False) -> RefusalError:
+    """The expression cannot stand where true or false is needed; `negate` says whether NOT stands before it."""
     if isinstance(node, exp.Is):
-        return _is_test(node, place)
+        return _is_test(node, place, negate=negate)
     if isinstance(node, (exp.RegexpLike, exp.SimilarTo, exp.Glob, exp.Escape)):
         return pattern(place)
-    if isinstance(node, exp.NullSafeEQ):
-        return RefusalError([place], "also holds for null", "a comparison with =", "Write = instead.")
+    if isinstance(node, (exp.NullSafeEQ, exp.NullSafeNEQ)):
+        return _null_safe(isinstance(node, exp.NullSafeEQ) != negate, node, place)
+    if isinstance(node, exp.Anonymous) and node.name.lower() in ("isnull", "isnotnull"):
+        word = "IS NULL" if (node.name.lower() == "isnull") != negate else "IS NOT NULL"
+        return RefusalError([place], "is a function that tests for null", word, f"Write x {word}.")
+    if isinstance(node, (exp.EndsWith, exp.Contains)):
+        return pattern(place)
     if isinstance(node, (exp.Literal, exp.Neg, exp.Interval, exp.Cast, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)):
         return no_predicate(place)
     return operand(node, place)
 
 
-def _is_test(node: exp.Is, place: Place) -> RefusalError:
+def _null_safe(holds_for_equal: bool, node: exp.Expression, place: Place) -> RefusalError:
+    """`<=>`, IS DISTINCT FROM and their negations."""
+    if "NULL" in (node.this.name.upper(), node.expression.name.upper()):
+        word = "IS NULL" if holds_for_equal else "IS NOT NULL"
+        return RefusalError([place], "is another word for a test for null", word, f"Write x {word}.")
+    if holds_for_equal:
+        return RefusalError([place], "also holds for null", "a comparison with =", "Write = instead.")
+    return RefusalError(
+        [place], "also holds for null", "a comparison with <>", "Write x <> 3 OR x IS NULL for x IS DISTINCT FROM 3."
+    )
+
+
+def _is_test(node: exp.Is, place: Place, *, negate: bool) -> RefusalError:
     name = node.expression.name.upper()
     if name in ("TRUE", "FALSE"):
-        return RefusalError([place], "also decides null", "a comparison", f"Write = {name} instead of IS {name}.")
+        remedy = f"Write = {name} instead of IS {name}."
+        if negate:
+            other = "TRUE" if name == "FALSE" else "FALSE"
+            remedy = f"Write f = {other} OR f IS NULL for f IS NOT {name}."
+        return RefusalError([place], "also decides null", "a comparison", remedy)
     return RefusalError(
         [place],
         "is a test for null",
@@ -79,6 +101,14 @@ def operand(node: exp.Expression, place: Place) -> RefusalError:
         return RefusalError(
             [place], "changes while the rule stands", "a fixed constant", "Write TIMESTAMP '2024-12-31 23:59:59'."
         )
+    if isinstance(node, _OF_DAYS) or (isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.DATE):
+        return RefusalError(
+            [place],
+            "cuts times off",
+            "times compared as they are",
+            "Write a range: ts >= TIMESTAMP '2024-12-31' AND ts < TIMESTAMP '2025-01-01'; for an hour of every day, "
+            "EXTRACT(HOUR FROM ts) = 9.",
+        )
     if isinstance(node, exp.Cast):
         return RefusalError(
             [place], "is a cast of a column", "columns as they are, or CAST(x AS DOUBLE)", "Cast the constant instead."
@@ -88,7 +118,7 @@ def operand(node: exp.Expression, place: Place) -> RefusalError:
             [place],
             "is about several rows",
             _COMPARISON,
-            "Compute it into a column of the data and compare that column.",
+            _COMPUTE,
         )
     if (isinstance(node, exp.Predicate) and not isinstance(node, exp.Func)) or isinstance(node, exp.Connector):
         return RefusalError(
@@ -96,10 +126,30 @@ def operand(node: exp.Expression, place: Place) -> RefusalError:
         )
     return RefusalError(
         [place],
-        "cannot be expressed as a range of a column",
+        "is nothing that rules compute",
         _COMPARISON,
-        "Compute it into a column of the data and compare that column.",
+        next((remedy for kinds, remedy in _REWRITES if isinstance(node, kinds)), _COMPUTE),
     )
+
+
+_OF_DAYS = (exp.DateTrunc, exp.TimestampTrunc, exp.DatetimeTrunc, exp.Date, exp.TsOrDsToDate)
+_REWRITES: list[tuple[tuple[type[exp.Expression], ...], str]] = [
+    ((exp.Pow,), "Write x * x for POWER(x, 2); else compute it into a column of the data and compare that column."),
+    (
+        (exp.Case, exp.If),
+        "Join the cases by OR and AND: (x > 1 AND y > 2) OR (x <= 1 AND y > 3); COALESCE(x, 0) for a missing value.",
+    ),
+    (
+        (exp.Concat, exp.DPipe),
+        "Compare the parts, joined by AND; else compute it into a column of the data and compare that column.",
+    ),
+]
+"""What to write in place of some functions."""
+
+
+def constants(place: Place) -> RefusalError:
+    """A function of constants alone."""
+    return RefusalError([place], "has constants alone", "a column in it", "Write the constant that it is.")
 
 
 def column_arithmetic(place: Place) -> RefusalError:
@@ -112,14 +162,14 @@ def column_arithmetic(place: Place) -> RefusalError:
     )
 
 
-def two_columns(left: str, right: str, place: Place) -> RefusalError:
+def two_columns(other: str, symbol: str, quoted: str, place: Place) -> RefusalError:
     """A comparison with what is most likely a string in double quotes."""
-    name = right[1:-1].replace('""', '"')
+    name = quoted[1:-1].replace('""', '"')
     return RefusalError(
         [place],
         "compares two columns",
         "strings in single quotes",
-        f"Write {left} = '{name}' for the string, {left} = `{name}` for the column.",
+        f"Write {other} {symbol} '{name}' for the string, {other} {symbol} `{name}` for the column.",
     )
 
 
@@ -139,7 +189,8 @@ def pattern(place: Place) -> RefusalError:
         [place],
         "is a pattern that is no range",
         "a column LIKE a text that ends in %: name LIKE 'Acme%'",
-        "Write the beginning of the text, or compute whether it matches into a boolean column.",
+        "Write the beginning of the text, STARTS_WITH(name, 'A_') where it has a wildcard's letter, or compute whether "
+        "it matches into a boolean column.",
     )
 
 
@@ -148,7 +199,7 @@ def wildcards(place: Place, text: str) -> RefusalError:
     begin = text.lstrip("%")
     remedy = "List the strings that are meant, or compute whether they match into a boolean column."
     if "\\" in text:
-        remedy = "Write a range instead: name >= 'A_' AND name < 'A`'; = and IN take any character."
+        remedy = "Write STARTS_WITH(name, 'A_') for the beginning; = and IN take any character."
     elif not text.startswith(("%", "_")):
         remedy = f"Write LIKE '{begin[: _first_wildcard(begin)]}%' where all that begin so are meant."
     return RefusalError([place], "has a wildcard before its end", "a text that ends in %: name LIKE 'Acme%'", remedy)
@@ -200,14 +251,12 @@ def zone(place: Place, error: FencepostError) -> RefusalError:
     return RefusalError([place], "is no time zone", error.expected, error.remedy)
 
 
-def null_constant(place: Place) -> RefusalError:
-    """A comparison with NULL."""
-    return RefusalError(
-        [place],
-        "is in no comparison that holds",
-        _COMPARISON,
-        "Leave it out: a null is in no range, so every comparison already asks for a value.",
-    )
+def null_constant(place: Place, *, takes_tests: bool) -> RefusalError:
+    """A comparison with NULL; `takes_tests` says whether a test for null can be written."""
+    remedy = "Leave it out: a null is in no range, so every comparison already asks for a value."
+    if takes_tests:
+        remedy = "Write x IS NULL for x = NULL, and x = 1 OR x IS NULL for x IN (1, NULL)."
+    return RefusalError([place], "is in no comparison that holds", _COMPARISON, remedy)
 
 
 def different_kinds(place: Place, left: str, right: str) -> RefusalError:

@@ -51,6 +51,11 @@ def canonical_name(written: str) -> str:
     return written if written.startswith('"') else written.lower()
 
 
+def has_exponent(number: str) -> bool:
+    """Whether a number is written with one: then it is a double where it is computed with, as in SQL."""
+    return "e" in number or "E" in number
+
+
 def read_shape(text: str) -> tuple[ShapeKey, list[Value]]:
     """The key of a condition's shape, and what its slots hold, in the order of the text.
 
@@ -69,7 +74,7 @@ def read_shape(text: str) -> tuple[ShapeKey, list[Value]]:
     marks: list[str] = []
     for number, string, name in zip(pieces[1::5], pieces[2::5], pieces[3::5], strict=True):
         if number is not None:
-            marks.append("number")
+            marks.append("exponent" if has_exponent(number) else "number")
             small = number.isdecimal() and len(number) < _LARGEST_EXPONENT
             values.append(int(number) if small else _exact(number, text))
         elif string is not None:

@@ -30,7 +30,8 @@ def compile_shape(source: Source) -> Shape:
     """The shape of a condition on one stream."""
     builder = _Builder(source)
     root = builder.predicate(parse_tree(source), negate=False)
-    return Shape(root, tuple(builder.operands.uses), builder.operands.all_names_are_filled())
+    operands = builder.operands
+    return Shape(root, tuple(operands.uses), operands.all_names_are_filled(), tuple(operands.alike))
 
 
 class _Builder:
@@ -60,7 +61,7 @@ class _Builder:
             return self._missing(node, negate)
         if isinstance(node, (exp.Column, exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif)):
             return self._truth(node, negate)
-        raise refusals.predicate(node, self.operands.place_of(node))
+        raise refusals.predicate(node, self.operands.place_of(node), negate=negate)
 
     def _join(self, node: exp.Expression, negate: bool) -> Node:
         kind = type(node)
@@ -96,8 +97,7 @@ class _Builder:
         self, symbol: str, left: ColumnUse | Expression, right: ColumnUse | Expression, place: Place
     ) -> Node:
         """A comparison of what both have columns: an expression that is TRUE or FALSE."""
-        if symbol == "=" and isinstance(left, ColumnUse) and isinstance(right, ColumnUse):
-            self.operands.refuse_double_quotes(left, right, place)
+        self.operands.refuse_double_quotes(symbol, left, right, place)
         if symbol in (">", "<="):  # a > b is b < a, and a <= b is not b < a
             return self._compare_two(FLIPPED[symbol], right, left, place)
         compared = self.operands.compared("=" if symbol in ("=", "<>") else "<", left, right, place)
@@ -107,6 +107,8 @@ class _Builder:
     def _between(self, node: exp.Between, negate: bool) -> Node:
         value, low, high = (self.operands.read(node.args[name]) for name in ("this", "low", "high"))
         place = _around(value, high)
+        if self.operands.is_double_quoted(low) and self.operands.is_double_quoted(high):
+            self.operands.refuse_double_quotes("=", value, low, place)
         if node.args.get("symmetric"):
             raise refusals.symmetric(place)
         if negate:

@@ -1,6 +1,7 @@
 """Computed attributes of one row, for whoever asks why."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from fencepost.computed import Bounds, Computed, Given
 from fencepost.computed.bounds import LARGEST, SMALLEST
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.ordinals import KEY, AttributeType
+
+_COMPARISON = re.compile(r"((?:(?! [<=] ).)+) ([<=]) ((?:(?! [<=] ).)+)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,8 @@ def show_part(name: str, low: Any, high: Any) -> str:
         below = "" if low is None else f"'{low}' {'<' if isinstance(low, Beyond) else '<='} "
         above = "" if high is None else f" {'<' if isinstance(high, Beyond) else '<='} '{high}'"
         return f"{below}{name}{above}"
+    if isinstance(low, bool) or isinstance(high, bool):
+        return _show_truth(name, low is True)
     (lower, above_it), (upper, below_it) = plain_end(low, -math.inf), plain_end(high, math.inf)
     below = "" if low is None else f"{lower} {'<' if above_it else '<='} "
     above = "" if high is None else f" {'<' if below_it else '<='} {upper}"
@@ -110,3 +115,14 @@ def plain_end(value: Any, outward: float) -> tuple[Any, bool]:
     beyond = math.nextafter(value, outward) + 0.0  # not -0.0
     is_written = beyond == 0 or len(repr(beyond)) + _MUCH_SHORTER <= len(repr(value))
     return (beyond, True) if is_written else (value, False)
+
+
+def _show_truth(name: str, truth: bool) -> str:
+    """That a boolean is TRUE or FALSE, as one would write it."""
+    if name.endswith(" IS NULL"):
+        return name if truth else f"{name.removesuffix(' IS NULL')} IS NOT NULL"
+    comparison = _COMPARISON.fullmatch(name)
+    if comparison is None:
+        return f"{name} = {'TRUE' if truth else 'FALSE'}"
+    left, symbol, right = comparison.groups()
+    return name if truth else f"{left} {'>=' if symbol == '<' else '<>'} {right}"

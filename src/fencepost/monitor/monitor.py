@@ -421,7 +421,8 @@ class Monitor(Host):
         if band is not None:
             return explain_band(band, given, self._pairs.types)
         boxes, stay = self._rules.boxes(rule), self._rules.stay_boxes(rule)
-        return reasons.explain(rule, boxes, given, self._rules.types, self._rules.computed_of(rule), stay)
+        terms = self._rules.terms_of(rule, {name for _, ranges in (*boxes, *stay) for name in ranges})
+        return reasons.explain(rule, boxes, given, self._rules.types, self._rules.computed_of(rule), terms, stay)
 
     @asks
     def why_not(self, rule_id: int | str, object: Any, other: Any = None) -> Standing:

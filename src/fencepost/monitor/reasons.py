@@ -169,9 +169,13 @@ def explain(
     event: Mapping[str, Any],
     types: Mapping[str, AttributeType],
     computed: Mapping[str, Computed] = MappingProxyType({}),
+    terms: Mapping[str, Computed] = MappingProxyType({}),
     stay: Sequence[Box] = (),
 ) -> Reason:
-    """Compare the boxes of a rule in force, and the wider ones that it is left by, with the values of an event."""
+    """Compare the boxes of a rule in force, and the wider ones that it is left by, with the values of an event.
+
+    `terms` are expressions that became ranges of their column: only their values are shown.
+    """
     check_version(event, rule.id, rule.version)
     used = {name: computed[name] for _, ranges in (*boxes, *stay) for name in ranges if name in computed}
     columns = [name for name in columns_used(list(used), used) if name not in types]
@@ -182,9 +186,9 @@ def explain(
     compared, left = (
         tuple(_compare(box, before, after, types, used) for box in some_boxes) for some_boxes in (boxes, stay)
     )
-    if used:
-        before |= shown_values(used, _ordinals(before, types))
-        after |= shown_values(used, _ordinals(after, types))
+    if shown_terms := {**used, **terms}:
+        before |= shown_values(shown_terms, _ordinals(before, types))
+        after |= shown_values(shown_terms, _ordinals(after, types))
     shown = (event.get("object"), event["detect"], event.get("reason"), before, after, compared, event.get("time"))
     return Reason(rule.id, rule.version, *shown, explain_wait(rule.damping, event), left)
 
@@ -222,4 +226,7 @@ def _compare(
         else:
             shown[each.text] = show_range(each.type, *ends, each.bounds)
     begun, ended = failing(before), failing(after)
-    return ReasonBox(keys, shown, not begun, not ended, () if begun and ended else begun or ended)
+    # An object of which nothing was known before was outside, whatever its nulls would say.
+    held_before = not begun and any(value is not None for value in before.values())
+    is_always = not keys and not ranges
+    return ReasonBox(keys, shown, held_before or is_always, not ended, () if begun and ended else begun or ended)

@@ -24,9 +24,9 @@ from fencepost.indexes.kernels.damping import (
     Policies,
     later,
 )
-from fencepost.monitor.expressions import columns_used, compute, plain_end, show_range, shown_values
+from fencepost.monitor.expressions import columns_used, compute, plain_end, show_part, show_range, shown_values
 from fencepost.monitor.reasons import show_box
-from fencepost.ordinals import AttributeType
+from fencepost.ordinals import BOOLEAN, AttributeType
 from fencepost.pairing.rules import BandRule
 from fencepost.rules.damping import Damping
 from fencepost.snapshot import DETECTS, NEVER, detect_names
@@ -171,12 +171,14 @@ def find_standing(watch: Watch, rule: LiveRule, object: Any) -> Standing:
     now = LONG_AGO if clock.marker is None else clock.marker
     values: dict[str, int | str | None] = {}
     computed: dict[str, Computed] = {}
+    terms: dict[str, Computed] = {}
     if is_known:
         now = int(clock.at_least(state.times[slot : slot + 1])[0])
         boxes = [*watch.rules.boxes(rule), *watch.rules.stay_boxes(rule)]
         codes, known = state.positions(np.array([slot])).keys, watch.rules.computed_of(rule)
         named = {name for keys, ranges in boxes for name in (*keys, *ranges)}
         computed = {name: known[name] for name in sorted(named) if name in known}
+        terms = watch.rules.terms_of(rule, named)
         values = {
             name: state.value(name, slot) if name in types else state.strings[name].text(int(codes[name][0]))
             for name in sorted(columns_used(list(named), computed))
@@ -205,7 +207,7 @@ def find_standing(watch: Watch, rule: LiveRule, object: Any) -> Standing:
             is_known,
             now,
             NEVER if rule.expires == NEVER else clock.instant(rule.expires),
-            {**shown, **shown_values(computed, values)},
+            {**shown, **shown_values({**computed, **terms}, values)},
             compare(watch.rules.boxes(rule)),
             compare(watch.rules.stay_boxes(rule)),
             policies,
@@ -351,7 +353,9 @@ def _compare(
         bounds = None if each is None else each.bounds
         low, high = shown[named] = show_range(type_, first, last, bounds)
         value: Any = values[name]
-        if value is None:
+        if type_ == BOOLEAN and value is not None and not first <= value <= last:
+            missed.append(f"{show_part(named, low, high)} does not hold")
+        elif value is None:
             missed.append(f"{named} is not known")
         elif value < first or value > last:
             if each is not None and bounds is not None:

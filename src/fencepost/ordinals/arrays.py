@@ -281,8 +281,11 @@ def _shown(array: Any, row: int) -> str:
 
 
 def _wrong_dimension(attribute: "AttributeType", offered: Any, column: str) -> FencepostError:
+    own = f"bind {column} to a type of its own"
+    if str(attribute) == "double" and str(offered) in ("string", "large_string", "string_view"):
+        own += f": compile({{{column!r}: 'string'}}), --type {column}=string"  # perhaps nothing told what it is
     return FencepostError(
         f"{column}, a column of {offered}",
         f"a column that converts to {attribute}",
-        f"Cast the column to {attribute}, or bind {column} to a type of its own.",
+        f"Cast the column to {attribute}, or {own}.",
     )

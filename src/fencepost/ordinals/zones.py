@@ -7,11 +7,12 @@ is as much later as it skips.
 import difflib
 import re
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from functools import cache
-from typing import Any, Self
+from functools import cache, lru_cache
+from typing import Any, NamedTuple, Self
 from zoneinfo import ZoneInfo, available_timezones
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from fencepost.errors import FencepostError
@@ -20,6 +21,11 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 _UTC = frozenset(["UTC", "Z", "GMT", "UT", "ETC/UTC", "ETC/GMT", "UCT", "ETC/UCT", "ZULU", "ETC/ZULU", "GMT0"])
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_DAY = 86_400_000_000
+_CYCLE = 146_097
+"""Days after which the calendar repeats itself, weekdays included."""
+_FIRST_DAY, _LAST_DAY = ((datetime(year, 1, 1, tzinfo=UTC) - _EPOCH).days for year in (2, 9999))
+_DAYS_KEPT = 100_000
 
 
 def check_zone(zone: Any) -> str:
@@ -178,15 +184,86 @@ def bound_as(bound: Any, kind: str) -> Any:
     return bound
 
 
-def instants_of(walls: Any, zone: str) -> Any:
-    """An Arrow array of timestamps without a zone as instants of a zone, in microseconds."""
-    utc = pa.timestamp("us", tz="UTC")
+class Shifted(NamedTuple):
+    """Microseconds moved by the offset of a zone."""
+
+    counts: npt.NDArray[np.int64]
+    fits: npt.NDArray[np.bool_] | None
+    """Which of them there are; None where all."""
+
+
+@lru_cache(_DAYS_KEPT)
+def _offsets_on(zone: str, day: int) -> tuple[int, int, int]:
+    """Of a day of UTC: the offset at its begin, when another begins to count, and that one; no day has a third."""
+    own = rules_of_zone(zone)
+    assert own is not None, "UTC has no offsets"
+    if day > _LAST_DAY:
+        day -= -((_LAST_DAY - day) // _CYCLE) * _CYCLE
+    begin = _EPOCH + timedelta(days=max(day, _FIRST_DAY))
+
+    def offset(at: int) -> int:
+        shown = (begin + at * _MICROSECOND).astimezone(own).utcoffset()
+        assert shown is not None, "a zone has an offset"
+        return shown // _MICROSECOND
+
+    first, last = offset(0), offset(_DAY)
+    if first == last:
+        return first, _DAY, last
+    low, high = 0, _DAY
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if offset(middle) == first else (low, middle)
+    return first, high, last
+
+
+def walls_of(instants: npt.NDArray[np.int64], zone: str) -> Shifted:
+    """What the clock of a zone shows at instants, in microseconds; nothing where int64 does not hold it.
+
+    By the zone database of Python, whose rules go on for ever; beyond the years of its calendar, by those of 400 years
+    before.
+    """
+    if rules_of_zone(zone) is None or not len(instants):
+        return Shifted(instants, None)
+    days = instants // _DAY
+    low = int(days.min())
+    span = int(days.max()) - low + 1
+    if span <= _DAYS_KEPT + len(days):  # as a rule, and then nothing is sorted
+        is_there = np.zeros(span, np.bool_)
+        is_there[days - low] = True
+        distinct, where = np.flatnonzero(is_there) + low, (np.cumsum(is_there) - 1)[days - low]
+    else:
+        distinct, where = np.unique(days, return_inverse=True)
+    first, begin, last = np.array([_offsets_on(zone, day) for day in distinct.tolist()], np.int64).T
+    offsets = first[where]
+    if (first != last).any():
+        offsets = np.where(instants - days * _DAY >= begin[where], last[where], offsets)
+    walls = instants + offsets
+    fits = ((instants ^ walls) & (offsets ^ walls)) >= 0
+    return Shifted(walls, None if fits.all() else fits)
+
+
+def instants_at(walls: npt.NDArray[np.int64], zone: str) -> Shifted:
+    """The instants at which the clock of a zone shows this, in microseconds; none beyond the years 1 to 9999."""
     own = rules_of_zone(zone)
     if own is None:
+        return Shifted(walls, None)
+    distinct, where = np.unique(walls, return_inverse=True)
+    naive = _EPOCH.replace(tzinfo=None)
+    found, fits = np.zeros(len(distinct), np.int64), np.ones(len(distinct), np.bool_)
+    for place, each in enumerate(distinct.tolist()):
+        try:
+            found[place] = (instant_at(naive + each * _MICROSECOND, own) - _EPOCH) // _MICROSECOND
+        except OverflowError:
+            fits[place] = False
+    return Shifted(found[where], None if fits.all() else fits[where])
+
+
+def instants_of(walls: Any, zone: str) -> Any:
+    """An Arrow array of timestamps without a zone as instants of a zone, in microseconds; null where there is none."""
+    utc = pa.timestamp("us", tz="UTC")
+    if rules_of_zone(zone) is None:
         return walls.cast(utc)
     encoded = (walls.combine_chunks() if isinstance(walls, pa.ChunkedArray) else walls).cast(pa.timestamp("us"))
-    counts = np.asarray(encoded.fill_null(0).view(pa.int64()))
-    distinct, where = np.unique(counts, return_inverse=True)
-    naive = _EPOCH.replace(tzinfo=None)
-    found = [(instant_at(naive + int(each) * _MICROSECOND, own) - _EPOCH) // _MICROSECOND for each in distinct]
-    return pa.array(np.array(found, np.int64)[where], mask=~np.asarray(encoded.is_valid())).view(utc)
+    found, fits = instants_at(np.asarray(encoded.fill_null(0).view(pa.int64())), zone)
+    valid = np.asarray(encoded.is_valid())
+    return pa.array(found, mask=~(valid if fits is None else valid & fits)).view(utc)

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from fencepost._arrow import text_array
 from fencepost.computed import Term
-from fencepost.computed.attributes import MOST_EXPRESSIONS, too_many
+from fencepost.computed.attributes import MOST_EXPRESSIONS, expressions_of, too_many
 from fencepost.computed.bounds import after_prefix
 from fencepost.computed.many_preimages import many_preimages
 from fencepost.errors import FencepostError, join_message
-from fencepost.indexes.arrays import Float64s, Int64s
+from fencepost.indexes.arrays import Bools, Float64s, Int64s
 from fencepost.language import (
     KEY,
     Band,
@@ -28,6 +28,7 @@ from fencepost.language import (
     ColumnType,
     Condition,
     bind_band,
+    infer_kinds,
     infer_types,
     parse,
 )
@@ -42,7 +43,15 @@ from fencepost.rules.rule import Rule, labels_text, microseconds_of
 from fencepost.rules.stays import Dampings, add_damping, parse_stay
 from fencepost.rules.table_blocks import RuleFields, TableBlock, TableRange
 from fencepost.snapshot import Snapshot
-from fencepost.snapshot.columns import BandColumns, BoxSet, CompiledColumns, RuleColumns, detect_flags
+from fencepost.snapshot.columns import (
+    DETECTS,
+    BandColumns,
+    BoxSet,
+    CompiledColumns,
+    RuleColumns,
+    detect_flags,
+    detect_names,
+)
 from fencepost.snapshot.damping import take_damping
 from fencepost.snapshot.layer import take_bands
 
@@ -62,11 +71,13 @@ def compile_columns(
     faults: Faults | None = None,
     infer: bool = False,
     zone: str = "UTC",
+    beside: Iterable[str] = (),
 ) -> CompiledColumns:
     """See Rules.columns.
 
     Where `faults` are `FaultyRules`, those are left out. `infer` gives columns that the schema lacks the types that the
-    rules suggest. `zone` is that of conditions of `stay`; those of rules are parsed.
+    rules suggest. `zone` is that of conditions of `stay`; those of rules are parsed. `beside` are the expressions of
+    rules that these are put beside: all together are limited.
     """
     texts = [text for text in texts if text.rule.enabled]
     rows_of = [np.flatnonzero(block.alive & block.fields.enabled) for block in blocks]
@@ -77,13 +88,13 @@ def compile_columns(
     if infer and schema is not None:
         schema = {**_lacking(blocks, [*texts, *stays], schema, faults), **described_columns(schema)}
     types, binder = _binder(blocks, [*texts, *stays], schema, faults, count)
-    builder = _Builder(types, binder, faults)
+    builder = _Builder(types, binder, faults, beside)
     for block, rows in zip(blocks, rows_of, strict=True):
         if len(rows):
             builder.add_block(block, rows)
     builder.add_texts(texts, None if schema is None else types.types)
     faults.raise_if_any(count, REMEDY)
-    return _damped(builder.finished(rules), dampings, binder, zone, faults)
+    return _damped(builder.finished(rules), dampings, binder, zone, faults, builder.expressions)
 
 
 class StoredRules:
@@ -121,7 +132,9 @@ class StoredRules:
                 counts[use] += times
         return counts
 
-    def compile(self, schema: Any, faults: Faults | None = None, infer: bool = False) -> CompiledColumns:
+    def compile(
+        self, schema: Any, faults: Faults | None = None, infer: bool = False, beside: Iterable[str] = ()
+    ) -> CompiledColumns:
         """Like `compile_columns`."""
         fields, faults = self.fields, Faults("rule") if faults is None else faults
         for id, fault in self._unread.found.items():
@@ -133,8 +146,8 @@ class StoredRules:
         if infer and schema is not None:
             schema = {**_lacking([], known, schema, faults), **described_columns(schema)}
         types, binder = _binder([], known, schema, faults, self.total)
-        builder = _Builder(types, binder, faults)
-        left = [builder.add_form(form) for form in self._forms]
+        builder = _Builder(types, binder, faults, beside)
+        left = [builder.add_form(form, (fields.detects[form.rows] & DETECTS["cross"]) != 0) for form in self._forms]
         again = np.sort(np.concatenate([np.zeros(0, np.int64), *left]))
         texts = self._texts | self._read(again, faults)
         ordered = sorted(texts)
@@ -147,7 +160,7 @@ class StoredRules:
                 *(self._conditions, fields.labels, fields.names),
             )
         )
-        return _damped(made, self._dampings, binder, self._zone, faults)
+        return _damped(made, self._dampings, binder, self._zone, faults, builder.expressions)
 
     def _read(
         self, rows: Int64s, faults: Faults, report: Callable[[int], None] = lambda _: None
@@ -156,7 +169,7 @@ class StoredRules:
         found: dict[int, TextRule] = {}
         texts = self._conditions.take(pa.array(rows)).to_pylist()
         for done, (row, text) in enumerate(zip(rows.tolist(), texts, strict=True)):
-            rule = Rule(int(self.fields.ids[row]), text)
+            rule = Rule(int(self.fields.ids[row]), text, detect=detect_names(int(self.fields.detects[row])))
             try:
                 found[row] = TextRule(rule, parse(text, self._zone))
             except FencepostError as error:
@@ -221,8 +234,10 @@ def _read_stays(dampings: Dampings, ids: Int64s, zone: str, faults: Faults) -> l
     return found
 
 
-def _damped(made: CompiledColumns, dampings: Dampings, binder: Binder, zone: str, faults: Faults) -> CompiledColumns:
-    """Compiled rules with their damping, and without those that are faulty."""
+def _damped(
+    made: CompiledColumns, dampings: Dampings, binder: Binder, zone: str, faults: Faults, expressions: set[str]
+) -> CompiledColumns:
+    """Compiled rules with their damping, and without those that are faulty; `expressions` are known so far."""
     ids = made.rules.ids
 
     def refuse(rows: Int64s, error: FencepostError) -> None:
@@ -230,9 +245,29 @@ def _damped(made: CompiledColumns, dampings: Dampings, binder: Binder, zone: str
             faults.add(int(ids[row]), error.one_line)
 
     made = add_damping(made, dampings, binder, zone, refuse)
+    if made.stay is not None:
+        _limit_stay(made.stay, faults, expressions)
     if made.damping is not None:
         faults.raise_if_any(len(ids), REMEDY)
     return _leave_out(made, faults.found) if isinstance(faults, FaultyRules) and faults.found else made
+
+
+def _limit_stay(stay: CompiledColumns, faults: Faults, expressions: set[str]) -> None:
+    """Note a fault of each rule for whose outer boxes there are too many expressions."""
+    terms = expressions_of(stay.computed.values())
+    if len(expressions | terms.keys()) <= MOST_EXPRESSIONS:
+        return
+    of_rules: dict[int, set[str]] = {}
+    for boxes in stay.boxes:
+        used = {stay.computed[name].text for name in boxes.attributes if name in stay.computed} & terms.keys()
+        for row in boxes.rules.tolist() if used else ():
+            of_rules.setdefault(row, set()).update(used)
+    for row, used in sorted(of_rules.items()):
+        if len(expressions | used) > MOST_EXPRESSIONS:
+            beyond = terms[min(used - expressions)]
+            faults.add(int(stay.rules.ids[row]), f"stay: {too_many(beyond).one_line}")
+        else:
+            expressions |= used
 
 
 def _leave_out(columns: CompiledColumns, faulty: Iterable[int]) -> CompiledColumns:
@@ -295,7 +330,7 @@ def _binder(
     if schema is not None:
         read = read_schema(schema)
         return _Types(read.types, read.unusable), Binder(read.types)
-    types = _infer(_first_users(blocks, texts), faults)
+    types = _infer(_first_users(blocks, texts), texts, faults)
     faults.raise_if_any(count, REMEDY)
     return _Types(types, {}), Binder(types)
 
@@ -306,7 +341,7 @@ def _lacking(
     """The columns that rules use and a schema lacks, with the types that the rules suggest."""
     known = {name.lower() for name in described_columns(schema)}
     uses = {use: id for use, id in _first_users(blocks, texts).items() if use[0].strip('"').lower() not in known}
-    return _infer(uses, faults)
+    return _infer(uses, texts, faults)
 
 
 def _first_users(blocks: Sequence[TableBlock], texts: Sequence[TextRule]) -> dict[tuple[str, ColumnKind], int]:
@@ -323,33 +358,42 @@ def _first_users(blocks: Sequence[TableBlock], texts: Sequence[TextRule]) -> dic
     return first_users
 
 
-def _infer(first_users: Mapping[tuple[str, ColumnKind], int], faults: Faults) -> dict[str, ColumnType]:
+def _infer(
+    first_users: Mapping[tuple[str, ColumnKind], int], texts: Sequence[TextRule], faults: Faults
+) -> dict[str, ColumnType]:
     """The types that the uses suggest; uses that disagree are faults of both rules."""
+    alike = {each for _, parsed in texts if isinstance(parsed, Condition) for each in parsed.alike}
     try:
-        return infer_types([{column: kind} for column, kind in first_users])
+        uses = [{column: kind} for column, kind in first_users]
+        kinds = infer_kinds(uses, alike)
+        names = (column[1:-1].replace('""', '"') if column.startswith('"') else column for column in kinds)
+        faults.undecided = tuple(name for name, kind in zip(names, kinds.values(), strict=True) if kind == "any")
+        return infer_types(uses, alike)
     except FencepostError:
         pass  # found again below, use by use, to tell which rules disagree
     agreed: dict[tuple[str, ColumnKind], int] = {}
     for (column, kind), id in first_users.items():
         try:
-            infer_types([{column: kind} for column, kind in (*agreed, (column, kind))])
+            infer_types([{column: kind} for column, kind in (*agreed, (column, kind))], alike)
             agreed[column, kind] = id
         except FencepostError as error:
             bare = column.strip('"').lower()
             other = next(each for (name, _), each in agreed.items() if name.strip('"').lower() == bare)
             fault = f"{error.got} (rules {id} and {other})" if id != other else error.got
             faults.add(id, join_message(fault, error.expected, error.remedy))
-    return infer_types([{column: kind} for column, kind in agreed])
+    return infer_types([{column: kind} for column, kind in agreed], alike)
 
 
 class _Builder:
     """Binds rules one after the other and keeps their boxes in groups."""
 
-    def __init__(self, types: _Types, binder: Binder, faults: Faults) -> None:
+    def __init__(self, types: _Types, binder: Binder, faults: Faults, beside: Iterable[str]) -> None:
         self._types = types
         self._binder = binder
         self._faults = faults
         self._groups = BoxGroups()
+        self.expressions = set(beside)
+        """The distinct expressions of rules so far, and of those beside them."""
         self._bands: list[tuple[int, BoundBand]] = []
         self._dropped: dict[int, tuple[str, ...]] = {}
         self._row_count = 0
@@ -387,8 +431,11 @@ class _Builder:
                     (rules[mine], tuple(each.take(chosen) for each in values), firsts[mine], lasts[mine])
                 )
 
-    def add_form(self, form: Form) -> Int64s:
-        """Adds the rules of one form; the rows of those that are to be bound one by one, perhaps to be refused."""
+    def add_form(self, form: Form, crosses: Bools) -> Int64s:
+        """Adds the rules of one form; the rows of those that are to be bound one by one, perhaps to be refused.
+
+        `crosses` says of each whether it detects cross, for which most ranges of strings are refused.
+        """
         rows = form.rows
         keys: dict[str, Any] = {}
         edges: dict[str, tuple[Int64s, Int64s]] = {}
@@ -426,6 +473,8 @@ class _Builder:
             return rows
         for first, last in edges.values():
             usable &= first <= last
+        if strings:
+            usable &= ~crosses
         names, mine = sorted(edges), np.flatnonzero(usable)
         terms = tuple(Term("column", (), name, KEY) for name in sorted(strings))
         group = self._groups.at(tuple(sorted(keys)), tuple(names), terms)
@@ -473,13 +522,14 @@ class _Builder:
 
     def _take_computed(self, id: int, bound: BoundCondition) -> bool:
         """Whether there is room for the expressions of a rule."""
-        computed = self._groups.computed
-        for name, each in bound.computed.items():
-            if name not in computed:
-                if len(computed) >= MOST_EXPRESSIONS:
-                    self._faults.add(id, too_many(each.term).one_line)
-                    return False
-                computed[name] = each
+        new = expressions_of(bound.computed.values())
+        if not new.keys() <= self.expressions:
+            if len(self.expressions | new.keys()) > MOST_EXPRESSIONS:
+                beyond = next(term for text, term in new.items() if text not in self.expressions)
+                self._faults.add(id, too_many(beyond).one_line)
+                return False
+            self.expressions |= new.keys()
+        self._groups.computed |= bound.computed
         return True
 
     def finished(self, rules: RuleColumns) -> CompiledColumns:

@@ -68,8 +68,19 @@ def describe_faults(faults: Sequence[RuleFault]) -> str:
     return "\n".join(lines)
 
 
-def report_faults(found: Mapping[int, str], taken: list[RuleFault] | None) -> None:
-    """Give the caller of `publish` the faults: in the list that it passed, else by a warning."""
+def report_faults(found: Mapping[int, str], taken: list[RuleFault] | None, undecided: Sequence[str] = ()) -> None:
+    """Give the caller of `publish` the faults: in the list that it passed, else by a warning.
+
+    A directory keeps the types of its columns for ever, so those that nothing tells are warned of.
+    """
+    if undecided:
+        shown = ", ".join(undecided)
+        warnings.warn(
+            f"The rules do not tell the type of {shown}: no constant is compared with it, and this directory keeps it "
+            f"as double from now on. Where it is something else, publish to a new directory and name the type: "
+            f"schema={{{undecided[0]!r}: 'string'}}, or --type {undecided[0]}=string on the command line.",
+            stacklevel=3,
+        )
     faults = [RuleFault(id, reason) for id, reason in sorted(found.items())]
     if taken is not None:
         taken += faults
@@ -93,6 +104,8 @@ class Faults:
         self._unit = unit
         self._found: list[tuple[int, str]] = []
         self.total = 0
+        self.undecided: tuple[str, ...] = ()
+        """Columns whose type nothing tells, so that they are doubles until somebody says otherwise."""
 
     def add(self, number: int, fault: str) -> None:
         """Notes one fault, described in one line."""

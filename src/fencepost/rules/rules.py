@@ -402,19 +402,24 @@ class Rules:
             return last.snapshot.with_version(version)
         try:
             texts = self._read_in(zone, [self._texts[id] for id in sorted(again) if id in self._texts], faulty)
-            changed = compile_columns(new_blocks, texts, schema, faulty, zone=zone)
+            gone = np.array(sorted(again), np.int64)
+            beside = last.snapshot.expressions_without(gone)
+            changed = compile_columns(new_blocks, texts, schema, faulty, zone=zone, beside=beside)
         except FencepostError:
             return None  # compiling everything tells all that is wrong
         if schema is None and not types_agree(changed, last.snapshot):
             if faulty is not None:
                 faulty.found.clear()
             return None
-        gone = np.array(sorted(again), np.int64)
         return last.snapshot.changed(gone, changed, self.paused(faulty), version)
 
-    def usable_columns(self, schema: Any, faulty: FaultyRules | None) -> CompiledColumns:
-        """Like columns; without the rules that are faulty, as in `compile_usable`."""
-        return compile_columns(self._blocks, list(self._texts.values()), schema, faulty, zone=self.zone)
+    def usable_columns(self, schema: Any, faulty: FaultyRules | None, beside: Iterable[str] = ()) -> CompiledColumns:
+        """Like columns; without the rules that are faulty, as in `compile_usable`.
+
+        `beside` are the expressions of rules that these are put beside.
+        """
+        texts = list(self._texts.values())
+        return compile_columns(self._blocks, texts, schema, faulty, zone=self.zone, beside=beside)
 
     def paused(self, faulty: FaultyRules | None = None) -> dict[int, int]:
         """The versions of rules that are not enabled, or faulty, by id."""
@@ -461,7 +466,7 @@ class Rules:
         number = versions.publish(compile_version, named, shards)
         if self._compiled is not None and self._compiled.types is None:  # the first version fixed them
             self._compiled = self._compiled._replace(types=dict(read_schema(versions.schema()).types))
-        report_faults(faulty.found, faults)
+        report_faults(faulty.found, faults, faulty.undecided)
         return number
 
     def to_jsonl(self, path: str | PathLike[str]) -> None:

@@ -205,7 +205,7 @@ class Desk:
             )
         types = dict(read_schema(self._columns()).types)
         lower = {name.lower() for name in types}
-        for name, type_ in infer_types([kinds_of(made.rule, self.book.zone)]).items():
+        for name, type_ in infer_types([kinds_of(made.rule, self.book.zone)], made.parsed.alike).items():
             if name.lower() not in lower:
                 types[name] = type_
         alone = Rules(self.book.zone)

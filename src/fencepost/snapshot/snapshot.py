@@ -14,8 +14,8 @@ import pyarrow as pa
 from fencepost._files.storage import Place, place_of
 from fencepost._html import html_table
 from fencepost._text import count
-from fencepost.computed import Given
-from fencepost.computed.attributes import check_number
+from fencepost.computed import Given, Term
+from fencepost.computed.attributes import check_number, expressions_of
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.indexes.kernels.answers import SHORT_ROW, drop_hidden, join_rows, rules_of, unique_rows
@@ -243,8 +243,9 @@ class Snapshot:
             version: of the new snapshot.
         """
         hidden = self._hide(np.concatenate([gone, columns.rules.ids]))
-        if columns.computed:
-            check_number([*self.computed.values(), *columns.computed.values()])
+        stay = {} if columns.stay is None else columns.stay.computed
+        if new := expressions_of([*columns.computed.values(), *stay.values()]):
+            check_number({**_expressions(self.layers, hidden), **new})
         layers, types = list(self.layers), {**self.types, **columns.types}
         parts, size = [columns], len(columns.rules.ids)
         kept = [len(layer) - _count(mask) for layer, mask in zip(layers, hidden, strict=True)]
@@ -260,6 +261,10 @@ class Snapshot:
             layers.append(Layer.build(together, layers))
             hidden.append(None)
         return Snapshot(layers, hidden, types, paused or {}, version, self.zone)
+
+    def expressions_without(self, gone: Int64s) -> dict[str, Term]:
+        """The distinct expressions of rules in force once those with these ids are gone, by their texts."""
+        return _expressions(self.layers, self._hide(gone))
 
     def _hide(self, ids: Int64s) -> list[Bools | None]:
         """Which rules of each layer are hidden once those with these ids are, too."""
@@ -811,6 +816,22 @@ def _strings_of(table: Table, name: str) -> Any:
     if table.find(name) is None:
         return pa.nulls(table.rows, pa.large_string())
     return check_strings(name, table.arrow(name))
+
+
+def _expressions(layers: Sequence[Layer], hidden: Sequence[Bools | None]) -> dict[str, Term]:
+    """The distinct expressions of boxes, the outer ones too, of rules that are not hidden."""
+    found: dict[str, Term] = {}
+    for layer, mask in zip(layers, hidden, strict=True):
+        used = set()
+        for group in layer.groups if layer.computed else ():
+            of_group = layer.computed.keys() & group.attributes
+            if of_group and (mask is None or not mask[group.rules].all()):
+                used |= of_group
+        found |= expressions_of(layer.computed[name] for name in sorted(used))
+        if layer.stay is not None:
+            of_stay = None if mask is None else mask[layer.rows_of(layer.stay.rules.ids)]
+            found |= _expressions([layer.stay], [of_stay])
+    return found
 
 
 def _count(mask: Bools | None) -> int:

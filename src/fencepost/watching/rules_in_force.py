@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fencepost.computed import Computed
-from fencepost.computed.attributes import check_number
+from fencepost.computed import Computed, computed_id
+from fencepost.computed.attributes import MOST_EXPRESSIONS, check_number, expressions_of
 from fencepost.emitting.detections import Pairs
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
@@ -294,8 +294,29 @@ class RulesInForce:
 
     def computed_of(self, rule: LiveRule) -> Mapping[str, Computed]:
         """The computed attributes that the boxes of a rule in force may have, the outer ones too."""
-        if rule.row is None:
-            return rule.computed
+        return rule.computed if rule.row is None else self.computed_of_compiled
+
+    def terms_of(self, rule: LiveRule, columns: Collection[str]) -> dict[str, Computed]:
+        """The expressions of a rule in force that are ranges of these columns by now, to show their values."""
+        text = rule.condition if rule.row is None else self.compiled.rules.conditions[rule.row].as_py()
+        if text is None:
+            return {}
+        found: dict[str, Computed] = {}
+        binder = Binder(self._columns())
+        try:
+            parsed = parse(text, self.compiled.zone)
+            for part in (part for box in parsed.boxes for part in box) if isinstance(parsed, Condition) else ():
+                if part.term is not None:
+                    each = Computed(binder.typed(part.term, part.place))
+                    if each.term.type != KEY and len(each.columns) == 1 and each.columns.keys() <= set(columns):
+                        found[computed_id(each)] = each
+        except FencepostError:
+            return {}  # a column that it uses is gone from the schema: then its parts are never shown, either
+        return found
+
+    @property
+    def computed_of_compiled(self) -> Mapping[str, Computed]:
+        """The computed attributes of all boxes that are compiled, the outer ones too."""
         stay = self.compiled.stay
         return self.compiled.computed if stay is None else {**self.compiled.computed, **stay.computed}
 
@@ -321,15 +342,20 @@ class RulesInForce:
         made = Snapshot.compile(columns)
         stay_boxes = None if made.stay is None else made.stay.boxes_of(0)
         computed = {**made.computed, **({} if made.stay is None else made.stay.computed)}
-        self._check_number(computed)
+        self._check_number(id, computed)
         live = self._live(id, read_options(options), condition, made.boxes_of(0), stay_boxes)
         return live._replace(computed=computed), new
 
-    def _check_number(self, new: Mapping[str, Computed]) -> None:
-        """Refuse more expressions than a snapshot has."""
-        if new:
-            waiting = [each for rule in self._waiting.values() for each in rule.computed.values()]
-            check_number([*self.compiled.computed.values(), *waiting, *new.values()])
+    def _check_number(self, id: int, computed: Mapping[str, Computed]) -> None:
+        """Refuse more expressions than a snapshot has; those of a rule that is replaced go with it."""
+        if not (new := expressions_of(computed.values())):
+            return
+        others = [rule for rule in self._waiting.values() if rule.id != id]
+        waiting = expressions_of(each for rule in others for each in rule.computed.values())
+        standing = expressions_of(self.computed_of_compiled.values())
+        if len(standing | waiting | new) > MOST_EXPRESSIONS:  # only then what goes is worth looking for
+            standing = self.compiled.expressions_without(np.array([*self._gone, id], np.int64))
+        check_number(standing | waiting | new)
 
     def _live(
         self, id: int, options: Options, condition: str, boxes: list[Box], stay_boxes: list[Box] | None = None
@@ -390,7 +416,7 @@ class RulesInForce:
             raise FencepostError("a new column", "known ones", "Compile it.")
         if not options.enabled:
             return None
-        self._check_number(computed)
+        self._check_number(id, computed)
         return self._live(checked_id(id), options, condition, boxes)._replace(computed=computed)
 
     def next_version(self, id: int) -> int:
