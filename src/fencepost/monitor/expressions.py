@@ -13,7 +13,6 @@ from fencepost.computed.bounds import LARGEST, SMALLEST
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.ordinals import KEY, AttributeType
 
-
 _COMPARISON = re.compile(r"((?:(?! [<=] ).)+) ([<=]) ((?:(?! [<=] ).)+)", re.DOTALL)
 
 
