@@ -173,7 +173,7 @@ def test_booleans_read_like_conditions() -> None:
     standing = monitor.why_not(1, "a")
     (box,) = standing.boxes
     assert str(box).startswith("s <> t and vwap < price and x IS NOT NULL and f = FALSE: ")
-    assert set(box.missed) == {  # type: ignore[union-attr]
+    assert set(box.missed) == {
         "s <> t does not hold",
         "vwap < price does not hold",
         "x IS NOT NULL does not hold",
