@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from sqlglot import exp
 
 from fencepost.language import refusals
+from fencepost.language.computing import COMPUTED_NODES
 from fencepost.language.condition import ColumnKind, Part, clash_of, never_holds
 from fencepost.language.expression import Constant, Duration, Evaluate, combine, negated
 from fencepost.language.operands import ARITHMETIC, COMPARISONS, FLIPPED, NEGATED, ColumnUse, Operands, parse_tree
@@ -16,6 +17,7 @@ from fencepost.language.shape import Values
 from fencepost.language.source import Place, RefusalError, Source
 
 Side = Literal["left", "right"]
+_OF_ONE_SIDE = (*COMPUTED_NODES, exp.Cast, exp.AtTimeZone)
 _EXPECTED = "one difference of a left and a right column compared with constants, and keys joined by AND"
 
 
@@ -187,6 +189,14 @@ class _BandBuilder:
             self._compare("<>" if negate else "=", node.this, node.expressions[0], node)
         elif isinstance(node, (exp.In, exp.Column)):
             raise self._several_ranges(node)
+        elif isinstance(node, (exp.Like, exp.ILike, exp.StartsWith)):
+            raise RefusalError(
+                [self.operands.place_of(node)],
+                "is a pattern on one side of a band",
+                _EXPECTED,
+                "Filter that stream before it reaches the band, or compute whether it matches into a key: "
+                "left.matches = 'yes'.",
+            )
         else:
             raise refusals.predicate(node, self.operands.place_of(node))
 
@@ -246,7 +256,7 @@ class _BandBuilder:
         constant = one.constant or other.constant
         ((sign, column),) = (*one.terms, *other.terms)
         if constant is None or constant.kind != "key" or sign < 0 or symbol != "=":
-            if constant is not None and constant.kind == "key":
+            if constant is not None and constant.kind == "key" and symbol == "<>":
                 raise refusals.negated_key(place)
             raise RefusalError(
                 [place],
@@ -267,6 +277,13 @@ class _BandBuilder:
             return _Linear(tuple((-sign, column) for sign, column in inner.terms), constant, place)
         symbol = ARITHMETIC.get(type(node))
         if symbol is None:
+            if isinstance(node, _OF_ONE_SIDE) and node.find(exp.Column):
+                raise RefusalError(
+                    [place],
+                    "is computed of a column",
+                    _EXPECTED,
+                    "Compute it into a column of its stream, and name that column here.",
+                )
             operand = self.operands.read(node)
             if isinstance(operand, Constant):
                 return _Linear((), operand, operand.place)

@@ -383,9 +383,9 @@ def infer_kinds(
     while is_open:
         is_open = False
         for group in groups:
-            known = {kinds[column] for column in group if column in kinds}
-            told = known - {"any"}
-            if "any" in known and told and (len(told) == 1 or told == {"date", "timestamp"}):
+            found = {kinds[column] for column in group if column in kinds}
+            told = found - {"any"}
+            if "any" in found and told and (len(told) == 1 or told == {"date", "timestamp"}):
                 kind = max(told)  # of date and timestamp the latter
                 kinds.update({column: kind for column in group if kinds.get(column) == "any"})
                 is_open = True

@@ -66,6 +66,8 @@ _FIELDS: dict[type[exp.Expression], str] = {
 }
 
 
+COMPUTED_NODES = (*_OF_NUMBERS, *_OF_STRINGS, *_CHOICES, *_FIELDS, exp.Extract, exp.Substring, exp.Left)
+"""The functions that conditions on one stream take."""
 _LONGEST_STRING = 2**31
 """Characters that a part of a string begins and ends within: no string is longer."""
 

@@ -107,8 +107,8 @@ class Operands:
             token = self.source.tokens[index]
             slot, place = self._slots[token.start], (index, index)
             if token.kind == "number":
-                return Constant("number", itemgetter(slot), place, has_exponent(token.text))  # type: ignore[arg-type]
-            return Constant("key", itemgetter(slot), place)  # type: ignore[arg-type]
+                return Constant("number", itemgetter(slot), place, has_exponent(token.text))
+            return Constant("key", itemgetter(slot), place)
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, exp.Paren):
