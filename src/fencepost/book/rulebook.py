@@ -431,41 +431,6 @@ class RuleBook:
             chosen = None if holds is None else holding(found(connection), holds)
             yield from (rule for rule in found(connection) if chosen is None or rule.id in chosen)
 
-    def page(
-        self,
-        after: int | None = None,
-        limit: int = 100,
-        *,
-        labels: Mapping[str, str] | None = None,
-        state: State | None = None,
-        search: str | None = None,
-    ) -> builtins.list[Rule]:
-        """Some rules, in the order of their ids: as many rows are read of a large book as of a small one.
-
-        Args:
-            after: only rules with a greater id.
-            limit: how many there are at most.
-            labels: as in list.
-            state: as in list.
-            search: what the condition or the name contains, in upper or lower case.
-        """
-        from fencepost.book.finding import conditions_for, is_asked_for, mentions
-
-        self._wake()
-        asked = and_(conditions_for(labels, state, None), mentions(search))
-        found: builtins.list[Rule] = []
-        with self._database.reading() as connection:
-            while len(found) < limit:
-                behind = asked if after is None else and_(asked, RULES.c.id > after)
-                wanted = limit - len(found)
-                rows = connection.execute(select(RULES).where(behind).order_by(RULES.c.id).limit(wanted)).mappings()
-                rules = [rule for rule in map(rule_of, rows.all()) if rule is not None]
-                found += [rule for rule in rules if is_asked_for(rule, labels, None)]
-                if len(rules) < wanted:
-                    break
-                after = rules[-1].id
-        return found
-
     def search(
         self,
         after: int | None = None,
