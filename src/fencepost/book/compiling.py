@@ -33,7 +33,7 @@ from fencepost.rules.compile import REMEDY, StoredRules, text_fields, types_agre
 from fencepost.rules.faults import FaultyRules, FindFaults
 from fencepost.rules.table_blocks import RuleFields
 from fencepost.snapshot import NEVER, Snapshot, detect_flags
-from fencepost.snapshot.snapshot import note_of
+from fencepost.snapshot.saving import note_of
 
 _FORMAT = 1
 """Of what is kept: another one is another owner."""

@@ -7,7 +7,8 @@ group           boxes over the same columns; structures says what answers for th
 jumps           which boxes a move jumps over
 tables, records batches as callers have them
 labels, names   what rules are called
-store           snapshots as files
+explanation     what a snapshot says of itself
+saving, store   snapshots as bytes: what is written of them, and files of flat arrays
 brute_force     every box against every row, to check answers
 """
 
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
         detect_flags,
         detect_names,
     )
+    from fencepost.snapshot.explanation import Explanation, GroupExplanation
     from fencepost.snapshot.group import Batch
-    from fencepost.snapshot.snapshot import Explanation, GroupExplanation, Snapshot
+    from fencepost.snapshot.snapshot import Snapshot
     from fencepost.snapshot.tables import Table
 
 __all__ = [
@@ -61,8 +63,8 @@ __getattr__ = lazily(
         "BruteForce": "fencepost.snapshot.brute_force",
         "CompiledColumns": "fencepost.snapshot.columns",
         "DETECTS": "fencepost.snapshot.columns",
-        "Explanation": "fencepost.snapshot.snapshot",
-        "GroupExplanation": "fencepost.snapshot.snapshot",
+        "Explanation": "fencepost.snapshot.explanation",
+        "GroupExplanation": "fencepost.snapshot.explanation",
         "NEVER": "fencepost.snapshot.columns",
         "RuleColumns": "fencepost.snapshot.columns",
         "Snapshot": "fencepost.snapshot.snapshot",
