@@ -29,9 +29,10 @@ from fencepost.language import Binder, ColumnKind, ColumnType
 from fencepost.ordinals import KEY, AttributeType
 from fencepost.ordinals.schema import read_schema
 from fencepost.rules import Rule
-from fencepost.rules.compile import REMEDY, StoredRules, text_fields, types_agree
+from fencepost.rules.compile import StoredRules, text_fields, types_agree
 from fencepost.rules.faults import FaultyRules, FindFaults
 from fencepost.rules.table_blocks import RuleFields
+from fencepost.rules.types import REMEDY
 from fencepost.snapshot import NEVER, Snapshot, detect_flags
 from fencepost.snapshot.saving import note_of
 

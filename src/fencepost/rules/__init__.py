@@ -5,7 +5,7 @@ rule, options   one rule, and what it takes beside id and condition
 checked         rules as text, checked; faults collects what is wrong with many
 table_rules     rules as a table, checked; table_blocks keeps its columns, bounds are exact, row_digests compares rows
 texts           the condition that boxes stand for
-compile         from rules to the columns of a snapshot
+compile         from rules to the columns of a snapshot: types are what they are bound to, builder keeps their boxes
 files           JSON lines, CSV and Parquet
 """
 
