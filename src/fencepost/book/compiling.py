@@ -62,7 +62,7 @@ class CompiledBook(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """The last change of a book, as one of its rows tells it."""
+    """The last change of a book, as one of its rows has it."""
 
     revision: int
     id: int
@@ -376,8 +376,8 @@ def _has_change(connection: Connection, change: _Change) -> bool:
 
 
 def _change_digest(connection: Connection, table: Table, revision: int, id: int) -> str | None:
-    told = [column for column in table.c if column.name != "previous"]
-    row = connection.execute(select(*told).where(table.c.id == id, table.c.revision == revision)).first()
+    columns = [column for column in table.c if column.name != "previous"]
+    row = connection.execute(select(*columns).where(table.c.id == id, table.c.revision == revision)).first()
     return None if row is None else _digest([str(value) for value in row])
 
 

@@ -225,7 +225,7 @@ class RuleBook:
         """Takes out all rules whose `expires` has passed, and returns their ids.
 
         Operators end them by themselves, by the time of their rows; this tidies the book. Where rows come late, name
-        a time that they have passed, or what they would still have told is lost.
+        a time that they have passed, or what they would still have reported is lost.
 
         Args:
             at: the time; without one, now.

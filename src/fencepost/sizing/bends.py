@@ -38,10 +38,10 @@ def _of_keys(workload: Workload, hosts: Hosts, size: Size) -> Iterator[str]:
 
 def _of_rules(workload: Workload) -> Iterator[str]:
     if workload.always:
-        told = "is found for every row" if workload.operator == "match" else "that detects inside is told for every row"
+        verb = "is found" if workload.operator == "match" else "that detects inside is reported"
         yield (
-            f"A rule that always holds {told}: {workload.always:,.0f} of them are so many events per row. Rules that "
-            "detect enter and exit cost nothing while they hold."
+            f"A rule that always holds {verb} for every row: {workload.always:,.0f} of them are so many events per "
+            "row. Rules that detect enter and exit cost nothing while they hold."
         )
     if workload.operator == "watch" and workload.cross * workload.jump > _MANY_EVENTS:
         yield (

@@ -433,18 +433,18 @@ def damp_change(
     # Exits end the old version; what is overdue belongs to the new one.
     ends, kinds = revised.ends, revised.kinds
     asked = np.where(ends, facts.old.detects[number], facts.new.detects[number])
-    told = np.flatnonzero(revised.happens & ((asked & kinds) != 0))
+    reported = np.flatnonzero(revised.happens & ((asked & kinds) != 0))
     found = Detections(
-        np.where(ends, number, number + len(change.ids))[told],
-        np.zeros(len(told), np.int64),
-        places[told],
-        places[told],
-        revised.times[told],
-        kinds[told],
-        revised.reasons[told],
-        np.full(len(told), ENDED, np.uint8),
-        now.slots[places[told]],
-        since=revised.since[told],
+        np.where(ends, number, number + len(change.ids))[reported],
+        np.zeros(len(reported), np.int64),
+        places[reported],
+        places[reported],
+        revised.times[reported],
+        kinds[reported],
+        revised.reasons[reported],
+        np.full(len(reported), ENDED, np.uint8),
+        now.slots[places[reported]],
+        since=revised.since[reported],
     )
 
     needed = revised.needed
