@@ -122,6 +122,15 @@ def test_the_floor_plan_names_every_folder() -> None:
     assert all(any(SOURCE.rglob(name)) for name in named)
 
 
+def test_folders_say_what_their_modules_are_for() -> None:
+    """Where a folder has many modules of one kind, it says so once."""
+    for folder in {path.parent for path in SOURCE.rglob("*.py")} - {SOURCE}:
+        if {"lab", "papers", "commands", "pages"}.isdisjoint(folder.relative_to(SOURCE).parts):
+            purpose = (folder / "__init__.py").read_text().split('"""')[1]
+            said = set(re.findall(r"\w+", purpose))
+            assert {path.stem for path in folder.glob("*.py")} - {"__init__"} <= said, folder
+
+
 def targets_of(words: list[str]) -> list[str]:
     """The targets of a make command, up to a comment or a variable."""
     return words[: next((place for place, word in enumerate(words) if not re.fullmatch(r"[a-z-]+", word)), len(words))]

@@ -5,6 +5,7 @@ columns         rules as arrays, which is how a snapshot takes them
 layer           rules that were compiled together, shared by every version that has them
 group           boxes over the same columns; structures says what answers for them, keys numbers their strings
 jumps           which boxes a move jumps over
+bounds, damping the ordered strings of several layers, and their damped rules, joined
 tables, records batches as callers have them
 labels, names   what rules are called
 explanation     what a snapshot says of itself
