@@ -91,6 +91,7 @@ class Builder:
         usable = np.ones(len(rows), np.bool_)
         strings: dict[str, StringEnds] = {}
         try:
+            # Each comparison of the form, for all its rules at once: strings as keys or ranges, the rest as ordinals.
             for part in form.parts:
                 name, type_ = self._binder.find(part.column)
                 if type_ == KEY:
@@ -112,6 +113,7 @@ class Builder:
                     found = edges_of(type_, bounds, len(rows), is_lower=is_lower, is_closed=closed, column=name)
                     usable &= found.is_empty == 0
                     ends.append(found.ordinals)
+                # Ranges of an expression over one column become ranges of that column.
                 if part.term is not None:
                     found_ranges = many_preimages(part.term, _doubles_of, ends[0], ends[1])
                     usable &= found_ranges.usable
@@ -120,10 +122,12 @@ class Builder:
                 edges[name] = np.maximum(first, ends[0]), np.minimum(last, ends[1])
         except (FencepostError, pa.ArrowException):
             return rows
+        # Rules that hold nowhere, or cross a range of strings, are bound alone: binding says what is wrong with them.
         for first, last in edges.values():
             usable &= first <= last
         if strings:
             usable &= ~crosses
+        # The others are boxes of one group.
         names, mine = sorted(edges), np.flatnonzero(usable)
         terms = tuple(Term("column", (), name, KEY) for name in sorted(strings))
         group = self._groups.at(tuple(sorted(keys)), tuple(names), terms)
