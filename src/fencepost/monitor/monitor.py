@@ -263,7 +263,7 @@ class Monitor(Host):
     @changes
     @takes_options
     def replace(self, id: RuleKey, condition: str, **options: Unpack[RuleOptions]) -> pa.Table:
-        """Edits a rule and returns the events this causes: exits of objects that no longer are inside.
+        """Edits a rule and returns the events this causes, such as exits of objects that are no longer inside.
 
         With enabled=False the rule is paused: it ends for every object, until it is replaced again.
 

@@ -13,7 +13,7 @@ _MANY_EVENTS = 100
 
 
 def find_bends(workload: Workload, hosts: Hosts, size: Size) -> list[str]:
-    """A sentence for each, with what to do."""
+    """Where the model does not follow a workload, or no cluster cures it: a sentence for each, with what to do."""
     return [*_of_keys(workload, hosts, size), *_of_rules(workload), *_of_hosts(workload, hosts, size)]
 
 

@@ -29,7 +29,7 @@ LOG_ENTRIES = 256
 
 
 class Workload(NamedTuple):
-    """What a stream has to do."""
+    """What a stream has to do: its rules, its rows, and what they cause."""
 
     rules: float
     rows_per_second: float
@@ -61,7 +61,7 @@ class Workload(NamedTuple):
 
 
 class Hosts(NamedTuple):
-    """What it may run on."""
+    """The machines that a stream may run on."""
 
     cores: int = 16
     memory: float = 64e9
@@ -74,7 +74,7 @@ class Hosts(NamedTuple):
 
 
 class Size(NamedTuple):
-    """What a workload needs."""
+    """The cluster that a workload needs."""
 
     cores: int
     hosts: int
@@ -110,7 +110,7 @@ class Size(NamedTuple):
 
 
 def size_of(workload: Workload, hosts: Hosts, constants: Constants) -> Size:
-    """What a workload needs on such hosts: every worker has all rules if that fits, else shards on as few hosts."""
+    """The cluster that a workload needs: every worker has all rules if that fits, else shards, on as few hosts."""
     whole = _laid_out(workload, hosts, constants, shards=1)
     if whole.memory_per_host <= usable_memory(hosts):
         return whole
