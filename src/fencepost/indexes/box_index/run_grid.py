@@ -156,6 +156,7 @@ def _build_with_roots(
     frame = _frame(ranges, slots, axes, side)
     spans = np.empty((len(slots), 4), np.uint8)
     span_roots(ranges, slots, axes, frame, side, spans)
+    # Boxes that cover too many roots go elsewhere: the largest ones, until the rest costs what it may.
     covered = (spans[:, 1] - spans[:, 0] + 1).astype(np.int64) * (spans[:, 3] - spans[:, 2] + 1)
     others = np.zeros(0, np.uint32)
     if covered.sum() > ROOTS_PER_BOX * len(slots):
@@ -165,6 +166,7 @@ def _build_with_roots(
             return None, slots
         others = np.delete(slots, kept)
         slots, spans = slots[kept], spans[kept]
+    # The rest by root; how many corners lie in each, how deep boxes lie over it, and which part of it they use.
     by_root = sorted_positions(spans[:, 0].astype(np.int64) * side + spans[:, 2])
     ordered, spans = slots[by_root], spans[by_root]
     corners, depth = np.zeros(side * side, np.int64), np.zeros((side + 1, side + 1), np.int64)
@@ -173,6 +175,7 @@ def _build_with_roots(
     tally_roots(ranges, ordered, axes, spans, side, corners, depth, edges)
     deep = np.cumsum(np.cumsum(depth, 0), 1)[:side, :side].reshape(-1)
     most = _most_cells_per_side(edges, axes)
+    # Cells as small as the room allows: larger ones are tried until a sample, and then all boxes, fit.
     per_cell = _CORNERS_PER_CELL * min(1.0, _USUAL_ROOM / room)
     while True:
         target = np.maximum(per_cell, 0.5 * min(1.0, per_cell / _CORNERS_PER_CELL) * np.maximum(deep - corners / 2, 0))
@@ -183,6 +186,7 @@ def _build_with_roots(
         cells = int(first[-1]) + int(sides[-1]) ** 2
         no_blocks, no_words = np.zeros((0, 2), np.uint32), np.zeros(0, np.uint32)
         grid = RunGrid(frame, windows, first, sides, no_blocks, no_words, axes.is_float, meta)
+        # The sample goes first: most trials end with it.
         few = ordered[::_SAMPLE], spans[::_SAMPLE]
         for (some, some_spans), weight in ((few, _SAMPLE), ((ordered, spans), 1)):
             counts = np.zeros((cells, _CLASSES), np.uint32)

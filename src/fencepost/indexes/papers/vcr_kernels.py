@@ -421,6 +421,7 @@ def emit(
     at = offsets[first]
     for i in range(first, last):
         x, y = points[i, 0], points[i, 1]
+        # How many ids at most; the point waits where they have no room.
         needed = 0
         for run in range(run_offsets[i - first], run_offsets[i - first + 1]):
             needed += runs[run, 1]
@@ -434,9 +435,11 @@ def emit(
             needed += i64(heads[uncut, 1])
         if at + needed > room:
             return i
+        # Exact runs are copied.
         for run in range(run_offsets[i - first], run_offsets[i - first + 1]):
             copy_run(out, at, run_ids, runs[run, 0], runs[run, 1])
             at += runs[run, 1]
+        # Entries of checked lists count once, in one piece of the grid.
         for check in range(check_offsets[i - first], check_offsets[i - first + 1]):
             place = checks[check, 0]
             if place != ABSENT:
@@ -446,6 +449,7 @@ def emit(
                     if counts_for(grid, bounds, ids[entry], piece, x, y):
                         out[at] = query_ids[ids[entry]]
                         at += 1
+        # Beside the grid, boxes that were not cut are compared.
         if uncut != ABSENT:
             begin = i64(heads[uncut, 0])
             for entry in range(begin, begin + i64(heads[uncut, 1])):
