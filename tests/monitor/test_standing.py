@@ -173,9 +173,8 @@ def test_why_shows_the_borders_of_stay_that_an_exit_crossed() -> None:
     assert str(reason).splitlines()[1:] == [
         "  price: 41.0 -> 43.0",
         "  symbol: IBM -> IBM",
-        "  symbol = 'IBM' and price <= 39.99999999999999: neither",
-        "  stay: symbol = 'IBM' and price <= 41.99999999999999: "
-        "before, not after, because of price <= 41.99999999999999",
+        "  symbol = 'IBM' and price < 40.0: neither",
+        "  stay: symbol = 'IBM' and price < 42.0: before, not after, because of price < 42.0",
     ]
     [box] = reason.stay
     assert (box.held_before, box.holds_after, box.decisive) == (True, False, ("price",))

@@ -95,7 +95,7 @@ def test_upkeep_goes_on_without_the_book(
         source = ServiceSource(service)
         assert "does not answer" in source.overview().problem
         source.close()
-        assert [each.message for each in caplog.records if "does not answer" in each.message]
+        assert [text for text in caplog.messages if "does not answer" in text]
         monkeypatch.setattr(RuleBook, "revision", revision)
         monkeypatch.setattr(service.publishing, "renew", lambda: None)
         service._upkeep._collected_at = 0.0

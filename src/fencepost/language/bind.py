@@ -188,6 +188,7 @@ class Binder:
         first_place: dict[str, Place] = {}
         last_place: dict[str, Place] = {}
         for part in box:
+            # An expression: a range of strings, ranges of its column, or one range of a computed attribute.
             if part.term is not None:
                 found = self._expression(part)
                 if isinstance(found, StringRange):
@@ -202,6 +203,7 @@ class Binder:
                     continue
                 first, last = allowed[0]
             else:
+                # A column: a key that equals a string, a range of strings, or a range of ordinals.
                 name, type_ = self.find(part.column, part.place)
                 lower = part.lower
                 if isinstance(type_, str) or isinstance(lower, str) or isinstance(part.upper, str):
@@ -218,6 +220,7 @@ class Binder:
                 if bound is None:
                     return part.place, part.place
                 first, last = bound
+            # Ranges of one column are intersected; the places of both ends say what left none.
             if name not in ranges:
                 first_place[name] = last_place[name] = part.place
             else:

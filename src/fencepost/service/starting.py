@@ -114,6 +114,7 @@ def replay(start: Start, rows: Segments, events: EventLog, keys: Keys, publishin
         if caused:
             stored.add(found, record.position)
 
+    # Calls with rows wait and are taken together, as far as the next record of another kind, which comes between them.
     for block in rows.blocks(start.position + 1):
         for record in unpack_records(block):
             if record.position <= start.position or record.position in voids:

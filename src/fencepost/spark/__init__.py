@@ -1,4 +1,12 @@
-"""fencepost on Spark DataFrames: match, watch, bands, and what they share (needs the extra ``fencepost[spark]``)."""
+"""fencepost on Spark DataFrames (needs the extra ``fencepost[spark]``).
+
+match, watch, bands     the operators
+sql                     match as a function of SQL
+state                   what a stream remembers, as a frame
+session                 settings that matter, and the Java that Spark needs
+metrics                 figures of a running query
+plan/, work/            what happens on the driver, and in a Python worker
+"""
 
 from fencepost.spark.bands import bands
 from fencepost.spark.match import match
