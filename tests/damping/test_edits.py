@@ -4,7 +4,7 @@ import fencepost as fp
 
 
 def test_an_enter_that_no_row_causes_says_that_it_waited() -> None:
-    """The edit lets the object stay inside; the row at the same instant begins the condition, and not the difference."""
+    """The edit lets the object stay inside; a row at the same instant begins the condition, not the difference."""
     rules = fp.Rules()
     rules.add(1, "n < 5", detect="enter,exit", for_="2 rows")
     monitor = fp.Monitor(rules, object="o", time="t", schema={"n": "bigint", "s": "string"})

@@ -83,7 +83,8 @@ def test_columns_of_a_service_tell_the_types_of_those_they_are_compared_with(tmp
     with serving(tmp_path) as service:
         service.rules.add({"condition": "venue = 'X'", "detect": "enter,exit"}, "ann")
         service.settle()
-        service.rules.add({"condition": "venue = home", "detect": "enter,exit", "stay": "venue = home OR home = away"}, "b")
+        stay = "venue = home OR home = away"
+        service.rules.add({"condition": "venue = home", "detect": "enter,exit", "stay": stay}, "ann")
         service.settle()
         row = {"object": "IBM", "venue": "X", "home": "X", "away": "Y"}
         assert service.observe([row]).caused == 2
