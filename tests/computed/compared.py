@@ -2,9 +2,11 @@
 
 from collections import Counter
 from contextlib import suppress
+from datetime import datetime
 from decimal import Decimal
 from random import Random
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import duckdb
 import pyarrow as pa
@@ -12,7 +14,7 @@ import pyarrow as pa
 import fencepost as fp
 from fencepost.computed import Term
 from fencepost.language import Binder, Condition, parse
-from fencepost.ordinals import BIGINT
+from fencepost.ordinals import BIGINT, DOUBLE
 from fencepost.ordinals.schema import read_schema
 from tests.computed import wide
 
@@ -20,7 +22,9 @@ OVERFLOW = "overflow of a bigint"
 DIGITS = "decimals beyond 18 digits"
 NAN = "NaN, also what arithmetic makes of infinities"
 FLOORS = "`FLOOR`, `CEIL` of a bigint"
-DIFFERENCES = (OVERFLOW, DIGITS, NAN, FLOORS)
+TWICE = "a time that the clock of a zone shows twice"
+SIGNS = "`SIGN` of a double"
+DIFFERENCES = (OVERFLOW, DIGITS, NAN, FLOORS, TWICE, SIGNS)
 """Rows of the table in docs/rules.md that such conditions run into; DuckDB is set to be the same in the others."""
 
 _ERROR = object()
@@ -114,6 +118,23 @@ def _difference(database: Any, binder: Binder, text: str, row: int) -> str | Non
             most = 10 ** (18 + int(value.as_tuple().exponent))
             if any(abs(part) >= most for part in (value, *parts) if isinstance(part, int | Decimal)):
                 return DIGITS
+        if each.name == "at zone" and _is_twice(parts[0], each.value):
+            return TWICE
         if value is _ERROR:  # of a part that DuckDB takes no notice of in the whole
             return OVERFLOW
-    return None
+    return SIGNS if any(map(_is_of_sign, terms)) else None
+
+
+def _is_of_sign(term: Term) -> bool:
+    """Whether it computes with the sign of a double and with decimals, which are doubles beside a double alone."""
+    inner = list(term.walk())
+    has_decimal = any(getattr(each.type, "kind", "") == "decimal" for each in inner)
+    return has_decimal and any(each.name == "sign" and each.type == DOUBLE for each in inner)
+
+
+def _is_twice(wall: Any, zone: str) -> bool:
+    """Whether it is a time without a zone, and the clock of a zone shows it twice."""
+    if not isinstance(wall, datetime) or wall.tzinfo is not None:
+        return False
+    first, second = (wall.replace(tzinfo=ZoneInfo(zone), fold=fold).utcoffset() for fold in (0, 1))
+    return first is not None and second is not None and first > second
