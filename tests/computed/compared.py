@@ -1,5 +1,6 @@
 """Conditions of every kind on rows that hurt, against DuckDB: every difference is one that docs/rules.md names."""
 
+import re
 from collections import Counter
 from contextlib import suppress
 from datetime import datetime
@@ -24,9 +25,11 @@ NAN = "NaN, also what arithmetic makes of infinities"
 FLOORS = "`FLOOR`, `CEIL` of a bigint"
 TWICE = "a time that the clock of a zone shows twice"
 SIGNS = "`SIGN` of a double"
-DIFFERENCES = (OVERFLOW, DIGITS, NAN, FLOORS, TWICE, SIGNS)
+LISTS = "bigints beyond 2^53 beside double constants, and in an `IN` or `BETWEEN` with a double in it"
+DIFFERENCES = (OVERFLOW, DIGITS, NAN, FLOORS, TWICE, SIGNS, LISTS)
 """Rows of the table in docs/rules.md that such conditions run into; DuckDB is set to be the same in the others."""
 
+_DOUBLE_AMONG = re.compile(r"\b(?:IN|BETWEEN)\b[^)]*(?:1e1|AS DOUBLE|\b[ab]\b)")
 _ERROR = object()
 """What an overflow is in DuckDB, in the row that it happens in."""
 
@@ -122,6 +125,8 @@ def _difference(database: Any, binder: Binder, text: str, row: int) -> str | Non
             return TWICE
         if value is _ERROR:  # of a part that DuckDB takes no notice of in the whole
             return OVERFLOW
+    if _DOUBLE_AMONG.search(text) and any(abs(_ask(database, name)[row] or 0) > 2**53 for name in ("m", "n")):
+        return LISTS
     return SIGNS if any(map(_is_of_sign, terms)) else None
 
 
