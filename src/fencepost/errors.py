@@ -68,3 +68,16 @@ class FencepostError(Exception):
 
 class UnreachableError(FencepostError):
     """A server that does not answer now. It may later: another attempt makes sense."""
+
+
+def check_whole(text: str, what: str = "the text") -> None:
+    """Refuse halves of surrogate pairs, which can be neither stored nor shown."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise FencepostError(
+                f"{what} {text[:40]!a}, which has half a surrogate pair",
+                "characters that can be stored",
+                "Decode the text as UTF-8.",
+            ) from None

@@ -1,21 +1,17 @@
 """Random conditions on random rows: the same answers as DuckDB, but for the differences that docs/rules.md names."""
 
-from contextlib import suppress
-from decimal import Decimal
-from random import Random
-from typing import Any
+from pathlib import Path
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import fencepost as fp
-from fencepost.language import Condition, parse
-from tests.computed import wide
+from tests.computed.compared import DIFFERENCES, compare, open_database
 from tests.computed.expressions import SCHEMA, condition, random_rows
 from tests.effort import seeds
 
+ROOT = Path(__file__).parents[2]
 CONDITIONS, ROWS = 40, 60
 
 
@@ -23,7 +19,7 @@ def differences(seed: int, conditions: int = CONDITIONS, rows: int = ROWS) -> tu
     """How many conditions were compared, and those whose answers differ."""
     rng = np.random.default_rng(seed)
     table = random_rows(rng, rows)
-    database = _database(table)
+    database = open_database(table)
     rules, texts = fp.Rules(), {}
     for id in range(conditions):
         text = condition(rng)
@@ -49,77 +45,15 @@ def differences(seed: int, conditions: int = CONDITIONS, rows: int = ROWS) -> tu
     return len(texts), wrong
 
 
-def _database(table: pa.Table) -> Any:
-    database = duckdb.connect()
-    database.execute("SET TimeZone = 'UTC'; SET ieee_floating_point_ops = false")
-    with suppress(duckdb.Error):  # older ones give null anyway
-        database.execute("SET error_on_division_by_zero = false")
-    database.register("given", table)
-    return database
-
-
-def _asked(database: Any, text: str) -> list[Any] | None:
-    """What an expression is in DuckDB, row by row; None where it refuses to say."""
-    try:
-        return [value for (value,) in database.execute(f"SELECT ({text}) FROM given").fetchall()]  # noqa: S608
-    except duckdb.Error:
-        return None
-
-
-def is_documented(database: Any, text: str, row: int) -> bool:
-    """Whether a part of a condition is, in a row, what the table in docs/rules.md says is no value, or a double."""
-    parsed = parse(text)
-    assert isinstance(parsed, Condition)
-    terms = {part.term for box in parsed.boxes for part in box if part.term is not None}
-    for each in {inner for term in terms for inner in term.walk() if inner.parts}:
-        values = _asked(database, each.text)
-        if values is None:  # an error of DuckDB by itself, such as an overflow, where it takes no notice of it here
-            return True
-        value = values[row]
-        if isinstance(value, float) and (value != value or abs(value) == float("inf")):
-            return True  # NaN, and what becomes one of infinities
-        if isinstance(value, Decimal):  # decimals beyond 18 digits; a bigint beside one is one
-            parts = [(_asked(database, part.text) or [None] * (row + 1))[row] for part in each.parts]
-            digits = 18 + int(value.as_tuple().exponent)
-            if any(part is not None and abs(part) >= 10**digits for part in [value, *parts] if part is not None):
-                return True
-        if each.name in ("floor", "ceil") and isinstance(value, float) and abs(value) >= 2**53:
-            return True  # of a bigint it is a double there
-    return False
-
-
-def wide_differences(seed: int, conditions: int, rows: int) -> tuple[int, list[str]]:
-    """The same of all that conditions take, on values that overflow, but for documented differences."""
-    rng = Random(seed)  # noqa: S311 (draws conditions)
-    table = wide.random_rows(rng, rows)
-    database, compared, wrong = _database(table), 0, []
-    for _ in range(conditions):
-        text, rules = wide.condition(rng), fp.Rules()
-        answers = _asked(database, text)
-        try:
-            rules.add(1, text)
-            found = [bool(each) for each in rules.compile(wide.SCHEMA).match(table).sets()]
-        except fp.FencepostError as error:
-            if "boxes" in str(error):
-                continue
-            if not any(word in str(error) for word in ("never hold", "exclude")):
-                wrong.append(f"{text}: {error}")
-            found = [False] * rows
-        if answers is None:
-            continue  # the table of differences: what overflows is an error there, and no value here
-        compared += 1
-        for row in range(rows):
-            if bool(answers[row]) != found[row] and not is_documented(database, text, row):
-                wrong.append(f"{text} for {table.slice(row, 1).to_pylist()[0]}: {answers[row]}")
-                break
-    return compared, wrong
-
-
 @pytest.mark.parametrize("seed", seeds(6))
 def test_all_that_conditions_take_is_as_in_duckdb(seed: int) -> None:
-    compared, wrong = wide_differences(seed, 50, 40)
-    assert compared > 25
-    assert not wrong, "\n".join(wrong)
+    found = compare(seed, 50, 40)
+    assert not found.wrong, "\n".join(found.wrong)
+
+
+def test_the_page_names_the_differences() -> None:
+    table = {line.split("|")[1].strip() for line in (ROOT / "docs/rules.md").read_text().splitlines() if "|" in line}
+    assert table.issuperset(DIFFERENCES)
 
 
 @pytest.mark.parametrize("seed", seeds(8))

@@ -59,6 +59,7 @@ def random_rows(rng: Random, count: int) -> pa.Table:
     instants = [_START + timedelta(minutes=rng.randrange(525_600)) for _ in range(30)]
     instants += [each.replace(tzinfo=UTC) for each in _CHANGES]
     walls = [*(each.replace(tzinfo=None) for each in instants), datetime(2024, 3, 31, 2, 30), datetime(2024, 3, 10, 2)]
+    walls += [datetime(2024, 10, 27, 2, 30), datetime(2024, 11, 3, 1, 30), datetime(2024, 4, 7, 1, 45)]
     days = [*(date(2024, 1, 1) + timedelta(days=rng.randrange(800)) for _ in range(30)), date(1969, 12, 31)]
     decimals, fine = ([Decimal(text) for text in texts] for texts in (_DECIMALS, _FINE))
     truths = [True, False]

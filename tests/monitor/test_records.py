@@ -50,6 +50,16 @@ def test_a_column_that_no_record_has_is_null_but_the_object_and_the_time_must_be
     assert "without the column symbol" in refusal(lambda: by_symbol.update([{"price": 2.0}]))
 
 
+def test_a_carried_column_that_no_record_has_is_null() -> None:
+    rules = Rules()
+    rules.add(1, "x >= 1", detect="enter,exit")
+    monitor = Monitor(rules, object="vehicle", time="ts", carry=["venue"])
+    assert monitor.update([{"vehicle": 7, "ts": 1, "x": 2.0}])["venue"].to_pylist() == [None]
+    assert monitor.update_one(7, 2, x=0.0)[0]["venue"] is None
+    assert monitor.update([{"vehicle": 7, "ts": 3, "x": 2.0, "venue": "A"}])["venue"].to_pylist() == ["A"]
+    assert "carry= names it" in refusal(lambda: monitor.update({"vehicle": [7], "ts": [4], "x": [0.0]}))
+
+
 def test_bands_take_records() -> None:
     rules = Rules()
     rules.add(1, "left.price - right.price BETWEEN -1 AND 1", detect="enter,exit")

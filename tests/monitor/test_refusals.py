@@ -183,3 +183,17 @@ def test_a_refused_batch_or_change_leaves_no_trace() -> None:
     assert monitor.inside(1) == [7]
     assert monitor.rules_at(x=3.0) == [1]
     assert summarize(monitor.update({"vehicle": [7], "ts": [2], "x": [0.0]})) == [(7, 1, "exit", 2, None)]
+
+
+def test_half_a_surrogate_pair_is_refused_and_leaves_nothing_behind() -> None:
+    rules = Rules()
+    rules.add(1, "s >= 'a'", detect="enter,exit")
+    monitor = Monitor(rules, object="o", time="t")
+    refused = "half a surrogate pair; expected characters that can be stored"
+    assert refused in refusal(lambda: monitor.update_one("x", 1, s="\ud800"))
+    assert refused in refusal(lambda: monitor.update_one("\ud800", 1, s="b"))
+    monitor.update_one("x", 1, s="b")
+    assert refused in refusal(lambda: monitor.update_one("x", 2, s="\ud800"))
+    assert monitor.inside(1) == ["x"]
+    assert monitor.update({"o": ["x"], "t": [3], "s": ["A"]})["detect"].to_pylist() == ["exit"]
+    assert refused in refusal(lambda: rules.add(2, "x > 3", labels={"desk": "\ud800"}))

@@ -54,3 +54,10 @@ def test_data_of_another_type_names_the_way_out() -> None:
     rules.add(1, "name IS NULL")
     with pytest.raises(fp.FencepostError, match=r"compile\(\{'name': 'string'\}\), --type name=string"):
         rules.compile().match({"name": ["a"]})
+
+
+def test_a_schema_tells_the_types_of_columns_that_it_lacks(tmp_path: Path) -> None:
+    book = RuleBook(f"sqlite:///{tmp_path}/b.db")
+    book.add(1, "name = other AND price > 3")
+    book.publish(tmp_path / "one", schema={"Name": "string"}, infer=True)
+    assert VersionDirectory(tmp_path / "one").schema() == {"Name": "key", "other": "key", "price": "double"}

@@ -77,3 +77,18 @@ def test_what_is_kept_of_events_in_memory_is_bounded(tmp_path: Path, monkeypatch
     assert (len(log._recent), log._recent_bytes) == (0, 0)
     assert [stored.first for stored in log.blocks()] == list(range(1, 12))
     log.close()
+
+
+def test_columns_of_a_service_tell_the_types_of_those_they_are_compared_with(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        service.rules.add({"condition": "venue = 'X'", "detect": "enter,exit"}, "ann")
+        service.settle()
+        stay = "venue = home OR home = away"
+        service.rules.add({"condition": "venue = home", "detect": "enter,exit", "stay": stay}, "ann")
+        service.settle()
+        row = {"object": "IBM", "venue": "X", "home": "X", "away": "Y"}
+        assert service.observe([row]).caused == 2
+        given = {"condition": "venue = home AND other = venue", "detect": "enter", "rows": [row | {"other": "X"}]}
+        answer = Client(service)("POST", "/v1/backtest", json=given)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["rules"][0]["events"]["enter"] == 1

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from fencepost.book.tables import REMOVED
-from fencepost.errors import FencepostError
+from fencepost.errors import FencepostError, check_whole
 from fencepost.rules import damping as dampings
 from fencepost.rules.damping import damping_of
 from fencepost.rules.options import FIELDS, fields_of
@@ -111,15 +111,8 @@ def check_storable(rule: Rule) -> Rule:
 def check_texts(owner: str, texts: list[str]) -> None:
     """Refuses the character zero and halves of surrogate pairs."""
     for text in texts:
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise _unstorable(owner, text) from None
+        check_whole(text, f"{owner} has the text")
         if "\0" in text:
-            raise _unstorable(owner, text)
-
-
-def _unstorable(owner: str, text: str) -> FencepostError:
-    return FencepostError(
-        f"{owner} has the text {text[:40]!a}", "characters that can be stored", "Leave out the character zero."
-    )
+            raise FencepostError(
+                f"{owner} has the text {text[:40]!a}", "characters that can be stored", "Leave out the character zero."
+            )

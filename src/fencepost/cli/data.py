@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -24,6 +25,7 @@ from fencepost.snapshot import Table
 _BYTES_AT_ONCE = 16 << 20
 _ROWS_AT_ONCE = 100_000
 _ROWS_AS_OBJECTS = 10_000
+_OFFSET = re.compile(r"[T ]\d\d.*(?:Z|[+-]\d\d(?::?\d\d)?)$")
 _EXTENSIONS = {".jsonl": "json", ".json": "json", ".ndjson": "json", ".csv": "csv", ".parquet": "parquet"}
 
 Types = Mapping[str, pa.DataType]
@@ -153,9 +155,22 @@ def _json(file: Path, types: Types) -> Iterator[tuple[pa.Table, int]]:
                     continue
                 raise
             # The types of the first rows hold for the rest, so that every batch has the same types.
-            known = pa.unify_schemas([table.schema, known])
+            table = _with_zones(table, lines, known)
+            known = pa.schema({field.name: field for field in (*known, *table.schema)}.values())
             yield table, source.tell()
             line += len(lines)
+
+
+def _with_zones(table: pa.Table, lines: list[bytes], known: pa.Schema) -> pa.Table:
+    """The table with instants where timestamps are written with a zone or an offset, which Arrow drops."""
+    for place, field in enumerate(table.schema):
+        if field.name in known.names or not pa.types.is_timestamp(field.type):
+            continue
+        texts = (json.loads(line).get(field.name) for line in lines if line.strip())
+        if _OFFSET.search(next((text for text in texts if text is not None), "")):
+            instants = table.column(place).cast(pa.timestamp(field.type.unit, "UTC"))
+            table = table.set_column(place, field.name, instants)
+    return table
 
 
 def _refuse_bad_line(file: Path, lines: list[bytes], first: int) -> None:

@@ -84,9 +84,9 @@ def read_condition(
 
 
 def _inferred(parsed: Any) -> Mapping[str, Any]:
-    from fencepost.language import infer_types
+    from fencepost.language import types_suggested_by
 
-    return infer_types([parsed.columns], parsed.alike)
+    return types_suggested_by([parsed])
 
 
 def _refused(text: str, error: FencepostError) -> ReadCondition:

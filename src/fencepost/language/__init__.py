@@ -12,7 +12,16 @@ bind, bind_band boxes and bands in ordinals
 """
 
 from fencepost.language.band import Band
-from fencepost.language.bind import Binder, BoundBox, BoundCondition, StringRange, bind, infer_kinds, infer_types
+from fencepost.language.bind import (
+    Binder,
+    BoundBox,
+    BoundCondition,
+    StringRange,
+    bind,
+    infer_kinds,
+    infer_types,
+    types_suggested_by,
+)
 from fencepost.language.bind_band import BoundBand, bind_band
 from fencepost.language.condition import LARGEST_BOX_COUNT, Box, ColumnKind, Condition, Part
 from fencepost.language.parse import parse
@@ -39,4 +48,5 @@ __all__ = [
     "infer_kinds",
     "infer_types",
     "parse",
+    "types_suggested_by",
 ]

@@ -344,55 +344,81 @@ def bind(condition: Condition, types: Mapping[str, ColumnType] | None = None) ->
     >>> bind(parse("symbol = 'IBM' AND volume > 2.5"), {"symbol": KEY, "volume": BIGINT}).boxes
     (BoundBox(ranges=(('volume', 3, 9223372036854775807),), keys=(('symbol', 'IBM'),), strings=()),)
     """
-    types = infer_types([condition.columns], condition.alike) if types is None else types
+    types = types_suggested_by([condition]) if types is None else types
     return Binder(types).bind(condition)
 
 
 def infer_types(
-    columns: Iterable[Mapping[str, ColumnKind]], alike: Iterable[tuple[str, ...]] = ()
+    columns: Iterable[Mapping[str, ColumnKind]],
+    alike: Iterable[tuple[str, ...]] = (),
+    known: Mapping[str, ColumnType] = MappingProxyType({}),
 ) -> dict[str, ColumnType]:
     """Types for the columns of conditions without a schema: numbers are doubles, strings are keys.
 
-    Columns that are `alike` have one type; where nothing tells it, they are doubles.
+    Columns that are `alike` have one type, that of a `known` column if one is among them; where nothing tells it, they
+    are doubles.
 
     >>> from fencepost.language import parse
     >>> types = infer_types([parse("price > 4 AND day = DATE '2024-12-31'").columns])
     >>> {name: str(type) for name, type in types.items()}
     {'price': 'double', 'day': 'date'}
     """
-    return _unquote(infer_kinds(columns, alike))
+    return _unquote(infer_kinds(columns, alike, known))
+
+
+def types_suggested_by(
+    conditions: Iterable[Condition], known: Mapping[str, ColumnType] = MappingProxyType({})
+) -> dict[str, ColumnType]:
+    """The types that conditions together suggest for their columns, as `infer_types` has them.
+
+    >>> from fencepost.language import parse
+    >>> sorted(types_suggested_by([parse("name = 'a'"), parse("name = alias")]).items())
+    [('alias', 'key'), ('name', 'key')]
+    """
+    given = list(conditions)
+    return infer_types([each.columns for each in given], {group for each in given for group in each.alike}, known)
 
 
 def infer_kinds(
-    columns: Iterable[Mapping[str, ColumnKind]], alike: Iterable[tuple[str, ...]] = ()
+    columns: Iterable[Mapping[str, ColumnKind]],
+    alike: Iterable[tuple[str, ...]] = (),
+    known: Mapping[str, ColumnType] = MappingProxyType({}),
 ) -> dict[str, ColumnKind]:
     """The kinds of the columns of conditions; `any` of those whose kind nothing tells."""
     kinds: dict[str, ColumnKind] = {}
     for mapping in columns:
         for column, kind in mapping.items():
-            known = kinds.get(column, kind)
-            if "any" in (known, kind):
-                kind = known = kind if known == "any" else known
-            if known != kind and {known, kind} == {"date", "timestamp"}:
-                kind = known = "timestamp"
-            if known != kind:
+            other = kinds.get(column, kind)
+            if "any" in (other, kind):
+                kind = other = kind if other == "any" else other
+            if other != kind and {other, kind} == {"date", "timestamp"}:
+                kind = other = "timestamp"
+            if other != kind:
                 raise FencepostError(
-                    f"column {column} is compared with a {kind} here and a {known} there",
+                    f"column {column} is compared with a {kind} here and a {other} there",
                     "one kind of constant for one column",
                     "Name the column's type in a schema, and correct the rule that does not fit it.",
                 )
             kinds[column] = kind
     is_open, groups = "any" in kinds.values(), set(alike)
+    named = {spelling: _kind_of(type_) for name, type_ in known.items() for spelling in (f'"{name}"', name.lower())}
     while is_open:
         is_open = False
         for group in groups:
             found = {kinds[column] for column in group if column in kinds}
-            decided = found - {"any"}
+            decided = {*found, *(named[column] for column in group if column in named)} - {"any"}
             if "any" in found and decided and (len(decided) == 1 or decided == {"date", "timestamp"}):
                 kind = max(decided)  # of date and timestamp the latter
                 kinds.update({column: kind for column in group if kinds.get(column) == "any"})
                 is_open = True
     return kinds
+
+
+def _kind_of(type_: ColumnType) -> ColumnKind:
+    if type_ == KEY or isinstance(type_, str):
+        return "key"
+    kinds: dict[str, ColumnKind] = {"number": "number", "truth": "boolean"}
+    return kinds.get(type_.dimension, "date" if type_ == DATE else "timestamp")
 
 
 def _unquote(kinds: Mapping[str, ColumnKind]) -> dict[str, ColumnType]:

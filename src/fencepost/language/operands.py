@@ -49,7 +49,7 @@ def parse_tree(source: Source) -> exp.Expression:
     """The tree that sqlglot makes of the condition."""
     if not source.tokens:
         raise RefusalError([], "is empty", "a condition such as price > 40", "Write TRUE for a rule that always holds.")
-    tokens = [_sql_token(index, token) for index, token in enumerate(source.tokens)]
+    tokens = [_sql_token(index, token, source) for index, token in enumerate(source.tokens)]
     try:
         trees = Parser(error_level=ErrorLevel.IMMEDIATE).parse_into(exp.Condition, tokens, source.text)
     except ParseError as error:
@@ -59,7 +59,7 @@ def parse_tree(source: Source) -> exp.Expression:
     return trees[0]
 
 
-def _sql_token(index: int, token: Token) -> SqlToken:
+def _sql_token(index: int, token: Token, source: Source) -> SqlToken:
     text = token.text
     if token.kind == "number":
         type_, text = TokenType.NUMBER, str(_MARK + index)
@@ -70,7 +70,7 @@ def _sql_token(index: int, token: Token) -> SqlToken:
     else:
         word = text.upper()
         if word == "IF":  # sqlglot would take it for a statement, and warn in the log
-            raise refusals.reserved(text, (index, index))
+            raise refusals.reserved(text, (index, index), is_call=source.words[index + 1 : index + 2] == ["("])
         type_ = TokenType.VAR if word in _NAMED_CONSTANTS else _WORDS.get(word, TokenType.VAR)
     return SqlToken(type_, text, 1, index, index, index)
 
@@ -78,6 +78,10 @@ def _sql_token(index: int, token: Token) -> SqlToken:
 def constant_index(literal: exp.Literal) -> int | None:
     """The token of a constant; None for one that sqlglot made up, as it does for `. 5`."""
     return int(literal.this) - _MARK if literal.this.isdecimal() and int(literal.this) >= _MARK else None
+
+
+_NOW = frozenset(["CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_DATETIME", "LOCALTIMESTAMP"])
+"""Words that are functions without parentheses."""
 
 
 class Operands:
@@ -131,8 +135,9 @@ class Operands:
                 found.append(index)
             elif "start" in each.meta:
                 found.append(each.meta["start"])
-        if not found:
-            return self.source.everything
+        if not found:  # such as CURRENT_DATE, which has no position
+            now = [index for index, word in enumerate(self.source.words) if word in _NOW]
+            return (now[0], now[0]) if now and isinstance(node, exp.Func) else self.source.everything
         return self._with_keywords(node, min(found), max(found))
 
     def _with_keywords(self, node: exp.Expression, first: int, last: int) -> Place:
@@ -140,6 +145,10 @@ class Operands:
         words = self.source.words
         if isinstance(node, exp.Cast) and first and words[first - 1] == "(":
             return first - 1, last
+        if isinstance(node, (exp.Cast, exp.Collate)) and words[last + 1 : last + 2] in (["::"], ["COLLATE"]):
+            return first, min(last + 2, len(words) - 1)
+        if isinstance(node, exp.In) and ")" in words[last:]:
+            return first, words.index(")", last)
         if isinstance(node, (exp.Query, exp.Exists)) and "SELECT" in words[:first]:  # refused, so looked for once
             return max(0, _last_index(words[:first], "SELECT") - 1), last
         if isinstance(node, exp.Case) and "CASE" in words[:first] and "END" in words[last:]:

@@ -19,6 +19,7 @@ _KIND_NAMES = {
     "any": "a column",
 }
 _COMPARISON = "a comparison of columns and constants, or of expressions over them"
+_CASES = "Join the cases by OR and AND: (x > 1 AND y > 2) OR (x <= 1 AND y > 3); COALESCE(x, 0) for a missing value."
 _COMPUTE = "Compute it into a column of the data and compare that column."
 
 
@@ -33,8 +34,10 @@ def syntax(source: Source, error: ParseError) -> RefusalError:
     )
 
 
-def reserved(word: str, place: Place) -> RefusalError:
-    """A word that SQL keeps for itself."""
+def reserved(word: str, place: Place, *, is_call: bool = False) -> RefusalError:
+    """A word that SQL keeps for itself; IF may be called like a function."""
+    if is_call:
+        return RefusalError([place], "is nothing that rules compute", _COMPARISON, _CASES)
     return RefusalError(
         [place], "is a word that SQL keeps for itself", _COMPARISON, f'Quote it where it names a column: "{word}".'
     )
@@ -69,7 +72,7 @@ def _null_safe(holds_for_equal: bool, node: exp.Expression, place: Place) -> Ref
         word = "IS NULL" if holds_for_equal else "IS NOT NULL"
         return RefusalError([place], "is another word for a test for null", word, f"Write x {word}.")
     if holds_for_equal:
-        return RefusalError([place], "also holds for null", "a comparison with =", "Write = instead.")
+        return RefusalError([place], "is another way to write =", "a comparison with =", "Write = instead.")
     return RefusalError(
         [place], "also holds for null", "a comparison with <>", "Write x <> 3 OR x IS NULL for x IS DISTINCT FROM 3."
     )
@@ -83,6 +86,8 @@ def _is_test(node: exp.Is, place: Place, *, negate: bool) -> RefusalError:
             other = "TRUE" if name == "FALSE" else "FALSE"
             remedy = f"Write f = {other} OR f IS NULL for f IS NOT {name}."
         return RefusalError([place], "also decides null", "a comparison", remedy)
+    if name != "NULL":
+        return RefusalError([place], "is no test that SQL has", "a comparison, or IS NULL", "Write = instead of IS.")
     return RefusalError(
         [place],
         "is a test for null",
@@ -110,9 +115,12 @@ def operand(node: exp.Expression, place: Place) -> RefusalError:
             "EXTRACT(HOUR FROM ts) = 9.",
         )
     if isinstance(node, exp.Cast):
-        return RefusalError(
-            [place], "is a cast of a column", "columns as they are, or CAST(x AS DOUBLE)", "Cast the constant instead."
-        )
+        remedy = "Cast the constant instead."
+        if node.to.this in exp.DataType.INTEGER_TYPES:
+            remedy = "Write FLOOR(x) for a number above zero, CEIL(x) for one below."
+        return RefusalError([place], "is a cast of a column", "columns as they are, or CAST(x AS DOUBLE)", remedy)
+    if isinstance(node, exp.Anonymous) and node.name.lower().startswith("regexp"):
+        return pattern(place)
     if isinstance(node, exp.AggFunc):
         return RefusalError(
             [place],
@@ -135,14 +143,17 @@ def operand(node: exp.Expression, place: Place) -> RefusalError:
 _OF_DAYS = (exp.DateTrunc, exp.TimestampTrunc, exp.DatetimeTrunc, exp.Date, exp.TsOrDsToDate)
 _REWRITES: list[tuple[tuple[type[exp.Expression], ...], str]] = [
     ((exp.Pow,), "Write x * x for POWER(x, 2); else compute it into a column of the data and compare that column."),
-    (
-        (exp.Case, exp.If),
-        "Join the cases by OR and AND: (x > 1 AND y > 2) OR (x <= 1 AND y > 3); COALESCE(x, 0) for a missing value.",
-    ),
+    ((exp.Case, exp.If), _CASES),
     (
         (exp.Concat, exp.DPipe),
         "Compare the parts, joined by AND; else compute it into a column of the data and compare that column.",
     ),
+    ((exp.IntDiv,), "Write FLOOR(x / y) for a quotient above zero, CEIL(x / y) for one below."),
+    ((exp.Trunc,), "Write FLOOR(x) for a number above zero, CEIL(x) for one below."),
+    ((exp.Trim,), "Write TRIM(name), which takes the spaces from both ends."),
+    ((exp.Right,), "Write LEFT(sku, 2) for the beginning; else compute it into a column of the data."),
+    ((exp.StrPosition,), "Write STARTS_WITH(name, 'A') for the beginning; else compute it into a column of the data."),
+    ((exp.Collate,), "Write LOWER(name) = 'acme' where case does not matter; strings are ordered by code point."),
 ]
 """What to write in place of some functions."""
 
@@ -262,7 +273,9 @@ def null_constant(place: Place, *, takes_tests: bool) -> RefusalError:
 def different_kinds(place: Place, left: str, right: str) -> RefusalError:
     """Constants or columns that cannot be compared with each other."""
     remedy = "Write both as numbers, strings, dates or timestamps."
-    if "interval" in (left, right):
+    if {left, right} == {"interval", "number"}:
+        remedy = "Compute the time between two columns into a column of the data, as a number, and compare that column."
+    elif "interval" in (left, right):
         remedy = "Add the interval to a date or timestamp: TIMESTAMP '2024-12-31' + INTERVAL '1' DAY."
     return RefusalError(
         [place], f"compares {_KIND_NAMES[left]} with {_KIND_NAMES[right]}", "both sides of one kind", remedy

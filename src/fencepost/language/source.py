@@ -189,13 +189,35 @@ def _unknown_character(text: str, start: int) -> ConditionError:
             text,
             [(start, len(text))],
         )
+    if character.isdecimal():
+        end = start + len(character) + len(_WORD_REST.match(text, start + 1)[0])  # type: ignore[index]
+        remedy = "Write numbers in digits, 1000, 2.5 or 1e6, and times as TIMESTAMP '2024-12-31 23:59:59'."
+    else:
+        end = start + (2 if text[start : start + 2] in ("||", "&&") else 1)
+        remedy = _REMEDIES.get(
+            text[start:end], "Remove it, or put it in quotes where it belongs to a name or a string."
+        )
     return ConditionError(
-        f"`{character}` has no meaning here",
+        f"`{text[start:end]}` has no meaning here",
         "columns, constants, comparisons, AND, OR, NOT and parentheses",
-        "Remove it, or put it in quotes where it belongs to a name or a string.",
+        remedy,
         text,
-        [(start, start + 1)],
+        [(start, end)],
     )
+
+
+_WORD_REST = re.compile(r"\w*")
+_VALUE = "Write the value itself: price > 40."
+_REMEDIES = {
+    "||": "Write OR between conditions; join strings in a column of the data and compare that column.",
+    "&&": "Write AND.",
+    "!": "Write NOT.",
+    "~": "Write name LIKE 'A%' for a beginning, or compute whether it matches into a boolean column.",
+    "^": "Write x * x for the square of x.",
+    "[": 'Quote a name like this: "last price"; compute a part of a list or a map into a column of the data.',
+    **dict.fromkeys(("$", "?", ":", "@", "{"), _VALUE),
+}
+"""What to write in place of symbols that SQL has elsewhere, and of marks that a program would have filled in."""
 
 
 def _marked_lines(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from fencepost.emitting.emitter import Emitter
 from fencepost.emitting.event import Event, event_class
 from fencepost.emitting.further import has_since
-from fencepost.errors import FencepostError
+from fencepost.errors import FencepostError, check_whole
 from fencepost.ordinals import AttributeType
 from fencepost.snapshot import DETECTS, Table
 from fencepost.snapshot.labels import RuleTexts
@@ -367,6 +367,8 @@ def _through_table(
 
 
 def _column(value: Any) -> Any:
+    if isinstance(value, str):
+        check_whole(value)
     return pa.array([value.item() if isinstance(value, np.generic) and value.dtype.kind in "biuf" else value])
 
 

@@ -4,10 +4,11 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from operator import index
 from typing import Any, SupportsIndex
 
-from fencepost.errors import FencepostError
+from fencepost.errors import FencepostError, check_whole
 from fencepost.rules.damping import Damping, Span
 from fencepost.snapshot.columns import NEVER, detect_flags, detect_names
 
@@ -108,6 +109,8 @@ def checked_labels(labels: Any) -> dict[str, str] | None:
         isinstance(name, str) and isinstance(value, str) for name, value in labels.items()
     ):
         raise FencepostError(f"labels={labels!r}", "names and values that are strings", "Write {'team': 'desk 4'}.")
+    for text in chain.from_iterable(labels.items()):
+        check_whole(text, "the label")
     return dict(labels) or None
 
 
@@ -118,10 +121,7 @@ def checked_name(name: Any) -> str | None:
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
         got = f"name of {len(name):,} characters" if isinstance(name, str) and name else f"name={name!r}"
         raise FencepostError(got, f"a text of 1 to {LONGEST_NAME} characters", "Write for example 'ibm floor'.")
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise FencepostError(f"name={name!a}", "characters that can be stored", "Leave out half characters.") from None
+    check_whole(name, "the name")
     return name
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from fencepost._text import count
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
-from fencepost.language import ColumnKind, Condition
+from fencepost.language import ColumnKind, Condition, infer_kinds
 from fencepost.ordinals.schema import read_schema
 from fencepost.ordinals.zones import check_zone
 from fencepost.published import VersionDirectory
@@ -296,18 +296,14 @@ class Rules:
         >>> rules.column_kinds()
         {'symbol': 'key', 'price': 'number'}
         """
-        kinds: dict[str, ColumnKind] = {}
-        for block in self._blocks:
-            kinds |= block.columns
-        for _, parsed in self._texts.values():
-            if isinstance(parsed, Condition):
-                kinds |= {
-                    column: kind for column, kind in parsed.columns.items() if kind != "any" or column not in kinds
-                }
         stays = {text.rule.stay for text in self._texts.values() if text.rule.stay is not None}
-        for stay in [*stays, *(stay for block in self._blocks for stay in Dampings(block.fields.damping).stays())]:
-            kinds |= parse_stay(stay, self.zone).columns
-        return kinds
+        stays.update(stay for block in self._blocks for stay in Dampings(block.fields.damping).stays())
+        conditions = [parsed for _, parsed in self._texts.values() if isinstance(parsed, Condition)]
+        conditions += [parse_stay(stay, self.zone) for stay in sorted(stays)]
+        kinds: dict[str, ColumnKind] = {}
+        for use in (*(block.columns for block in self._blocks), *(each.columns for each in conditions)):
+            kinds |= {column: kind for column, kind in use.items() if kind != "any" or column not in kinds}
+        return infer_kinds([kinds], {group for each in conditions for group in each.alike})
 
     def columns(self, schema: Any = None) -> CompiledColumns:
         """The enabled rules bound to types, as the arrays that a snapshot is compiled from.

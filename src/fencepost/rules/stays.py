@@ -13,7 +13,7 @@ from fencepost._arrow import text_array
 from fencepost.computed import Computed
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
-from fencepost.language import KEY, Binder, BoundBox, Condition, ConditionError, StringRange, infer_types, parse
+from fencepost.language import KEY, Binder, BoundBox, Condition, ConditionError, StringRange, parse, types_suggested_by
 from fencepost.ordinals import DOUBLE, AttributeType
 from fencepost.rules.box_groups import BoxGroups, StringEnds, types_of
 from fencepost.rules.damping import Damping, damping_of, span_numbers
@@ -403,11 +403,9 @@ def check_outer(parsed: Condition, damping: Damping, zone: str) -> None:
 
     Numbers count as doubles here; a schema may yet find faults.
     """
-    kinds = [parsed.columns]
-    if damping.stay is not None:
-        kinds.append(parse_stay(damping.stay, zone).columns)
+    conditions = [parsed] if damping.stay is None else [parsed, parse_stay(damping.stay, zone)]
     try:
-        binder = Binder(infer_types(kinds))
+        binder = Binder(types_suggested_by(conditions))
         bound = binder.bind(parsed)
     except FencepostError:
         return  # which says nothing of damping, and is found where the types are known

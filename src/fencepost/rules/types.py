@@ -1,6 +1,7 @@
 """The types that rules are bound to: those of a schema, or those that the rules suggest."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,7 +47,7 @@ def infer_lacking(
     """The columns that rules use and a schema lacks, with the types that the rules suggest."""
     known = {name.lower() for name in described_columns(schema)}
     uses = {use: id for use, id in _first_users(blocks, texts).items() if use[0].strip('"').lower() not in known}
-    return _infer(uses, texts, faults)
+    return _infer(uses, texts, faults, read_schema(schema).types)
 
 
 def _first_users(blocks: Sequence[TableBlock], texts: Sequence[TextRule]) -> dict[tuple[str, ColumnKind], int]:

@@ -10,13 +10,13 @@ from typing import Any
 from fencepost.book import Change, RuleBook
 from fencepost.book.paging import RulePage
 from fencepost.errors import FencepostError
-from fencepost.language import Band, infer_types
+from fencepost.language import Band, types_suggested_by
 from fencepost.ordinals.schema import read_schema
 from fencepost.rules import Rule, Rules
 from fencepost.rules.checked import NameTakenError, rule_of_mapping
 from fencepost.rules.options import FIELDS, fields_of
 from fencepost.service.monitoring import without_warnings
-from fencepost.service.publishing import kinds_of
+from fencepost.service.publishing import conditions_of
 from fencepost.service.refusals import MissingError, StaleError, TakenError, TooLargeError
 from fencepost.snapshot import Snapshot
 from fencepost.watching.clock import BeyondClock
@@ -198,7 +198,7 @@ class Desk:
             )
         types = dict(read_schema(self._columns()).types)
         lower = {name.lower() for name in types}
-        for name, type_ in infer_types([kinds_of(made.rule, self.book.zone)], made.parsed.alike).items():
+        for name, type_ in types_suggested_by(conditions_of(made.rule, self.book.zone), types).items():
             if name.lower() not in lower:
                 types[name] = type_
         alone = Rules(self.book.zone)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fencepost._files.storage import modified
 from fencepost.book import RuleBook
 from fencepost.errors import FencepostError
-from fencepost.language import Condition, infer_types, parse
+from fencepost.language import Condition, infer_kinds, infer_types, parse
+from fencepost.ordinals.schema import read_schema
 from fencepost.published import VersionDirectory
 from fencepost.published.difference import Difference, compare_versions
-from fencepost.rules import RuleFault
+from fencepost.rules import Rule, RuleFault
 from fencepost.rules.faults import FindFaults
 from fencepost.service.monitoring import without_warnings
 from fencepost.service.refusals import MissingError
@@ -108,15 +109,17 @@ class Publishing:
         if known is not None:
             _, changed, _ = self.book.rules_since(int(about.get("revision", 0)))
             lower = {name.lower() for name in (*known, *named)}
+            types = read_schema({**known, **named}).types
             kinds: dict[str, Any] = {}
+            alike: set[tuple[str, ...]] = set()
             for rule in changed:
                 try:
-                    own = kinds_of(rule, self.book.zone)
-                    infer_types([kinds, own])
+                    own = conditions_of(rule, self.book.zone)
+                    kinds = infer_kinds([kinds, *(each.columns for each in own)])
                 except FencepostError:
                     continue  # it is left out of the version, with the reason
-                kinds |= own
-            found = infer_types([kinds])
+                alike.update(group for each in own for group in each.alike)
+            found = infer_types([kinds], alike, types)
             named |= {name: str(type_) for name, type_ in found.items() if name.lower() not in lower}
         return named or None
 
@@ -163,11 +166,7 @@ class Publishing:
         return compare_versions(before, self.directory.load(number), {}, {})
 
 
-def kinds_of(rule: Any, zone: str) -> dict[str, Any]:
-    """The columns that a rule uses, with the kind of value each is compared with."""
-    kinds: dict[str, Any] = {}
-    for text in (rule.condition, rule.stay):
-        if text is not None:
-            parsed = parse(text, zone)
-            kinds |= parsed.columns if isinstance(parsed, Condition) else {}
-    return kinds
+def conditions_of(rule: Rule, zone: str) -> list[Condition]:
+    """The conditions of a rule: its own, and that of `stay`."""
+    parsed = [parse(text, zone) for text in (rule.condition, rule.stay) if text is not None]
+    return [each for each in parsed if isinstance(each, Condition)]

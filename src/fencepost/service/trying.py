@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from fencepost.errors import FencepostError
-from fencepost.language import infer_types
+from fencepost.language import types_suggested_by
 from fencepost.monitor import Monitor
 from fencepost.monitor.tally import Fired, Tally
 from fencepost.ordinals.schema import read_schema
@@ -16,7 +16,7 @@ from fencepost.rules.options import fields_of
 from fencepost.service.event_log import join_events
 from fencepost.service.joining import group_tables
 from fencepost.service.monitoring import Watcher, without_warnings
-from fencepost.service.publishing import kinds_of
+from fencepost.service.publishing import conditions_of
 from fencepost.service.records import ROWS, VOID, unpack_records
 from fencepost.service.rows import load_rows
 from fencepost.service.segments import Segments
@@ -83,7 +83,7 @@ def backtest(
     """
     types: dict[str, Any] = dict(read_schema(columns).types)
     lower = {name.lower() for name in types}
-    found = infer_types([kinds_of(rule, zone) for rule in rules])
+    found = types_suggested_by((each for rule in rules for each in conditions_of(rule, zone)), types)
     types |= {name: type_ for name, type_ in found.items() if name.lower() not in lower}
     schema = {name: "string" if str(type_) == "key" else str(type_) for name, type_ in types.items()}
     alone = Rules(zone)

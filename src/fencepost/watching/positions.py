@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from fencepost.computed import Computed, Given
+from fencepost.errors import check_whole
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.snapshot import Snapshot
 from fencepost.snapshot.group import Batch
@@ -72,6 +73,7 @@ class KeyStrings:
         """The code of one string, a new one if need be."""
         code = self._codes.get(text)
         if code is None:
+            check_whole(text)  # nothing that could never be shown or saved is kept
             code = self._codes[text] = len(self._texts)
             self._texts.append(text)
         return code

@@ -82,7 +82,8 @@ def read_rows(
 
 
 def read_carried(table: Table, names: Sequence[str]) -> dict[str, Any]:
-    """The columns of a batch that events carry."""
+    """The columns of a batch that events carry; records may all lack one."""
+    table.fill(names)
     for name in names:
         if table.find(name) is None:
             raise FencepostError(

@@ -347,7 +347,8 @@ def damp_pairs(
             is_raw = s[INNER] == 1 or (s[RAW] == 1 and p.stays[i] and not left_stay)
             if s[_ENDED]:
                 is_raw = False
-            if is_raw != (s[RAW] == 1):
+            changes = is_raw != (s[RAW] == 1)
+            if changes:
                 if s[RAW] and not s[REPORTED]:
                     s[_DROPPED] += 1
                 s[RAW], s[SINCE], s[ROWS] = is_raw, time, 0
@@ -357,7 +358,7 @@ def damp_pairs(
                 s[ROWS] += 1
             before = -1 if m.is_new[at] else m.before[at]
             if find_due(s, p, i) <= time:
-                report_change(s, p, i, out, at, time, before, m.after[at], True)
+                report_change(s, p, i, out, at, time, before, m.after[at], changes)
             if crossed and not was_reported and not s[REPORTED] and not s[_ENDED]:
                 report(s, p, i, out, at, time, CROSS, BY_ROW, before, m.after[at])
             watch_inside(s, i, at, ranges)
