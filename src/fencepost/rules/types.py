@@ -65,26 +65,29 @@ def _first_users(blocks: Sequence[TableBlock], texts: Sequence[TextRule]) -> dic
 
 
 def _infer(
-    first_users: Mapping[tuple[str, ColumnKind], int], texts: Sequence[TextRule], faults: Faults
+    first_users: Mapping[tuple[str, ColumnKind], int],
+    texts: Sequence[TextRule],
+    faults: Faults,
+    known: Mapping[str, ColumnType] = MappingProxyType({}),
 ) -> dict[str, ColumnType]:
     """The types that the uses suggest; uses that disagree are faults of both rules."""
     alike = {each for _, parsed in texts if isinstance(parsed, Condition) for each in parsed.alike}
     try:
         uses = [{column: kind} for column, kind in first_users]
-        kinds = infer_kinds(uses, alike)
+        kinds = infer_kinds(uses, alike, known)
         names = (column[1:-1].replace('""', '"') if column.startswith('"') else column for column in kinds)
         faults.undecided = tuple(name for name, kind in zip(names, kinds.values(), strict=True) if kind == "any")
-        return infer_types(uses, alike)
+        return infer_types(uses, alike, known)
     except FencepostError:
         pass  # found again below, use by use, to tell which rules disagree
     agreed: dict[tuple[str, ColumnKind], int] = {}
     for (column, kind), id in first_users.items():
         try:
-            infer_types([{column: kind} for column, kind in (*agreed, (column, kind))], alike)
+            infer_types([{column: kind} for column, kind in (*agreed, (column, kind))])
             agreed[column, kind] = id
         except FencepostError as error:
             bare = column.strip('"').lower()
             other = next(each for (name, _), each in agreed.items() if name.strip('"').lower() == bare)
             fault = f"{error.got} (rules {id} and {other})" if id != other else error.got
             faults.add(id, join_message(fault, error.expected, error.remedy))
-    return infer_types([{column: kind} for column, kind in agreed], alike)
+    return infer_types([{column: kind} for column, kind in agreed], alike, known)
