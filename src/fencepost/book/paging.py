@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
 
 from fencepost.book.changes import rule_of
 from fencepost.book.database import Database
@@ -68,11 +68,12 @@ def search_page(
 
 
 def find_named(connection: Connection, beginning: str) -> list[Rule]:
-    """Rules whose name begins with a text, or whose id it is; not more than a person reads."""
+    """The rules that a text is the name or the id of, then those whose name begins with it; as many as one reads."""
     asked: list[ColumnElement[bool]] = [and_(RULES.c.name >= beginning, RULES.c.name < beginning + _LAST)]
-    if beginning.lstrip("-").isdecimal() and -(2**63) <= int(beginning) < 2**63:
+    digits = beginning.removeprefix("-")
+    if digits.isdecimal() and len(digits) < 20 and -(2**63) <= int(beginning) < 2**63:
         asked.append(RULES.c.id == int(beginning))
-    return _rules(connection, and_(or_(*asked), UNREMOVED), _NAMES)
+    return _rules(connection, and_(or_(*asked), UNREMOVED), _NAMES, or_(RULES.c.name == beginning, *asked[1:]))
 
 
 def find_rules(connection: Connection, ids: Sequence[int]) -> list[Rule]:
@@ -80,8 +81,11 @@ def find_rules(connection: Connection, ids: Sequence[int]) -> list[Rule]:
     return _rules(connection, and_(RULES.c.id.in_(ids), UNREMOVED), len(ids))
 
 
-def _rules(connection: Connection, asked: ColumnElement[bool], limit: int) -> list[Rule]:
-    rows = connection.execute(select(RULES).where(asked).order_by(RULES.c.id).limit(limit)).mappings()
+def _rules(
+    connection: Connection, asked: ColumnElement[bool], limit: int, first: ColumnElement[bool] | None = None
+) -> list[Rule]:
+    order = [RULES.c.id] if first is None else [case((first, 0), else_=1), RULES.c.id]
+    rows = connection.execute(select(RULES).where(asked).order_by(*order).limit(limit)).mappings()
     return [rule for row in rows if (rule := rule_of(row)) is not None]
 
 

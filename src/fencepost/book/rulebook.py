@@ -30,7 +30,7 @@ from fencepost.book.storing import (
     stored_rows,
 )
 from fencepost.book.tables import BOOK, PAST, RULES, UNREMOVED
-from fencepost.errors import FencepostError
+from fencepost.errors import FencepostError, shorten
 from fencepost.ordinals.zones import check_zone
 from fencepost.rules.options import RuleOptions, TableOptions, takes_options, with_name
 from fencepost.rules.rule import Rule, RuleKey, checked_id, checked_instant, microseconds_of
@@ -122,9 +122,7 @@ class RuleBook:
             last = stored_rows(writing.connection, [rule.id]).get(rule.id)
             if last is not None:
                 if rule_of(last) is not None:
-                    raise FencepostError(
-                        f"rule {rule.id} already exists", "ids must be unique", "Use replace() to edit it."
-                    )
+                    raise _taken(id, rule.id)
                 rule = replace(rule, version=last["version"] + 1)
             self._put(writing, [(rule, last)], "added", author)
             self._refuse_taken(writing.connection, rule)
@@ -948,6 +946,16 @@ class RuleBook:
                     progress("parsing", number, total)
 
         return rules_from(counted(), self.zone)
+
+
+def _taken(key: RuleKey, id: int) -> FencepostError:
+    """The refusal of a new rule by the id or the name of another."""
+    from fencepost.rules.checked import NameTakenError
+
+    if isinstance(key, str):
+        got, remedy = f"the name {shorten(key)!r} is that of rule {id}", "Choose another name, or edit that rule."
+        return NameTakenError(got, "a name that no other rule has", remedy)
+    return FencepostError(f"rule {id} already exists", "ids must be unique", "Use replace() to edit it.")
 
 
 def _user() -> str:
