@@ -56,8 +56,10 @@ def lines(series: Series, unit: str, label: str) -> Markup:
     return _framed("".join(shapes), label, (f"{show_number(top)}{unit}", "0"), _ends(series.begin, series.end), legend)
 
 
-def stacked(values: Mapping[str, Sequence[float | None]], begin: Any, end: Any, label: str, unit: str = "") -> Markup:
-    """Bars over time, the kinds of events on top of each other."""
+def stacked(
+    values: Mapping[str, Sequence[float | None]], begin: Any, end: Any, label: str, *, is_keyed: bool = True
+) -> Markup:
+    """Bars over time, the kinds of events on top of each other, with a key that says which is which."""
     if not values:
         return Markup("")
     bins = max(len(row) for row in values.values())
@@ -75,8 +77,8 @@ def stacked(values: Mapping[str, Sequence[float | None]], begin: Any, end: Any, 
                     f'<rect class="fill {escape(kind)}" x="{place * width + 0.6:.1f}" y="{base:.1f}" '
                     f'width="{width - 1.2:.1f}" height="{height:.1f}"/>'
                 )
-    legend = [(f"{kind} fill", kind) for kind in values]
-    return _framed("".join(shapes), label, (f"{show_number(top)}{unit}", "0"), _ends(begin, end), legend)
+    legend = [(f"{kind} fill", kind) for kind in values] if is_keyed else []
+    return _framed("".join(shapes), label, (show_number(top), "0"), _ends(begin, end), legend)
 
 
 def histogram(found: Histogram) -> Markup:
@@ -111,9 +113,15 @@ def pair_of_counts(old: Sequence[int], new: Sequence[int], begin: Any, end: Any)
 def axes(boxes: Sequence[ReadBox], values: Mapping[str, Sequence[Any]] | None = None) -> Markup:
     """The ranges of a condition, an axis for each column; two columns make a plane."""
     names = list(dict.fromkeys(name for box in boxes for name in box.ranges))
+    names.sort(key=_goes_up)
     if len(names) == 2 and all(_is_number(end) for box in boxes for ends in box.ranges.values() for end in ends):
         return _plane(boxes, names, values or {})
     return Markup("").join(_axis(name, boxes, (values or {}).get(name, ())) for name in names)
+
+
+def _goes_up(name: str) -> bool:
+    """Whether a column is one that maps have upward."""
+    return name.lower().endswith(("lat", "latitude", "northing"))
 
 
 def _axis(name: str, boxes: Sequence[ReadBox], values: Sequence[Any]) -> Markup:

@@ -70,6 +70,14 @@ class MonitorObjects:
             return Missing(str(error))
         return found[:limit], len(found)
 
+    def held_back(self, rule: int, limit: int) -> tuple[Sequence[Waiting], int]:
+        """Some objects whose enter or exit of a rule waits, and how many do."""
+        try:
+            found = self._monitor().waiting(rule)
+        except FencepostError:  # a rule that is not in force
+            found = []
+        return found[:limit], len(found)
+
     def why_not(self, rule: int, name: str) -> Any:
         """Where an object stands with a rule."""
         known = self._known(name)

@@ -225,6 +225,10 @@ class RowObjects:
         """Only the engine knows."""
         return Missing("Only the workers of Spark know which objects are inside; look at the events of the rule.")
 
+    def held_back(self, rule: int, limit: int) -> tuple[Sequence[Any], int]:  # noqa: ARG002 (as in ObjectsPart)
+        """Only the engine knows."""
+        return (), 0
+
     def why_not(self, rule: int, name: str) -> Missing:  # noqa: ARG002 (as in ObjectsPart)
         """Only the engine knows."""
         return Missing("What a rule waits for is known to the workers of Spark alone.")

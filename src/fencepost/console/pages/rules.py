@@ -114,6 +114,7 @@ class _RulePages:
         events = source.events.last(_EVENTS, EventFilter(rule=id)) if source.events else ()
         per_minute = source.events.per_minute([id])[id] if source.events else ()
         inside = source.objects.inside(id, _INSIDE) if source.objects else source.objects
+        held = source.objects.held_back(id, _INSIDE) if source.objects else ((), 0)
         types = part.types()
         read = None if rule is None else read_condition(str(rule.condition), types)
         filled = dict(rule_fields(rule) if fields is None else fields)
@@ -130,6 +131,7 @@ class _RulePages:
             typed=typed,
             values=self._values(read, inside),
             inside=inside,
+            held=held,
             events=events,
             names={} if rule is None or rule.name is None else {id: rule.name},
             per_minute=per_minute,
