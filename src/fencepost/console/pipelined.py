@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
+from fencepost._files.whole import PRIVATE, write_whole
 from fencepost._text import count
 from fencepost.book import RuleBook
 from fencepost.console.book_rules import BookRules
@@ -20,6 +21,7 @@ from fencepost.console.source import KINDS, EventsPart, Figure, Missing, Overvie
 from fencepost.console.versions import BookVersions, rules_at
 from fencepost.errors import FencepostError
 from fencepost.pipeline.file.document import PipelineFile
+from fencepost.pipeline.runtime.identity import own_place
 from fencepost.published import VersionDirectory
 
 _LOOK = 1.0
@@ -196,15 +198,33 @@ _READERS: Mapping[str, Callable[[Path], Any]] = {"parquet": pq.read_table, "json
 
 
 @contextmanager
-def open_console(file: PipelineFile, progress: Any, rules: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Serve the pages of a pipeline while it runs."""
+def open_console(
+    file: PipelineFile, progress: Any, rules: str, say: Callable[[str], None], show: Callable[[str], None] | None = None
+) -> Iterator[None]:
+    """Serve the pages of a pipeline while it runs.
+
+    The address ends with a token that opens the pages. Logs go to many places, so it is in a file of the user's own.
+
+    Args:
+        file: of the pipeline.
+        progress: what it has done so far.
+        rules: the directory of versions that its operator follows.
+        say: writes to the log.
+        show: shows the address to somebody who looks on, if anybody does.
+    """
     with ExitStack() as ends:
         source = PipelineSource(file, progress, rules, ends)
         ended = threading.Event()
         following = threading.Thread(target=source.follow, args=(ended,), name="fencepost console", daemon=True)
         server = ends.enter_context(ConsoleServer(source))
         following.start()
-        say(f"console at {server.address}")
+        place = own_place(file, "console.url")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(place, f"{server.address}\n", mode=PRIVATE)
+        ends.callback(place.unlink, missing_ok=True)
+        say(f"console at {server.base}; the address that opens it is in {place}")
+        if show is not None:
+            show(f"open the console: {server.address}")
         try:
             yield
         finally:

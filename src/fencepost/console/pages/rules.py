@@ -118,6 +118,8 @@ class _RulePages:
         types = part.types()
         read = None if rule is None else read_condition(str(rule.condition), types)
         filled = dict(rule_fields(rule) if fields is None else fields)
+        if rule is not None:  # who has seen this page knows that version, and may save again on top of it
+            filled["expect"] = rule.version
         typed = read_condition(filled["condition"], types) if fields is not None else read
         return self._paper.page(
             "rule.html",
