@@ -99,7 +99,13 @@ def test_a_rule_is_added_in_the_page_and_its_events_appear(spark: Any, tmp_path:
     with running(tmp_path, spark) as client:
         wait_for(client, "/events", "39 → 41.5")
         overview = wait_for(client, "/", "2 in all")
-        assert "Objects</b> are not shown" in overview
+        assert "are not shown" not in overview
+        known = client.get("/objects").text
+        assert "those that had an event of late" in known
+        assert "41.5" in known.split(">IBM</a>")[1]
+        about = client.get("/object?name=IBM").text
+        assert 'class="line s0"' in about
+        assert '/rules/1">' in about.split("Rules it is inside")[1]
         fields = {"condition": "symbol = 'SAP' AND price > 90", "detect": "enter", "name": "sap high"}
         assert "The rule was added." in client.post("/rules/add", data=fields).text
         wait_for(client, "/versions", ">2</a>")

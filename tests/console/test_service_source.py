@@ -300,7 +300,11 @@ def test_who_was_told_of_another_change_may_save_on_top_of_it(pages: Pages) -> N
     pages.service.rules.put(1, {"name": "high", "condition": "price > 50", "detect": "enter,exit"}, None, "bob")
     mine = {"condition": "price > 60", "detect": "enter", "name": "high", "action": "save"}
     refused = pages("/rules/1", "POST", data={**mine, "expect": "1"})
-    assert (refused.status_code, "by bob" in refused.text, "price &gt; 60</textarea>" in refused.text) == (400, True, True)
+    assert (refused.status_code, "by bob" in refused.text, "price &gt; 60</textarea>" in refused.text) == (
+        400,
+        True,
+        True,
+    )
     assert refused.text.count('name="expect" value="2"') == refused.text.count('name="expect"')
     assert pages("/rules/1", "POST", data={**mine, "expect": "2"}).status_code == 303
     assert pages.service.rules.get(1).condition == "price > 60"

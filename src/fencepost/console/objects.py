@@ -21,6 +21,8 @@ class MonitorObjects:
     def __init__(self, monitor: Callable[[], Monitor], trail: Callable[[str, int], Trail | None]) -> None:
         self._monitor, self._trail = monitor, trail
 
+    about = ""
+
     def count(self) -> int:
         """How many there are."""
         return self._monitor().objects(0, 1).total

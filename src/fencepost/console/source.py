@@ -210,6 +210,10 @@ class Trail:
 class ObjectsPart(Protocol):
     """Objects."""
 
+    @property
+    def about(self) -> str:
+        """What people should know of these objects; mostly nothing."""
+
     def count(self) -> int:
         """How many there are."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -39,6 +40,8 @@ def object_pages(paper: Paper) -> list[Route]:
 
     def one(request: Request) -> Response:
         source, name = paper.source, request.query_params.get("name", "")
+        if not source.objects and name and source.events:
+            return paper.go(request, f"/events?{urlencode({'object': name})}")  # all that is known of it
         if not source.objects:
             return paper.page("left_out.html", request, title="Objects", place="Objects", missing=source.objects)
         seen = source.objects.get(name)
