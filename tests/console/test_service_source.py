@@ -308,3 +308,15 @@ def test_who_was_told_of_another_change_may_save_on_top_of_it(pages: Pages) -> N
     assert refused.text.count('name="expect" value="2"') == refused.text.count('name="expect"')
     assert pages("/rules/1", "POST", data={**mine, "expect": "2"}).status_code == 303
     assert pages.service.rules.get(1).condition == "price > 60"
+
+
+def test_an_axis_names_the_bounds_that_somebody_wrote(pages: Pages) -> None:
+    for name, condition, words in (
+        ("over", "price > 0", "above 0"),
+        ("from", "price >= 40", "from 40 on"),
+        ("half", "price > 40.5 AND price <= 50", "above 40.5 and up to 50"),
+        ("both", "price BETWEEN 40 AND 50", "40 to 50"),
+        ("less", "price < 39.9", "below 39.9"),
+    ):
+        rule = pages.service.rules.add({"name": name, "condition": condition, "detect": "enter"}, "ann")
+        assert f"<b>price</b> {words}</figcaption>" in pages(f"/rules/{rule.id}").text, name
