@@ -110,7 +110,7 @@ def test_a_rule_is_added_in_the_page_and_its_events_appear(spark: Any, tmp_path:
         assert "The rule was added." in client.post("/rules/add", data=fields).text
         wait_for(client, "/versions", ">2</a>")
         put(tmp_path, "b", {"symbol": "SAP", "price": 95.0, "at": 3})
-        assert "sap high" in wait_for(client, "/events?object=SAP", "95")
+        assert "sap high" in wait_for(client, "/events?object=SAP", "</span> 95</span>")
         found = client.get("/rules?holds=symbol+%3D+IBM%2C+price+%3D+47").text
         assert "BETWEEN 40 AND 50" in found
         assert "sap high" not in found
