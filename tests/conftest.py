@@ -10,6 +10,7 @@ run has one session.
 import contextlib
 import multiprocessing.util
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Generator, Iterator
@@ -26,6 +27,8 @@ from tests.effort import register_profiles
 os.environ |= s3.ENVIRONMENT
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "conf"))
 register_profiles()
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell that starts jobs in the background lets them ignore it,
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # and what they start would, too
 with contextlib.suppress(FencepostError):  # tests that need a Java say so
     prepare_java()
 

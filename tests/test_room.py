@@ -12,12 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import fencepost as fp
-from fencepost import _memory
+from fencepost import _memory, _pool
 from fencepost._memory import SETTING, AnswerTooLargeError, parse_size, show_size
 from fencepost.emitting.emitter import Emitter
 from fencepost.errors import FencepostError
 from fencepost.indexes import BoxIndex, SliceList, matches
-from fencepost.monitor.pieces import update_in_pieces
 from fencepost.pairing.batch import BandBatch
 from fencepost.spark.work import match as spark_match
 from fencepost.spark.work.bucket import step
@@ -60,6 +59,7 @@ def test_a_match_comes_in_pieces_that_have_room(monkeypatch: pytest.MonkeyPatch)
     snapshot = wide_rules(3_000).compile()
     table = {"price": np.linspace(-20, 120, 2_000)}
     whole = snapshot.match(table)
+    monkeypatch.setattr(_pool, "_of_process", lambda: _pool.Pool(most=0))  # memory that waits counts as taken
     monkeypatch.setenv(SETTING, "6 MB")
     with pytest.raises(AnswerTooLargeError, match=f"Ask about fewer rows at once, or set {SETTING}"):
         snapshot.match(table)
@@ -82,7 +82,7 @@ def test_a_row_that_has_no_room_is_refused_with_its_numbers(monkeypatch: pytest.
     monkeypatch.setenv(SETTING, "1.2 MB")
     monkeypatch.setattr(matches, "_SMALL", 0)
     pieces = snapshot.match_pieces({"price": [-1.0, -2.0, 50.0, -3.0]})
-    with pytest.raises(AnswerTooLargeError, match=r"Row 2, with an answer that needs 2\.4 MB .* at most 1\.2 MB"):
+    with pytest.raises(AnswerTooLargeError, match=r"Row 2, with an answer that needs 1\.6 MB .* at most 1\.2 MB"):
         list(pieces)
 
 
@@ -209,7 +209,7 @@ def test_the_events_of_an_update_are_the_same_in_pieces(seed: int, monkeypatch: 
         with monkeypatch.context() as little:
             little.setattr(matches, "_SMALL", 0)
             little.setenv(SETTING, "160 KB")
-            parts = list(update_in_pieces(found, table))
+            parts = list(found.update_pieces(table))
         pieces += len(parts)
         events, expected = pa.concat_tables(parts).to_pylist(), whole.to_pylist()
         assert sorted(map(str, events)) == sorted(map(str, expected))
@@ -221,13 +221,26 @@ def test_the_events_of_an_update_are_the_same_in_pieces(seed: int, monkeypatch: 
 
 
 @pytest.mark.usefixtures("small")
+def test_rows_of_every_form_are_watched_in_pieces() -> None:
+    rows = {"symbol": [f"s{n}" for n in range(50)], "ts": [at(1)] * 50, "price": [50.0] * 50}
+    records = [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
+    for given in (rows, records, pa.table(rows), pa.table(rows).to_pandas()):
+        monitor = fp.Monitor(wide_rules(40, detect="enter,exit"), object="symbol", time="ts")
+        with pytest.raises(AnswerTooLargeError):
+            monitor.update(given)
+        pieces = list(monitor.update_pieces(given))
+        assert len(pieces) > 1
+        assert sum(piece.num_rows for piece in pieces) == 50 * 40
+
+
+@pytest.mark.usefixtures("small")
 def test_rows_that_cannot_be_cut_are_refused_with_a_remedy_that_helps() -> None:
     monitor = fp.Monitor(wide_rules(500, detect="enter,exit"), object="symbol", time="ts")
     one = pa.table({"symbol": ["a"] * 3, "ts": [at(1)] * 3, "price": [50.0, 51.0, 52.0]})
     with pytest.raises(FencepostError, match=r"3 rows of one object at one time, .* Set FENCEPOST_ANSWER_MEMORY"):
-        list(update_in_pieces(monitor, one))
+        list(monitor.update_pieces(one))
     with pytest.raises(FencepostError, match=r"one row, with .* Set FENCEPOST"):
-        list(update_in_pieces(monitor, one.slice(0, 1)))
+        list(monitor.update_pieces(one.slice(0, 1)))
     assert monitor.counters["rows"] == 0
 
 

@@ -362,11 +362,11 @@ def _find_phases(rows: Table, shape: _Shape, events: Any, columns: tuple[Any, An
     held, stays = (
         _find_held(boxes, rows, shape.types, mine.take(pa.array(order))) for boxes in (shape.boxes, shape.stay)
     )
-    told = events
+    shown = events
     if events.num_rows:  # else its objects may have another type
-        told = events.filter(pc.equal(events["object"], pa.scalar(object, events["object"].type)))
-    told = told.filter(pc.is_in(told["detect"], pa.array(["enter", "exit"])))
-    happened = list(zip(_to_axis(told["time"]), told["detect"].to_pylist(), strict=True))
+        shown = events.filter(pc.equal(events["object"], pa.scalar(object, events["object"].type)))
+    shown = shown.filter(pc.is_in(shown["detect"], pa.array(["enter", "exit"])))
+    happened = list(zip(_to_axis(shown["time"]), shown["detect"].to_pylist(), strict=True))
     # Rows say what is inside, events what is reported; at one instant the row is first.
     moments: list[tuple[Any, int, Any]] = [(at[place], 0, place) for place in order]
     moments = sorted([*moments, *((time, 1, kind) for time, kind in happened)], key=lambda each: each[:2])

@@ -52,11 +52,11 @@ def warm(jobs: Sequence[str] | None = None, processor: str | None = None, into: 
     began = time.monotonic()
     names = [*(JOBS if jobs is None else jobs)]
     with _environment(processor) as (environment, cache):
-        told = _run_all(names, environment)
+        total = _run_all(names, environment)
         if processor is not None:
             _bring(cache, processor, into)
-    assert set(told) <= set(counts)
-    return Warmed(told["kept"] + told["brought"], told["compiled"], time.monotonic() - began)
+    assert set(total) <= set(counts)
+    return Warmed(total["kept"] + total["brought"], total["compiled"], time.monotonic() - began)
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def _environment(processor: str | None) -> Iterator[tuple[dict[str, str], Path]]
 
 def _run_all(names: Sequence[str], environment: Mapping[str, str]) -> dict[str, int]:
     """Run jobs, several at once; what they found and compiled, together."""
-    waiting, running, told = list(reversed(names)), list[tuple[str, subprocess.Popen[str]]](), dict[str, int]()
+    waiting, running, total = list(reversed(names)), list[tuple[str, subprocess.Popen[str]]](), dict[str, int]()
     most = max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     try:
         while waiting or running:
@@ -98,12 +98,12 @@ def _run_all(names: Sequence[str], environment: Mapping[str, str]) -> dict[str, 
                         f"exit code {process.returncode} of the job {name!r} that compiles", "0", "See its words above."
                     )
                 for kind, number in json.loads(printed.splitlines()[-1]).items():
-                    told[kind] = told.get(kind, 0) + number
+                    total[kind] = total.get(kind, 0) + number
     finally:
         for _, process in running:
             process.kill()
             process.wait()
-    return told
+    return total
 
 
 def _bring(cache: Path, processor: str, into: Path | None) -> None:

@@ -124,7 +124,7 @@ def _make_service(rng: random.Random, path: Path) -> Iterable[Path]:
 def _ask_service(path: Path) -> Any:
     """What a service goes on with."""
     with _service(path) as service:
-        rows = [table.to_pylist() for table in service.recent_rows(1_000)]
+        rows = [table.to_pylist() for table in service.recent_rows(1_000, 1_000)]
         return rows, service.events().events.to_pylist(), [service.inside(id) for id in (1, 2, 3)]
 
 

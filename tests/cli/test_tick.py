@@ -32,14 +32,14 @@ def test_a_time_is_told_once_and_only_a_later_one_after_it(tmp_path: Path) -> No
     assert json.loads(shell.call("fencepost tick published 2024-01-01 --json").out) == {
         "directory": "published",
         "time": "2024-01-01T00:00:00+00:00",
-        "told": False,
+        "announced": False,
         "newest": "2024-01-01T12:00:00+00:00",
     }
     assert versions.markers.newest() == (1, noon)
     told = json.loads(
         shell.call(f"fencepost tick file://{tmp_path}/published '2024-01-01 14:00:01.5+02:00' --json").out
     )
-    assert (told["told"], told["time"], told["newest"]) == (True, *["2024-01-01T12:00:01.500000+00:00"] * 2)
+    assert (told["announced"], told["time"], told["newest"]) == (True, *["2024-01-01T12:00:01.500000+00:00"] * 2)
     before = datetime.now(UTC)
     now = datetime.fromisoformat(json.loads(shell.call("fencepost tick published --json").out)["time"])
     assert before <= now <= before + timedelta(minutes=5)
@@ -50,7 +50,7 @@ def test_numbers_where_times_are_numbers(tmp_path: Path) -> None:
     versions, shell = published(tmp_path), Shell(tmp_path)
     assert shell.call("fencepost tick published -- -7").err == "announced -7 to published\n"
     told = json.loads(shell.call("fencepost tick published 20240101 --json").out)
-    assert (told["time"], told["told"], told["newest"]) == (20240101, True, 20240101)
+    assert (told["time"], told["announced"], told["newest"]) == (20240101, True, 20240101)
     assert (
         shell.call("fencepost tick published 7").err
         == "no effect: 7 is not later than 20240101, which published already has\n"

@@ -26,6 +26,7 @@ NOT_RUN = {
     ("docs/service.md", "pip install"): "the page's setting starts the service",
 }
 """Blocks by page and beginning that nothing runs, with the reason."""
+SOURCE = ROOT / "src" / "fencepost"
 DOCUMENTED = (
     "fencepost",
     "fencepost.plot",
@@ -102,6 +103,32 @@ def test_commands_and_files_that_a_page_names_exist(page: str) -> None:
             assert (ROOT / code).exists(), f"{page}: {code}"
         if re.fullmatch(r"python -m (benchmarks|tests|tools)[\w. -]*", code):
             assert import_module(words[2]), f"{page}: {code}"
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/how-it-works.md"])
+def test_modules_that_a_page_names_exist(page: str) -> None:
+    named = [code for code in inline_codes(page) if re.fullmatch(r"\w+(/\w+)*(/|\.py)", code)]
+    assert named
+    assert [code for code in named if not any((place / code).exists() for place in (ROOT, SOURCE))] == []
+
+
+def test_the_floor_plan_names_every_folder() -> None:
+    """Each line begins with names; what follows two spaces is what they are for."""
+    plan = (ROOT / "CONTRIBUTING.md").read_text().partition("    src/fencepost/\n")[2].partition("\n    tools/")[0]
+    named = {
+        name for line in plan.splitlines() for name in re.findall(r"(\w+)/(?= |$)", line.strip().partition("  ")[0])
+    }
+    assert {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()} <= named
+    assert all(any(SOURCE.rglob(name)) for name in named)
+
+
+def test_folders_say_what_their_modules_are_for() -> None:
+    """Where a folder has many modules of one kind, it says so once."""
+    for folder in {path.parent for path in SOURCE.rglob("*.py")} - {SOURCE}:
+        if {"lab", "papers", "commands", "pages"}.isdisjoint(folder.relative_to(SOURCE).parts):
+            purpose = (folder / "__init__.py").read_text().split('"""')[1]
+            said = set(re.findall(r"\w+", purpose))
+            assert {path.stem for path in folder.glob("*.py")} - {"__init__"} <= said, folder
 
 
 def targets_of(words: list[str]) -> list[str]:

@@ -73,8 +73,8 @@ def test_moves_after_live_changes_tell_of_what_is_there_now() -> None:
     lows, highs, points = boxes_of("even", N, 2)
     before, after = moves_of("even", points)
     index = BoxIndex(2)
-    index.insert_many(np.arange(1_900), lows[:1_900], highs[:1_900])
-    index.insert_many(np.arange(1_900, N), lows[1_900:], highs[1_900:])
+    index.insert_many(np.arange(1_800), lows[:1_800], highs[:1_800])
+    index.insert_many(np.arange(1_800, N), lows[1_800:], highs[1_800:])
     index.remove_many(np.arange(0, N, 3))
     assert len(index.structures) > 2
     assert_moves(index, before, after)

@@ -156,3 +156,32 @@ def test_a_packed_tree_has_full_nodes_and_changes_like_any_other() -> None:
     packed.remove_many(np.arange(0, 5000, 3))
     packed.insert_many(np.arange(10_000, 11_000), lows[:1000], lows[:1000] + 0.5)
     packed.check()
+
+
+@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize("length", [(4, 4), (1, 8), (8, 2)])
+def test_rows_that_are_searched_often_answer_as_the_lists_do(
+    length: tuple[int, int], overlap: bool, closed: bool
+) -> None:
+    rng = np.random.default_rng(4)
+    index = VCR(domain=((-5, 25), (3, 20)), length=length, overlap=overlap, closed=closed)
+    los = rng.integers(-80, 280, (200, 2)) / 10  # on the grid and beside it, within the domain and beyond
+    his = los + rng.integers(1, 120, (200, 2)) / 10
+    index.insert_many(np.arange(200), los, his)
+    grid = np.stack(np.meshgrid(np.arange(-6, 27, 0.5), np.arange(2, 22, 0.5)), axis=-1).reshape(-1, 2)
+    for gone in (0, 60, 150):
+        if gone:
+            index.remove_many([each for each in range(gone) if each in index])
+        before = index.storage().nbytes
+        first = [set(index.stab([point])[0].tolist()) for point in grid[:5]]
+        index.stab(grid)
+        often = index.stab(grid)
+        assert index.storage().nbytes > before, "rows are laid out"
+        index.check()
+        below = operator.le if closed else operator.lt
+        live = np.arange(gone, 200)
+        for at, point in enumerate(grid):
+            inside = (los[live] <= point).all(axis=1) & below(point, his[live]).all(axis=1)
+            assert sorted(often[at].tolist()) == live[inside].tolist()
+            assert at >= len(first) or set(often[at].tolist()) == first[at]

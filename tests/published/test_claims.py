@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.published import VersionDirectory, directory
+from fencepost.published import VersionDirectory, claims, directory
+from fencepost.published.claims import Claims
 
 PUBLISHERS = 3
 COLLECTORS = 2
@@ -69,21 +70,22 @@ class Turns:
 def test_no_number_is_claimed_twice(data: st.DataObject) -> None:
     claimed: list[int] = []
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        versions, turns = VersionDirectory(folder), Turns()
-        for name in OPERATIONS:
-            patch.setattr(directory, name, _paused(turns, getattr(directory, name)))
+        versions, numbers, turns = VersionDirectory(folder), Claims(Path(folder)), Turns()
+        for module in (claims, directory):
+            for name in vars(module).keys() & set(OPERATIONS):
+                patch.setattr(module, name, _paused(turns, getattr(module, name)))
 
         def publish() -> None:
             for _ in range(3):
                 announced = max(versions._announced(), default=0)
-                number = versions._claim()
+                number = numbers.take()
                 assert number > announced
                 claimed.append(number)
                 (Path(folder) / f"{number:08}.published").touch()
 
         def collect() -> None:
             for _ in range(3):
-                versions._collect_claims(versions._announced(), oldest=oldest)
+                numbers.collect(versions._announced(), oldest=oldest)
 
         oldest = data.draw(st.sampled_from([0.0, float("inf")]))
         # A thread goes on for a while, so that another one sleeps through whole publishes and collections.

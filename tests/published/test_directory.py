@@ -14,6 +14,7 @@ import pytest
 from fencepost.book import RuleBook
 from fencepost.errors import FencepostError
 from fencepost.published import VersionDirectory
+from fencepost.published.claims import Claims
 from fencepost.rules import Rules
 from fencepost.snapshot import Snapshot
 from tests.snapshot.test_snapshot import Box, compiled, table_of
@@ -371,7 +372,7 @@ def test_a_publisher_that_slept_claims_no_old_number(tmp_path: Path, monkeypatch
     age(tmp_path)
     versions.collect(timedelta(0))
     found = iter([1, 9])
-    monkeypatch.setattr(VersionDirectory, "_newest_claim", lambda _: next(found))
+    monkeypatch.setattr(Claims, "_newest", lambda _: next(found))
     assert versions.publish(snapshot_of) == 10
     assert not (tmp_path / "00000002.claim").exists()
 

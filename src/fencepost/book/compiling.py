@@ -29,11 +29,12 @@ from fencepost.language import Binder, ColumnKind, ColumnType
 from fencepost.ordinals import KEY, AttributeType
 from fencepost.ordinals.schema import read_schema
 from fencepost.rules import Rule
-from fencepost.rules.compile import REMEDY, StoredRules, text_fields, types_agree
+from fencepost.rules.compile import StoredRules, text_fields, types_agree
 from fencepost.rules.faults import FaultyRules, FindFaults
 from fencepost.rules.table_blocks import RuleFields
+from fencepost.rules.types import REMEDY
 from fencepost.snapshot import NEVER, Snapshot, detect_flags
-from fencepost.snapshot.snapshot import note_of
+from fencepost.snapshot.saving import note_of
 
 _FORMAT = 1
 """Of what is kept: another one is another owner."""
@@ -61,7 +62,7 @@ class CompiledBook(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """The last change of a book, as one of its rows tells it."""
+    """The last change of a book, as one of its rows has it."""
 
     revision: int
     id: int
@@ -375,8 +376,8 @@ def _has_change(connection: Connection, change: _Change) -> bool:
 
 
 def _change_digest(connection: Connection, table: Table, revision: int, id: int) -> str | None:
-    told = [column for column in table.c if column.name != "previous"]
-    row = connection.execute(select(*told).where(table.c.id == id, table.c.revision == revision)).first()
+    columns = [column for column in table.c if column.name != "previous"]
+    row = connection.execute(select(*columns).where(table.c.id == id, table.c.revision == revision)).first()
     return None if row is None else _digest([str(value) for value in row])
 
 

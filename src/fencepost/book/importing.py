@@ -12,7 +12,17 @@ from sqlalchemy import Connection
 from fencepost.book.changes import Stamp, change_row, check_storable, rule_of, stamp_now
 from fencepost.book.database import Database
 from fencepost.book.incoming import IncomingTable
-from fencepost.book.storing import Existing, Imported, Progress, chunks, ids_named, number_names, put, stored_rows
+from fencepost.book.storing import (
+    ROWS_AT_ONCE,
+    Existing,
+    Imported,
+    Progress,
+    chunks,
+    ids_named,
+    number_names,
+    put,
+    stored_rows,
+)
 from fencepost.errors import FencepostError
 from fencepost.rules import Rule
 from fencepost.rules.checked import rule_of_mapping
@@ -21,8 +31,6 @@ from fencepost.rules.files import RuleFile, read_rules
 
 if TYPE_CHECKING:
     from fencepost.book.rulebook import RuleBook
-
-_ROWS_AT_ONCE = 10_000
 
 
 def import_file(
@@ -152,7 +160,7 @@ def _check_rows(file: RuleFile, name: str, progress: Progress, zone: str) -> tup
             places.append(place)
         except FencepostError as error:
             faults.add(place, error.one_line)
-        if count % _ROWS_AT_ONCE == 0:
+        if count % ROWS_AT_ONCE == 0:
             progress("checking", count, file.about or None)
     faults.raise_if_any(count, f"Correct {name} and import it again; no rule was imported.")
     progress("checking", count, count)

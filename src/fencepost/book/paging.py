@@ -14,7 +14,7 @@ from fencepost.book.tables import BOOK, PAST, REMOVED, RULES, UNREMOVED
 from fencepost.rules.rule import Rule
 
 _LOOKED_AT = 20_000
-"""Rules that a page looks at; what is found nowhere in a million rules is told after so many."""
+"""Rules that one page looks at: a search that finds nothing among a million rules ends a page after so many."""
 _FIRST_LOOK = 500
 _NAMES = 20
 _COUNTED = 500

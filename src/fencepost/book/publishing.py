@@ -27,10 +27,10 @@ from fencepost.ordinals.schema import read_schema
 from fencepost.published import VersionDirectory
 from fencepost.published.difference import Difference, compare_versions
 from fencepost.rules import Rule, Rules
-from fencepost.rules.compile import REMEDY
 from fencepost.rules.faults import FaultyRules, FindFaults
 from fencepost.rules.options import fields_of
 from fencepost.rules.rule import microseconds_of
+from fencepost.rules.types import REMEDY
 from fencepost.snapshot import Snapshot
 
 _LOOKED_AT = 100

@@ -10,27 +10,34 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex, Unpack
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, select, union_all
+from sqlalchemy import Connection, select
 
 from fencepost._text import count
-from fencepost.book.changes import Change, change_row, check_storable, check_texts, rule_of, stamp_now, time_of
-from fencepost.book.database import Database, Writing
-from fencepost.book.pauses import Pauses
-from fencepost.book.settings import read_setting, write_setting
-from fencepost.book.storing import (
-    Existing,
-    Imported,
-    Progress,
-    State,
-    Synced,
-    chunks,
-    ids_named,
-    number_names,
-    put,
-    stored_rows,
+from fencepost.book.changes import Change, check_storable, check_texts
+from fencepost.book.database import Database
+from fencepost.book.editing import (
+    add_rule,
+    edit_rule,
+    expire_rules,
+    pause_rule,
+    remove_rule,
+    restore_rule,
+    restore_rules,
 )
-from fencepost.book.tables import BOOK, PAST, RULES, UNREMOVED
-from fencepost.errors import FencepostError, shorten
+from fencepost.book.pauses import Pauses
+from fencepost.book.reading import (
+    count_rules,
+    find_rule,
+    find_rules_where,
+    parse_rules,
+    read_history,
+    read_revision,
+    read_rules,
+)
+from fencepost.book.settings import read_setting, write_setting
+from fencepost.book.storing import ROWS_AT_ONCE, Existing, Imported, Progress, State, Synced, ids_named, number_names
+from fencepost.book.tables import RULES, UNREMOVED
+from fencepost.errors import FencepostError
 from fencepost.ordinals.zones import check_zone
 from fencepost.rules.options import RuleOptions, TableOptions, takes_options, with_name
 from fencepost.rules.rule import Rule, RuleKey, checked_id, checked_instant, microseconds_of
@@ -50,8 +57,6 @@ if TYPE_CHECKING:
 DEFAULT_URL = "sqlite:///fencepost.db"
 
 _KEPT = timedelta(days=7)
-_ROWS_AT_ONCE = 10_000
-_STREAMED = {"yield_per": _ROWS_AT_ONCE}
 
 
 def _ignore_progress(*_: Any) -> None:
@@ -116,17 +121,9 @@ class RuleBook:
             **options: as in Rules.add.
         """
         rule = self._check(0 if isinstance(id, str) else id, condition, with_name(options, id))
+        by = self._author(author)
         with self._database.writing() as writing:
-            if isinstance(id, str):
-                rule = replace(rule, id=number_names(writing.connection, [id])[0])
-            last = stored_rows(writing.connection, [rule.id]).get(rule.id)
-            if last is not None:
-                if rule_of(last) is not None:
-                    raise _taken(id, rule.id)
-                rule = replace(rule, version=last["version"] + 1)
-            self._put(writing, [(rule, last)], "added", author)
-            self._refuse_taken(writing.connection, rule)
-        return rule
+            return add_rule(writing, id, rule, by)
 
     @takes_options
     def replace(
@@ -158,9 +155,9 @@ class RuleBook:
             expect: as in replace.
             author: as in add.
         """
+        by = self._author(author)
         with self._database.writing() as writing:
-            rule, last = self._known(writing.connection, id, expect)
-            self._put(writing, [(rule, last)], "removed", author)
+            remove_rule(writing, id, expect, by)
 
     def pause(
         self,
@@ -182,16 +179,9 @@ class RuleBook:
             expect: as in replace.
             author: as in add.
         """
-        end = checked_instant(until, "until")
+        end, by = checked_instant(until, "until"), self._author(author)
         with self._database.writing() as writing:
-            rule, last = self._known(writing.connection, id, expect)
-            after = replace(rule, enabled=False, version=rule.version + 1)
-            if not rule.enabled and end == self._pauses.find(writing.connection, rule.id, last["revision"]):
-                return rule
-            self._put(writing, [(after, last)], "paused", author)
-            if end is not None:
-                self._pauses.note(writing, rule.id, end)
-        return after
+            return pause_rule(writing, self._pauses, id, end, expect, by)
 
     def resume(self, id: RuleKey, *, expect: int | None = None, author: str | None = None) -> Rule:
         """Lets a paused rule take part again, and returns it; one that does stays as it is.
@@ -214,21 +204,9 @@ class RuleBook:
             expect: as in replace.
             author: as in add.
         """
+        by = self._author(author)
         with self._database.writing() as writing:
-            connection = writing.connection
-            number = self._number(connection, id, also_removed=True)
-            last = stored_rows(connection, [number]).get(number)
-            if last is None or expect is not None:
-                self._known(connection, number, expect)
-            assert last is not None
-            old = self._version(connection, number, version)
-            now = rule_of(last)
-            if now is not None and replace(old, version=now.version) == now:
-                return now
-            after = replace(old, version=last["version"] + 1)
-            self._put(writing, [(after, last)], "restored", author)
-            self._refuse_taken(connection, after)
-        return after
+            return restore_rule(writing, id, version, expect, by)
 
     def restore_all(self, versions: Mapping[int, int], *, remove: Iterable[int] = (), author: str | None = None) -> int:
         """Gives many rules the content of earlier versions and takes others out, in one change; how many changed.
@@ -239,43 +217,24 @@ class RuleBook:
             author: as in add.
 
         """
-        gone = [checked_id(id) for id in remove]
+        gone, by = [checked_id(id) for id in remove], self._author(author)
         with self._database.writing() as writing:
-            connection = writing.connection
-            last = {id: row for ids in chunks([*versions, *gone]) for id, row in stored_rows(connection, ids).items()}
-            restored, removed = [], []
-            for id, version in versions.items():
-                old, row = self._version(connection, id, version), last[id]
-                now = rule_of(row)
-                if now is None or replace(old, version=now.version) != now:
-                    restored.append((replace(old, version=row["version"] + 1), row))
-            for id in gone:
-                now = rule_of(last[id]) if id in last else None
-                if now is not None:
-                    removed.append((now, last[id]))
-            self._put(writing, restored, "restored", author)
-            self._put(writing, removed, "removed", author)
-            for rule, _ in restored:
-                self._refuse_taken(connection, rule)
-        return len(restored) + len(removed)
+            return restore_rules(writing, versions, gone, by)
 
     def expire(self, at: datetime | None = None, *, author: str | None = None) -> builtins.list[int]:
         """Takes out all rules whose `expires` has passed, and returns their ids.
 
         Operators end them by themselves, by the time of their rows; this tidies the book. Where rows come late, name
-        a time that they have passed, or what they would still have told is lost.
+        a time that they have passed, or what they would still have reported is lost.
 
         Args:
             at: the time; without one, now.
             author: as in add.
         """
         instant = microseconds_of(checked_instant(at, "at") or datetime.now(UTC))
-        passed = select(RULES).where(UNREMOVED, RULES.c.expires <= instant).order_by(RULES.c.id)
+        by = self._author(author)
         with self._database.writing() as writing:
-            rows = writing.connection.execute(passed).mappings().all()
-            ended = [(rule, row) for row in rows if (rule := rule_of(row)) is not None]
-            self._put(writing, ended, "expired", author)
-        return [rule.id for rule, _ in ended]
+            return expire_rules(writing, instant, by)
 
     def import_file(
         self,
@@ -413,56 +372,9 @@ class RuleBook:
                 left by then are parsed.
             progress: as in import_file; called where rules are parsed.
         """
-        from fencepost.book.finding import conditions_for, holding, is_asked_for
-
         self._wake()
-        asked = conditions_for(labels, state, text)
-
-        def found(connection: Connection) -> Iterator[Rule]:
-            for number, rule in enumerate(_all(connection, asked), start=1):
-                if holds is not None and number % _ROWS_AT_ONCE == 0:
-                    progress("parsing", number, None)
-                if is_asked_for(rule, labels, text):
-                    yield rule
-
         with self._database.reading() as connection:
-            chosen = None if holds is None else holding(found(connection), holds)
-            yield from (rule for rule in found(connection) if chosen is None or rule.id in chosen)
-
-    def page(
-        self,
-        after: int | None = None,
-        limit: int = 100,
-        *,
-        labels: Mapping[str, str] | None = None,
-        state: State | None = None,
-        search: str | None = None,
-    ) -> builtins.list[Rule]:
-        """Some rules, in the order of their ids: as many rows are read of a large book as of a small one.
-
-        Args:
-            after: only rules with a greater id.
-            limit: how many there are at most.
-            labels: as in list.
-            state: as in list.
-            search: what the condition or the name contains, in upper or lower case.
-        """
-        from fencepost.book.finding import conditions_for, is_asked_for, mentions
-
-        self._wake()
-        asked = and_(conditions_for(labels, state, None), mentions(search))
-        found: builtins.list[Rule] = []
-        with self._database.reading() as connection:
-            while len(found) < limit:
-                behind = asked if after is None else and_(asked, RULES.c.id > after)
-                wanted = limit - len(found)
-                rows = connection.execute(select(RULES).where(behind).order_by(RULES.c.id).limit(wanted)).mappings()
-                rules = [rule for rule in map(rule_of, rows.all()) if rule is not None]
-                found += [rule for rule in rules if is_asked_for(rule, labels, None)]
-                if len(rules) < wanted:
-                    break
-                after = rules[-1].id
-        return found
+            yield from find_rules_where(connection, labels, state, text, holds, progress)
 
     def search(
         self,
@@ -553,7 +465,7 @@ class RuleBook:
             for rule in self:
                 yield rule, str(rule.condition)
                 done += 1
-                if done % _ROWS_AT_ONCE == 0:
+                if done % ROWS_AT_ONCE == 0:
                     progress("writing", done, total)
 
         write_rules(Path(path), counted())
@@ -567,24 +479,9 @@ class RuleBook:
             id: of a rule, or its name; it may have been removed.
             last: only so many of the last changes.
         """
-        changes = union_all(select(RULES), select(PAST)).subquery()
-        before = PAST.alias()
-        asked = select(changes, *(column.label(f"before_{column.name}") for column in before.c)).select_from(
-            changes.outerjoin(before, and_(before.c.id == changes.c.id, before.c.revision == changes.c.previous))
-        )
-        if isinstance(id, str):
-            with self._database.reading() as connection:
-                id = self._number(connection, id, also_removed=True)
-        if id is not None:
-            asked = asked.where(changes.c.id == checked_id(id))
-        if last is None:
-            asked = asked.order_by(changes.c.revision, changes.c.id)
-        else:
-            asked = asked.order_by(changes.c.revision.desc(), changes.c.id.desc()).limit(last)
         self._wake()
-        with self._database.reading() as connection, connection.execute(asked, execution_options=_STREAMED) as answer:
-            rows = answer.mappings()
-            yield from map(_change_of, rows if last is None else reversed(list(rows)))
+        with self._database.reading() as connection:
+            yield from read_history(connection, id, last)
 
     def rules(self, *, progress: Progress = _ignore_progress) -> "Rules":
         """All rules, parsed, with their versions.
@@ -594,7 +491,7 @@ class RuleBook:
         """
         self._wake()
         with self._database.reading() as connection:
-            return self._all_rules(connection, progress)
+            return parse_rules(connection, self.zone, progress)
 
     def rules_since(
         self, revision: int | None = None, *, progress: Progress = _ignore_progress
@@ -611,9 +508,9 @@ class RuleBook:
         from fencepost.book.publishing import changed_since
 
         with self._database.reading() as connection:
-            last: int = connection.execute(select(BOOK.c.revision)).scalar_one()
+            last = read_revision(connection)
             if revision is None:
-                return last, self._all_rules(connection, progress), []
+                return last, parse_rules(connection, self.zone, progress), []
             ids, rules = changed_since(connection, revision, self.zone)
             return last, rules, ids
 
@@ -708,7 +605,7 @@ class RuleBook:
             progress: as in compile.
         """
         with self._view() as connection:
-            last: int = connection.execute(select(BOOK.c.revision)).scalar_one()
+            last = read_revision(connection)
             made = self._compiling().compile(connection, schema, progress)
         made.refuse_faults()
         return last, made.snapshot
@@ -759,8 +656,7 @@ class RuleBook:
         """The number of the last change."""
         self._wake()
         with self._database.reading() as connection:
-            number: int = connection.execute(select(BOOK.c.revision)).scalar_one()
-            return number
+            return read_revision(connection)
 
     @property
     def is_empty(self) -> bool:
@@ -770,7 +666,7 @@ class RuleBook:
 
     def __len__(self) -> int:
         with self._database.reading() as connection:
-            return _count(connection)
+            return count_rules(connection)
 
     def __contains__(self, id: object) -> bool:
         try:
@@ -782,8 +678,7 @@ class RuleBook:
     def __getitem__(self, id: RuleKey) -> Rule:
         self._wake()
         with self._database.reading() as connection:
-            rule, _ = self._known(connection, id, None)
-        return rule
+            return find_rule(connection, id)[0]
 
     def id_of(self, name: str) -> int:
         """The id of the rule with a name.
@@ -802,7 +697,7 @@ class RuleBook:
     def __iter__(self) -> Iterator[Rule]:
         self._wake()
         with self._database.reading() as connection:
-            yield from _all(connection)
+            yield from read_rules(connection)
 
     def __enter__(self) -> Self:
         return self
@@ -821,8 +716,8 @@ class RuleBook:
         from fencepost.rules.html import rules_html
 
         with self._database.reading() as connection:
-            total = _count(connection)
-            return rules_html(f"{self.url}: {count(total, 'rule')}", _all(connection), total)
+            total = count_rules(connection)
+            return rules_html(f"{self.url}: {count(total, 'rule')}", read_rules(connection), total)
 
     # -- helpers -------------------------------------------------------------------------------------------
 
@@ -830,7 +725,7 @@ class RuleBook:
         """The zone of the book; one that is wanted is kept with a book that has no changes yet."""
         with self._database.reading() as connection:
             zone = read_setting(connection, "zone") or "UTC"
-            revision = connection.execute(select(BOOK.c.revision)).scalar_one()
+            revision = read_revision(connection)
         if wanted is None or wanted == zone:
             return check_zone(zone)
         if revision:
@@ -859,48 +754,6 @@ class RuleBook:
         check_texts("an author", [name])
         return name
 
-    def _number(self, connection: Connection, id: RuleKey, *, also_removed: bool = False) -> int:
-        """The id of a rule that is called by its id or its name."""
-        if not isinstance(id, str):
-            return checked_id(id)
-        if not (found := ids_named(connection, [id], also_removed=also_removed)):
-            from fencepost.rules.checked import no_such_name
-
-            raise no_such_name(id)
-        return found[id][-1]
-
-    def _known(self, connection: Connection, key: RuleKey, expect: int | None) -> tuple[Rule, RowMapping]:
-        """A rule that is there, in the version that the caller expects."""
-        id = self._number(connection, key)
-        last = stored_rows(connection, [id]).get(id)
-        rule = None if last is None else rule_of(last)
-        if last is None or rule is None:
-            fate = "does not exist" if last is None else f"was {last['action']} by {last['author']}"
-            raise FencepostError(f"rule {id} {fate}", "the id of a rule in the book", "Use add() for a new rule.")
-        if expect is not None and rule.version != expect:
-            raise FencepostError(
-                f"rule {id} is at version {rule.version}, {last['action']} by {last['author']}",
-                f"version {expect}",
-                "Look at what changed, and make the change again if it is still meant.",
-            )
-        return rule, last
-
-    def _version(self, connection: Connection, id: int, version: int) -> Rule:
-        """A rule as a version of it was."""
-        known = []
-        for table in (PAST, RULES):
-            for row in connection.execute(select(table).where(table.c.id == id)).mappings():
-                rule = rule_of(row)
-                if rule is not None:
-                    known.append(rule)
-        found = next((rule for rule in known if rule.version == version), None)
-        if found is None:
-            versions = ", ".join(str(each) for each in sorted({rule.version for rule in known}))
-            raise FencepostError(
-                f"rule {id} has no version {version!r}", f"one of {versions}", "Look at its history for what they were."
-            )
-        return found
-
     def _wake(self) -> None:
         """Resumes rules whose pause has ended. A book that cannot be written is left as it is."""
         self._pauses.end_due()
@@ -908,54 +761,9 @@ class RuleBook:
     def _edit(
         self, id: RuleKey, action: str, edited: Callable[[Rule], Rule], expect: int | None, author: str | None
     ) -> Rule:
+        by = self._author(author)
         with self._database.writing() as writing:
-            rule, last = self._known(writing.connection, id, expect)
-            after = replace(edited(rule), version=rule.version + 1)
-            if action != "replaced" and after.enabled == rule.enabled:
-                return rule
-            self._put(writing, [(after, last)], action, author)
-            self._refuse_taken(writing.connection, after)
-        return after
-
-    def _put(
-        self, writing: Writing, changed: Iterable[tuple[Rule, RowMapping | None]], action: str, author: str | None
-    ) -> None:
-        stamp = stamp_now(writing.revision, action, self._author(author))
-        rows = (change_row(rule, stamp, None if last is None else last["revision"]) for rule, last in changed)
-        for some in chunks(rows):
-            put(writing.connection, some)
-
-    def _refuse_taken(self, connection: Connection, rule: Rule) -> None:
-        """Refuses a rule that was just written, if another one has its name."""
-        if rule.name is not None:
-            others = [id for id in ids_named(connection, [rule.name])[rule.name] if id != rule.id]
-            if others:
-                from fencepost.rules.checked import name_taken
-
-                raise name_taken(rule.id, rule.name, others[0])
-
-    def _all_rules(self, connection: Connection, progress: Progress) -> "Rules":
-        from fencepost.book.publishing import rules_from
-
-        total = _count(connection)
-
-        def counted() -> Iterator[Rule]:
-            for number, rule in enumerate(_all(connection), start=1):
-                yield rule
-                if number % _ROWS_AT_ONCE == 0:
-                    progress("parsing", number, total)
-
-        return rules_from(counted(), self.zone)
-
-
-def _taken(key: RuleKey, id: int) -> FencepostError:
-    """The refusal of a new rule by the id or the name of another."""
-    from fencepost.rules.checked import NameTakenError
-
-    if isinstance(key, str):
-        got, remedy = f"the name {shorten(key)!r} is that of rule {id}", "Choose another name, or edit that rule."
-        return NameTakenError(got, "a name that no other rule has", remedy)
-    return FencepostError(f"rule {id} already exists", "ids must be unique", "Use replace() to edit it.")
+            return edit_rule(writing, id, action, edited, expect, by)
 
 
 def _user() -> str:
@@ -963,24 +771,3 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # a user without a name, as in many containers
         return "unknown"
-
-
-def _count(connection: Connection) -> int:
-    number: int = connection.execute(select(func.count()).select_from(RULES).where(UNREMOVED)).scalar_one()
-    return number
-
-
-def _all(connection: Connection, asked: ColumnElement[bool] = UNREMOVED) -> Iterator[Rule]:
-    there = select(RULES).where(asked).order_by(RULES.c.id)
-    with connection.execute(there, execution_options=_STREAMED) as answer:
-        for row in answer.mappings():
-            rule = rule_of(row)
-            assert rule is not None
-            yield rule
-
-
-def _change_of(row: RowMapping) -> Change:
-    before = None
-    if row["before_id"] is not None:
-        before = rule_of({name.removeprefix("before_"): row[name] for name in row if name.startswith("before_")})
-    return Change(row["revision"], row["id"], row["action"], row["author"], time_of(row), before, rule_of(row))

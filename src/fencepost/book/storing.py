@@ -18,7 +18,7 @@ State = Literal["enabled", "paused", "expired"]
 
 T = TypeVar("T")
 
-_ROWS_AT_ONCE = 10_000
+ROWS_AT_ONCE = 10_000
 _LAST_GIVEN = 2**62
 _UPDATE = (
     update(RULES)
@@ -64,7 +64,7 @@ class Synced:
         )
 
 
-def chunks(items: Iterable[T], size: int = _ROWS_AT_ONCE) -> Iterator[list[T]]:
+def chunks(items: Iterable[T], size: int = ROWS_AT_ONCE) -> Iterator[list[T]]:
     """Some items at a time."""
     remaining = iter(items)
     while some := list(islice(remaining, size)):

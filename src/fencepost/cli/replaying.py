@@ -14,7 +14,7 @@ from fencepost.cli.data import DataFile
 from fencepost.cli.output import note
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
-from fencepost.monitor.pieces import sort_rows, update_in_pieces
+from fencepost.monitor.pieces import sort_rows
 from fencepost.watching.clock import Clock
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def make_monitor(
 def replay(monitor: Monitor, bound: BoundRules, report: "Progress", *, sort: bool = False) -> Iterator[Any]:
     """The events of the file, batch by batch; with `sort`, in the order of time and sequence, which takes memory."""
     for table in _sorted(monitor, bound, report) if sort else bound.batches(report, "watching"):
-        yield from update_in_pieces(monitor, table)
+        yield from monitor.update_pieces(table)
 
 
 def is_in_order(monitor: Monitor, bound: BoundRules, report: "Progress") -> bool:

@@ -49,9 +49,9 @@ def _most_rows(bound: BoundRules, monitor: Monitor) -> Any:
 
 def _find_episode(events: Any) -> int | None:
     """The number of an episode in which something waited, else of the first; None where there are no enters."""
-    told = events.select(["detect", "reason"]).to_pylist()
-    enters = np.cumsum([event["detect"] == "enter" for event in told])
-    waited = [place for place, event in enumerate(told) if event["reason"] in ("held", "cooldown", "kept")]
+    reported = events.select(["detect", "reason"]).to_pylist()
+    enters = np.cumsum([event["detect"] == "enter" for event in reported])
+    waited = [place for place, event in enumerate(reported) if event["reason"] in ("held", "cooldown", "kept")]
     if not enters.any():
         return None
     return max(0, int(enters[waited[0]]) - 1) if waited else 0

@@ -164,28 +164,25 @@ def after_prefix(prefix: str) -> str | None:
 
 def _lower(words: _Words, wanted: _Words, first: Int64s, last: Int64s) -> Int64s:
     """Per row the first place from `first` up to `last` whose word is not below the wanted one."""
-    low, high = first.copy(), last.copy()
-    while True:
-        open_ = np.flatnonzero(low < high)
-        if not len(open_):
-            return low
-        middle = (low[open_] + high[open_]) >> 1
-        below = words[middle] < wanted[open_]
-        low[open_[below]] = middle[below] + 1
-        high[open_[~below]] = middle[~below]
+    return _first_place(words, wanted, first, last, np.less)
 
 
 def _upper(words: _Words, wanted: _Words, first: Int64s, last: Int64s) -> Int64s:
     """Likewise the first place whose word is above the wanted one."""
+    return _first_place(words, wanted, first, last, np.less_equal)
+
+
+def _first_place(words: _Words, wanted: _Words, first: Int64s, last: Int64s, is_before: np.ufunc) -> Int64s:
+    """Per row the first place whose word is not before the wanted one: all rows are halved together."""
     low, high = first.copy(), last.copy()
     while True:
         open_ = np.flatnonzero(low < high)
         if not len(open_):
             return low
         middle = (low[open_] + high[open_]) >> 1
-        upto = words[middle] <= wanted[open_]
-        low[open_[upto]] = middle[upto] + 1
-        high[open_[~upto]] = middle[~upto]
+        before = is_before(words[middle], wanted[open_])
+        low[open_[before]] = middle[before] + 1
+        high[open_[~before]] = middle[~before]
 
 
 def _words(offsets: Int64s, data: npt.NDArray[np.uint8]) -> list[_Words]:

@@ -1,9 +1,14 @@
-"""The console: pages over an engine that runs, made here, with a script and a stylesheet of our own.
+"""The console: pages over an engine that runs, made by the server, with a script and a stylesheet of our own.
 
-`source` says what pages need to know, in parts; `book_rules`, `recorder`, `objects`, `rows` and `versions` are such
-parts over a rule book, over events and rows as they come, over a Monitor, and over a directory of versions. `app`
-makes the pages of a source, `forms` reads what people send, `charts` draws. `door` lets in who has the token;
-`serving` is a server of its own for processes that have none.
+source          what pages need to know, in parts
+book_rules, recorder, objects, rows, versions   such parts: over a rule book, events and rows as they come, a Monitor,
+                a directory of versions
+engine          a source over a Monitor of this process; served over a service, pipelined over a pipeline on Spark
+app             the application; paper has what all pages share, pages/ are the pages
+forms           what people send; conditions marks the place of a fault
+charts, shown   pictures; numbers, times and sizes as people read them
+door            lets in who has the token; guarded are the pages of a service, behind its doors
+serving         a server of its own, for processes that have none
 """
 
 from fencepost.console.app import make_console

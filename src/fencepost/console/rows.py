@@ -13,7 +13,6 @@ from fencepost.console.recorder import to_numbers
 from fencepost.console.source import Fired, Missing, SeenObject, Trail, Trial
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
-from fencepost.monitor.pieces import update_in_pieces
 from fencepost.rules import Rule, Rules
 from fencepost.rules.options import options_of
 
@@ -91,7 +90,7 @@ class RecentRows:
         kept = {name: value for name, value in options.items() if value is not None}
         rules.add(0, condition, **{**kept, "enabled": True, "expires": None, "name": None})
         monitor = Monitor(rules, object=self.object, time=self.time)
-        events = [found for table in tables for found in update_in_pieces(monitor, table) if found.num_rows]
+        events = [found for table in tables for found in monitor.update_pieces(table) if found.num_rows]
         return tally(events, None if self.time is None else [table[self.time] for table in (tables[0], tables[-1])])
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from fencepost.book.storing import Existing, Imported
     from fencepost.published.difference import Difference
     from fencepost.rules import Rule
-    from fencepost.snapshot.snapshot import Explanation
+    from fencepost.snapshot.explanation import Explanation
 
 State = Literal["enabled", "paused", "expired"]
 KINDS = ("enter", "exit", "cross", "inside", "silent")

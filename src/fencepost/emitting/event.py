@@ -11,8 +11,8 @@ from fencepost._html import html_table
 class Event(tuple[Any, ...]):
     """One event, as `Monitor.update_one` returns it: a tuple whose fields have the names of the columns of `update`.
 
-    A field is an attribute (`event.rule_id`, `event.price`) and an item by name (`event["price_before"]`). Every column
-    is found by name; as an attribute all but those that tuples have a method of, such as `count`.
+    A field is read by its name, as an attribute (`event.rule_id`, `event.price`) or in brackets
+    (`event["price_before"]`). A column whose name is a method of tuples, such as `count`, is read in brackets only.
 
     >>> event = event_class(("event_id", "rule_id", "price"))(("8e6a", 7, 41.5))
     >>> event["rule_id"], event.price, event[2], event.asdict()
@@ -59,12 +59,12 @@ class Event(tuple[Any, ...]):
 
     @property
     def detect(self) -> str:
-        """What happened: inside, enter, exit or cross."""
+        """What happened: inside, enter, exit, cross or silent."""
         return tuple.__getitem__(self, 6)  # type: ignore[no-any-return]
 
     @property
     def time(self) -> Any:
-        """When."""
+        """When it happened."""
         return tuple.__getitem__(self, 7)
 
     @property

@@ -28,8 +28,8 @@ class EventColumns(NamedTuple):
     @property
     def of_rules(self) -> tuple[tuple[str, Any], ...]:
         """The columns that say what a rule is, with their types."""
-        told = (("name", pa.string()), ("labels", LABELS)) if self.labels else ()
-        return (*told, ("condition", pa.string())) if self.condition else told
+        own = (("name", pa.string()), ("labels", LABELS)) if self.labels else ()
+        return (*own, ("condition", pa.string())) if self.condition else own
 
 
 def event_columns(labels: Any, condition: Any, carry: str | Iterable[str]) -> EventColumns:

@@ -7,6 +7,12 @@ Borders answer "what did this move enter, leave or jump over?" (`update`, `cross
 `fencepost.indexes.contracts.borders`.
 Bands keep two changing sets of numbers and answer "which pairs, which standing queries a <= left - right <= b, does a
 value on one side concern?" (`pairs`, `affected`); their contract is in `fencepost.indexes.contracts.bands`.
+
+contracts/      what every structure of a family must do; kernels/ compiled pieces that several share
+slice_list/, box_index/, borders/, ssi/     production; papers/ the structures of the papers
+arguments       what callers pass in, checked; arrays names what kernels take, ordinal the numbers they compare
+runs            base plus changes
+matches         answers; analysis says what a structure of the papers will need
 """
 
 from typing import TYPE_CHECKING

@@ -60,6 +60,10 @@ class Runs(Generic[R]):
         self._runs.append(run)
         self.rows += run.size
 
+    def replace_first(self, run: R) -> None:
+        """Put a run in the place of the first, for the same rows."""
+        self._runs[0] = run
+
     def take_smaller(self, size: int, least: int = 0, alike: Callable[[R], bool] | None = None) -> list[R]:
         """Take out the recent runs to build again with a change of so many rows, the last one first.
 

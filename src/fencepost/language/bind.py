@@ -384,9 +384,9 @@ def infer_kinds(
         is_open = False
         for group in groups:
             found = {kinds[column] for column in group if column in kinds}
-            told = found - {"any"}
-            if "any" in found and told and (len(told) == 1 or told == {"date", "timestamp"}):
-                kind = max(told)  # of date and timestamp the latter
+            decided = found - {"any"}
+            if "any" in found and decided and (len(decided) == 1 or decided == {"date", "timestamp"}):
+                kind = max(decided)  # of date and timestamp the latter
                 kinds.update({column: kind for column in group if kinds.get(column) == "any"})
                 is_open = True
     return kinds

@@ -142,6 +142,7 @@ def _fill(
     leaves: Any = shape.root.children if isinstance(shape.root, AllOf) else (shape.root,)
     if not all(isinstance(leaf, Leaf) or _is_plain_like(leaf) for leaf in leaves):
         return None
+    # Constants are replaced by their places: a bound that is computed from them in any way is refused by its type.
     values: list[Any] = [*read_shape(text)[1], None]
     for place, (slot, _, _) in enumerate(slots):
         values[slot] = AnyConstant(place)

@@ -7,9 +7,10 @@ aside     aupdate and aupdate_one, beside an event loop
 files     save, restore and load
 rules_view  the rules in force, to look at
 reasons   why an event happened; pair_reasons for bands
+explaining  the same of rules alone; expressions of one row
 pieces    a batch whose events have no room at once
 tally     how often each rule fired
-standing  why an object is not reported; known what is known of it
+standing  why an object is not reported, pair_standing a pair; known is what is known of an object
 settings  checks that Spark shares
 """
 

@@ -1,6 +1,6 @@
 """Monitor: standing rules over objects that move, in one process: engines, an emitter, and the questions one asks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
@@ -170,6 +170,22 @@ class Monitor(Host):
         events = one_row.update_table(self._watch, self._emitter, table) if beside is None else None
         return self._emit(self._watch.detect(self._watch.take(table, beside))) if events is None else events
 
+    def update_pieces(self, data: Any) -> Iterator[pa.Table]:
+        """Like `update`, where the events may be too many for memory: they come in tables that have room each.
+
+        Most often there is one. Where there are several, rows were taken by time and sequence; those of one object at
+        one time stay together, and so do their events. ``FENCEPOST_ANSWER_MEMORY`` says how much memory there is, else
+        it is a quarter of what is free. Rows are taken as their events are asked for. A row whose events have no room
+        is refused, with its numbers; what came before it is done.
+
+        Args:
+            data: as for `update`.
+
+        """
+        from fencepost.monitor.pieces import update_in_pieces
+
+        return update_in_pieces(self, data)
+
     @asks
     def update_one(self, object: Any, time: Any = None, **values: Any) -> list[Event]:
         """Takes one row and returns its events: tuples in the order of the columns of `update`, with named fields.
@@ -255,7 +271,7 @@ class Monitor(Host):
     @changes
     @takes_options
     def replace(self, id: RuleKey, condition: str, **options: Unpack[RuleOptions]) -> pa.Table:
-        """Edits a rule and returns the events this causes: exits of objects that no longer are inside.
+        """Edits a rule and returns the events this causes, such as exits of objects that are no longer inside.
 
         With enabled=False the rule is paused: it ends for every object, until it is replaced again.
 

@@ -264,16 +264,16 @@ def _further(watch: Watch, emitter: Emitter, move: _Move, given: Mapping[str, An
         keys += [watch.state.strings[name].text(code) for code in (move.row.keys.get(name, was), was)]
     if not (columns.of_rules or columns.carry):
         return [tuple(keys)] * len(rows) if keys else None
-    told: list[list[Any]] = []
+    texts_of: list[list[Any]] = []
     if columns.of_rules:
         texts, asked = RuleTexts(watch.rules.compiled), np.array(rows, np.int64)
         if columns.labels:
-            told = [texts.names(asked).to_pylist(), _values(texts.labels(asked))]
+            texts_of = [texts.names(asked).to_pylist(), _values(texts.labels(asked))]
         if columns.condition:
-            told.append(texts.conditions(asked).to_pylist())
+            texts_of.append(texts.conditions(asked).to_pylist())
     by_name = {name.lower(): value for name, value in given.items()}
     carried = [by_name.get(name.lower()) for name in columns.carry]
-    return [(*keys, *(column[place] for column in told), *carried) for place in range(len(rows))]
+    return [(*keys, *(column[place] for column in texts_of), *carried) for place in range(len(rows))]
 
 
 def _values(column: Any) -> list[Any]:

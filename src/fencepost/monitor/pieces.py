@@ -1,6 +1,7 @@
 """A batch of rows for a Monitor, in as many pieces as its events need room."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,20 +17,20 @@ from fencepost.snapshot import Table
 _ROW = "fencepost row"
 
 
-def update_in_pieces(monitor: Monitor, table: pa.Table) -> Iterator[pa.Table]:
-    """The events that `monitor.update(table)` would return, by time too, in tables that have room each.
+def update_in_pieces(monitor: Monitor, data: Any) -> Iterator[pa.Table]:
+    """See Monitor.update_pieces: the events that `monitor.update(data)` would return, by time too.
 
     Where they are several, the events of rows that have the object, the time and the sequence in common come together.
     An update that is refused changes nothing, so the same rows can be given again, fewer of them.
     """
     try:
-        whole = monitor.update(table)
+        whole = monitor.update(data)
     except AnswerTooLargeError:
         pass
     else:
         yield whole
         return
-    table, cuts = _find_cuts(monitor, table)
+    table, cuts = _find_cuts(monitor, data if isinstance(data, pa.Table) else _as_arrow(Table(data)))
 
     def update(begin: int, end: int) -> pa.Table:
         first, count = int(cuts[begin]), int(cuts[end] - cuts[begin])
@@ -44,6 +45,10 @@ def update_in_pieces(monitor: Monitor, table: pa.Table) -> Iterator[pa.Table]:
             ) from None
 
     yield from in_pieces(len(cuts) - 1, update)
+
+
+def _as_arrow(table: Table) -> pa.Table:
+    return pa.table({name: table.arrow(name) for name in table.names})
 
 
 def sort_rows(table: pa.Table, order: Sequence[str]) -> pa.Array:

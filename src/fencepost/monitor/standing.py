@@ -169,6 +169,7 @@ def find_standing(watch: Watch, rule: LiveRule, object: Any) -> Standing:
     slot = state.objects.slot(object)
     is_known = slot != UNKNOWN and bool(state.present[slot])
     now = LONG_AGO if clock.marker is None else clock.marker
+    # What is known of the object, of the columns that the boxes of the rule use.
     values: dict[str, int | str | None] = {}
     computed: dict[str, Computed] = {}
     terms: dict[str, Computed] = {}
@@ -183,6 +184,7 @@ def find_standing(watch: Watch, rule: LiveRule, object: Any) -> Standing:
             name: state.value(name, slot) if name in types else state.strings[name].text(int(codes[name][0]))
             for name in sorted(columns_used(list(named), computed))
         }
+    # Where the rule is damped: its lengths, and what waits of this object.
     policies, damped = None, watch.damped()
     if damped is not None and rule.row is not None and damped.is_damped[rule.row]:
         no_expiry = np.full(len(watch.rules.ids), NEVER)
@@ -190,6 +192,7 @@ def find_standing(watch: Watch, rule: LiveRule, object: Any) -> Standing:
     pending = state.damped.of(np.array([] if slot == UNKNOWN else [slot], np.int64))[0]
     own = np.flatnonzero(pending.rules == rule.id)
 
+    # The values that expressions have, and all of them as people read them.
     ordinals = {**values, **compute(computed, values)}
     shown = {name: _value(types.get(name), value) for name, value in values.items()}
 

@@ -46,7 +46,7 @@ class _Steps(NamedTuple):
     moves: Bools
     """Whether it was and is, as the same object in the same group."""
     listed: Bools
-    """Whether all its pairs before and after are compared, not only those that differ told."""
+    """Whether all its pairs before and after are compared, not only those that differ reported."""
     moments: Int64s
     """Its place in the order in which the rows of both sides are applied."""
 

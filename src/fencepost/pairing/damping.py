@@ -444,8 +444,8 @@ def damp_advance(
         settle()
 
     wanted = np.flatnonzero((rules.detects[pairs.rules[reports.pairs]] & reports.kinds) != 0)
-    told = pairs.only(reports.pairs[wanted])
-    found = _without_rows(told, reports.times[wanted], reports.kinds[wanted], reports.reasons[wanted])
+    reported = pairs.only(reports.pairs[wanted])
+    found = _without_rows(reported, reports.times[wanted], reports.kinds[wanted], reports.reasons[wanted])
     return found._replace(since=reports.since[wanted]), settle_all
 
 
@@ -553,10 +553,10 @@ def damp_change(
     revised = revise_pairs(states_of, edited, policies)
 
     asked = np.where(revised.ends, old["detects"][number], new["detects"][number])
-    told = np.flatnonzero(revised.happens & ((asked & revised.kinds) != 0))
+    reported = np.flatnonzero(revised.happens & ((asked & revised.kinds) != 0))
     rules = np.where(revised.ends, number, number + len(change.ids))
-    triples = Triples(lefts, rights, rules).only(told)
-    found = _without_rows(triples, revised.times[told], revised.kinds[told], revised.reasons[told])
+    triples = Triples(lefts, rights, rules).only(reported)
+    found = _without_rows(triples, revised.times[reported], revised.kinds[reported], revised.reasons[reported])
 
     needed = revised.needed
     kept = Pending(lefts[needed], rights[needed], change.ids[number[needed]], revised.states[needed])
@@ -567,4 +567,4 @@ def damp_change(
     due = int(find_policy_dues(revised.states, policies)[needed].min(initial=NEVER))
     pending = others.followed_by(away).followed_by(kept)
     remember = prepare_entries(states[LEFT], touched, pending, due, revised.dropped)
-    return mine, found._replace(since=revised.since[told]), remember
+    return mine, found._replace(since=revised.since[reported]), remember

@@ -330,9 +330,9 @@ class Pairwise:
             about = about._replace(carried=carried, carried_rows=rows, carried_types=types)
 
         def find() -> Iterator[Detections]:
-            told: set[tuple[int, ...]] = set()
+            reported: set[tuple[int, ...]] = set()
             for found in batch.apply(list(self._indexes), round):
-                yield self._each_rule_once(found, batch.moments, told) if self.pairing.report == "rules" else found
+                yield self._each_rule_once(found, batch.moments, reported) if self.pairing.report == "rules" else found
 
         def settle() -> None:
             remember = _do_nothing if round is None else round.prepare()
@@ -343,11 +343,11 @@ class Pairwise:
 
         return Step(find(), about, settle)
 
-    def _each_rule_once(self, found: Detections, moments: Int64s, told: set[tuple[int, ...]]) -> Detections:
+    def _each_rule_once(self, found: Detections, moments: Int64s, reported: set[tuple[int, ...]]) -> Detections:
         """The detections of rows, once for each row and rule.
 
-        Those of damped rules that no row caused come once for each left row, as clock markers report them; `told` has
-        those of earlier pieces.
+        Those of damped rules that no row caused come once for each left row, as clock markers report them; those of
+        earlier pieces are among `reported`.
         """
         damped = self.damped()
         alone = np.zeros(len(found.rules), np.bool_)
@@ -364,8 +364,8 @@ class Pairwise:
         shown = [found.since[others], moments[found.rows[others]]]
         others = others[_each_once([column[others] for column in keys], shown)]
         named = list(zip(*(column[others].tolist() for column in keys), strict=True))
-        new = np.array([key not in told for key in named], np.bool_)
-        told.update(named)
+        new = np.array([key not in reported for key in named], np.bool_)
+        reported.update(named)
         return found.take(np.concatenate([chosen, others[new]]))
 
     def _start_clock(self, time: AttributeType) -> None:

@@ -33,7 +33,7 @@ from fencepost.watching.tables import replay_tables
 
 
 class Pairing(NamedTuple):
-    """What makes rows of two streams pairs, and what is told of them."""
+    """What makes rows of two streams pairs, and what is reported of them."""
 
     deleted: str | None = None
     """The boolean column that says that a row is gone."""
@@ -173,8 +173,10 @@ class Sides:
                 continue
             values = self._values(side, table, kinds[side], compared[side])
             deleted = deletions(table, self._pairing.deleted)
-            told = find_observing(values, self._naming(values, used[side])) | deleted
-            rows, own_type = read_rows(table, self.states[side], self._columns, self._clock, values, told, time_type)
+            observing = find_observing(values, self._naming(values, used[side])) | deleted
+            rows, own_type = read_rows(
+                table, self.states[side], self._columns, self._clock, values, observing, time_type
+            )
             if self.carry:
                 rows = rows._replace(carried=read_carried(table, [n for n in self.carry if table.find(n) is not None]))
             if len(rows.numbers):
@@ -254,11 +256,11 @@ class Sides:
         if timed and len(rows.numbers):
             rows, late = split_late(rows, state)
         counts = Counts(table.rows, 0 if late is None else len(late), null)
-        told = None if late is None or self.late is None else rows_at(table, late)
+        late_rows = None if late is None or self.late is None else rows_at(table, late)
         needed, used = self._needed[side], self.used[side]
         unused = {*used, *state.strings} - needed | ((used & needed) - self.types.keys())
         given = side_rows(rows, deleted[rows.numbers], state, self._clock.timeout, timed=timed, unused=unused)
-        return given._replace(counts=counts, late=told)
+        return given._replace(counts=counts, late=late_rows)
 
     def settle(self, moves: Sequence[tuple[int, SideRows]]) -> Counts:
         """Report late rows, then let each object of a batch be where its last row says; how many rows there were."""

@@ -1,4 +1,10 @@
-"""Pipelines in a TOML file: source, rules, operator and sink; checked as a whole, then run on Spark."""
+"""Pipelines in a TOML file: source, rules, operator and sink; checked as a whole, then run on Spark.
+
+file/           the file, read and checked
+runtime/        the pipeline that runs
+connector       parts of Spark that pyspark does not have, such as its Kafka connector
+status          what a pipeline did last, in a file that anyone may read
+"""
 
 import sys
 import threading

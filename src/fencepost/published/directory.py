@@ -17,15 +17,13 @@ is skipped by readers.
 """
 
 import contextlib
-import hashlib
 import json
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from fencepost._files.storage import (
     Place,
@@ -37,24 +35,23 @@ from fencepost._files.storage import (
     modified,
     names,
     place_of,
-    put,
     read_text,
     refusing,
-    touch,
 )
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.ordinals.schema import described_columns, read_schema
+from fencepost.published.claims import DIGITS, NUMBER, Claims
+from fencepost.published.columns import Columns, extend_columns
+from fencepost.published.leases import Lease, plain_holder
 from fencepost.published.markers import Markers
 from fencepost.published.shards.plan import ShardPlan, check_shards, plan_shards, refuse_damped
 from fencepost.published.shards.saved import Head, ShardDirectory
 from fencepost.snapshot.columns import key_columns
-from fencepost.snapshot.snapshot import Snapshot, in_force_among
-from fencepost.snapshot.store import read_header, write_header
+from fencepost.snapshot.saving import in_force_among
+from fencepost.snapshot.snapshot import Snapshot
+from fencepost.snapshot.store import read_header
 
-_DIGITS = 8
-_SCHEMA = "schema.json"
-_NUMBER = "[0-9]" * _DIGITS
 _FRESH = timedelta(hours=1)
 
 
@@ -107,14 +104,10 @@ class VersionDirectory:
 
     @staticmethod
     def _named(number: int) -> str:
-        return f"{number:0{_DIGITS}}"
+        return f"{number:0{DIGITS}}"
 
     def _announced(self) -> list[int]:
-        return self._numbers("published")
-
-    def _numbers(self, ending: str) -> list[int]:
-        """The versions that have a file with this ending, ascending."""
-        return [int(name[:_DIGITS]) for name in names(self.path, f"{_NUMBER}.{ending}")]
+        return [int(name[:DIGITS]) for name in names(self.path, f"{NUMBER}.published")]
 
     def load(self, version: int | None = None, verify: bool = True) -> Snapshot:
         """One version, the newest if none is named."""
@@ -210,17 +203,15 @@ class VersionDirectory:
 
     def schema(self) -> dict[str, str] | None:
         """Columns and types that versions may use, "key" for a column of strings; None before the first version."""
-        parts = self._schema_parts()
-        return {name: kind for part in parts for name, kind in part.items()} if parts else None
+        return self._columns.all()
 
     def added_columns(self) -> frozenset[str]:
         """The columns that came after the first version: a stream that lacks one leaves the rules out that use it."""
-        return frozenset(name for part in self._schema_parts()[1:] for name in part)
+        return frozenset(name for part in self._columns.parts()[1:] for name in part)
 
     def zone(self) -> str | None:
         """The time zone that timestamps without one are read in; None before the first version."""
-        header = self._schema_header(0)
-        return None if header is None else str(header.get("zone", "UTC"))
+        return self._columns.zone()
 
     def bound_schema(self, schema: Any = None) -> Any:
         """What the next version is bound to: the columns that are known, and those of a schema; None if there are none.
@@ -233,39 +224,9 @@ class VersionDirectory:
         extend_columns(known, read_schema(schema).as_texts(), str(self.path))
         return {**described_columns(schema), **known}
 
-    def _schema_parts(self) -> list[dict[str, str]]:
-        """The columns of the first version, then those that were added, in their order."""
-        parts: list[dict[str, str]] = []
-        while (part := self._schema_part(len(parts))) is not None:
-            parts.append(part)
-        return parts
-
-    def _schema_part(self, number: int) -> dict[str, str] | None:
-        """The columns that came first, or the so-manieth time; None where there are none yet."""
-        header = self._schema_header(number)
-        return None if header is None else dict(header["columns"])
-
-    def _schema_header(self, number: int) -> dict[str, Any] | None:
-        """What the file of these columns says; None where there is none yet."""
-        name = _SCHEMA if number == 0 else f"schema.{number:04}.json"
-        try:
-            found = json.loads(read_text(self.path / name))
-            # Directories that were first published before the checksum have nothing but the columns.
-            if number or ("header" in found and not isinstance(found["header"], str)):
-                header = dict(read_header(self.path, name)[0])
-            else:
-                header = {"columns": found}
-            if not all(isinstance(kind, str) for kind in header["columns"].values()):
-                raise ValueError("a type that is no text")
-        except FileNotFoundError:
-            return None
-        except (ValueError, TypeError, AttributeError, KeyError, RecursionError, FencepostError):
-            raise FencepostError(
-                f"{self.path / name} is damaged",
-                "the columns and types that rules were published with",
-                "Restore the file from a backup, or publish the rules to a new directory.",
-            ) from None
-        return header
+    @property
+    def _columns(self) -> Columns:
+        return Columns(self.path)
 
     def publish(
         self,
@@ -288,14 +249,14 @@ class VersionDirectory:
     ) -> int:
         self._check_shards(shards)
         make_directory(self.path)
-        number = self._claim()
+        number = self._claims.take()
         snapshot = compile_version(number)
         if shards is not None or self.shards() is not None:
             refuse_damped(snapshot)
         used = {name: str(kind) for name, kind in snapshot.types.items()} | dict.fromkeys(snapshot.keys, "key")
         # What bands compare has no type in a snapshot: strings, unless somebody said otherwise.
         compared = key_columns(snapshot.bands) - set(self.schema() or {})
-        self._put_columns({**dict.fromkeys(sorted(compared), "key"), **used}, schema or {}, snapshot.zone)
+        self._columns.put({**dict.fromkeys(sorted(compared), "key"), **used}, schema or {}, snapshot.zone)
         plan = self._fixed_shards(snapshot, shards)
         with contextlib.ExitStack() as leases:
             shared = self._lease_layers(snapshot, number, leases)
@@ -327,6 +288,10 @@ class VersionDirectory:
         """The markers, which streams follow."""
         return Markers(self.path / "markers")
 
+    @property
+    def _claims(self) -> Claims:
+        return Claims(self.path)
+
     def _lease_layers(self, snapshot: Snapshot, number: int, leases: contextlib.ExitStack) -> bool:
         """Keep the versions whose layers the snapshot shares until it is announced; False if one is gone."""
         for layer in snapshot.layers:
@@ -341,7 +306,7 @@ class VersionDirectory:
                 return False
         return True
 
-    def lease(self, version: int, holder: str) -> "Lease":
+    def lease(self, version: int, holder: str) -> Lease:
         """Keep one version from being collected, until the lease is released or no longer renewed.
 
         Args:
@@ -352,15 +317,15 @@ class VersionDirectory:
             raise FencepostError(
                 f"a lease of version {version} of {self.path}", "a published version", "Take the latest() instead."
             )
-        kept = Lease(self.path / f"{version:0{_DIGITS}}.{_plain(holder)}.lease")
+        kept = Lease(self.path / f"{version:0{DIGITS}}.{plain_holder(holder)}.lease")
         kept.renew()
         return kept
 
     def leased(self, fresh_for: timedelta = _FRESH) -> set[int]:
         """The versions that someone needs: those with a lease that was renewed lately."""
         oldest = time.time() - fresh_for.total_seconds()
-        leases = names(self.path, f"{_NUMBER}.*.lease")
-        return {int(name[:_DIGITS]) for name in leases if (modified(self.path / name) or 0) >= oldest}
+        leases = names(self.path, f"{NUMBER}.*.lease")
+        return {int(name[:DIGITS]) for name in leases if (modified(self.path / name) or 0) >= oldest}
 
     def collect(self, retention: timedelta, fresh_for: timedelta = _FRESH) -> list[int]:
         """Delete versions that are older than the retention, not leased and not the newest; their numbers.
@@ -388,7 +353,7 @@ class VersionDirectory:
             collected.append(number)
         oldest = time.time() - max(retention, fresh_for).total_seconds()
         self._collect_leftovers(oldest, fresh_for)
-        self._collect_claims(versions, oldest)
+        self._claims.collect(versions, oldest)
         return collected
 
     def _collect_leftovers(self, oldest: float, fresh_for: timedelta) -> None:
@@ -399,30 +364,15 @@ class VersionDirectory:
         """
         for directory in (self.path, *(self.path / name for name in ("parts", "markers", "used"))):
             self._delete_old(directory, ".*", oldest)
-        self._delete_old(self.path, f"{_NUMBER}.*.lease", oldest)
+        self._delete_old(self.path, f"{NUMBER}.*.lease", oldest)
         announced = set(self._announced())
         kept = announced | self.leased(fresh_for)
         # The head of its shards is the first that is written of a version.
-        for name in {*names(self.path, _NUMBER), *names(self.path / "parts" / "head", _NUMBER)}:
-            written = max(modified(self._claim_file(int(name))) or 0, modified(self.path / name) or 0)
+        for name in {*names(self.path, NUMBER), *names(self.path / "parts" / "head", NUMBER)}:
+            written = max(modified(self._claims.file(int(name))) or 0, modified(self.path / name) or 0)
             if int(name) not in kept and written < oldest:
                 self._delete(int(name))
         self.markers.collect(announced, oldest)
-
-    def _collect_claims(self, announced: Sequence[int], oldest: float) -> None:
-        """Delete the claims up to the newest version that publishers are done with; their numbers are not used again.
-
-        Of the files that say so the last two stay, so that whoever lists them meanwhile finds one of them.
-        """
-        if announced and announced[-1] > self._newest_used():
-            make_directory(self.path / "used")
-            put(self.path / "used" / self._named(announced[-1]), "\n")
-        for name in names(self.path / "used", _NUMBER)[:-2]:
-            delete(self.path / "used" / name)
-        used, done = self._newest_used(), set(announced)
-        for number in self._numbers("claim"):
-            if number <= used and (number in done or (modified(self._claim_file(number)) or oldest) < oldest):
-                delete(self._claim_file(number))
 
     def _delete_old(self, directory: Place, pattern: str, oldest: float) -> None:
         """Delete the files of a directory that fit a pattern and were written before."""
@@ -443,105 +393,12 @@ class VersionDirectory:
                 raise
 
     def _announcement(self, number: int) -> Place:
-        return self.path / f"{number:0{_DIGITS}}.published"
+        return self.path / f"{number:0{DIGITS}}.published"
 
     def _built_on(self, number: int) -> set[int]:
         """The versions whose layers one version shares."""
         header, _ = read_header(self.path / self._named(number))
         return {int(layer["in"]) for layer in header["layers"] if "in" in layer}
-
-    def _claim(self) -> int:
-        number = self._newest_claim() + 1
-        while True:
-            try:
-                self._create_claim(number)
-            except FileExistsError:
-                number += 1
-                continue
-            self._check_exclusive(number)
-            if number > self._newest_used():
-                return number
-            # The claim was collected while this publisher slept: the number was used before.
-            delete(self._claim_file(number))
-            number = self._newest_claim() + 1
-
-    def _newest_claim(self) -> int:
-        """The greatest number that was ever claimed, or 0; found without a look at all that is there.
-
-        Numbers are claimed one after the other, and the claims above the newest used number stay.
-        """
-        used = self._newest_used()
-        if not isinstance(self.path, Path):
-            return max(used, *self._numbers("claim"), 0)
-        low, high = used, used + 1
-        while self._is_claimed(high):
-            low, high = high, 2 * high - used
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self._is_claimed(middle) else (low, middle)
-        return low
-
-    def _newest_used(self) -> int:
-        """The number up to which claims may have been collected, or 0; it never falls."""
-        return max((int(name) for name in names(self.path / "used", _NUMBER)), default=0)
-
-    def _is_claimed(self, number: int) -> bool:
-        return exists(self._claim_file(number))
-
-    def _claim_file(self, number: int) -> Place:
-        return self.path / f"{number:0{_DIGITS}}.claim"
-
-    def _create_claim(self, number: int) -> None:
-        create(self._claim_file(number), f"{os.getpid()}\n")
-
-    def _check_exclusive(self, number: int) -> None:
-        """Refuse a store that ignores the condition of a request: there, publishers would overwrite each other."""
-        if isinstance(self.path, Path):
-            return
-        with contextlib.suppress(FileExistsError):
-            self._create_claim(number)
-            raise FencepostError(
-                f"{self.path}, on a store that created a file a second time",
-                "one that creates a file only if it is missing (conditional writes)",
-                "Use a store that has conditional writes, or publish to a path.",
-            )
-
-    def _put_columns(self, used: Mapping[str, str], named: Mapping[str, str], zone: str) -> None:
-        """Let the directory have the columns that a version uses and those that were named, and refuse another zone.
-
-        The first version may bring any. Later ones may use only columns that are known or named, in their types.
-        """
-        try:
-            columns = dict(sorted({**named, **used}.items()))
-            write_header(self.path / _SCHEMA, {"columns": columns, **({} if zone == "UTC" else {"zone": zone})})
-            return
-        except FileExistsError:
-            pass
-        if self.zone() != zone:
-            raise FencepostError(
-                f"rules whose zone is {zone}",
-                f"{self.zone()}, the zone of {self.path}",
-                f"Give them the zone {self.zone()}, or publish to a new directory.",
-            )
-        while True:
-            known = self.schema() or {}
-            new = extend_columns(known, named, str(self.path))
-            unknown = {name: kind for name, kind in used.items() if {**known, **new}.get(name) != kind}
-            if unknown:
-                name, kind = next(iter(unknown.items()))
-                has = f"{name} is {known[name]} there" if name in known else f"it has {', '.join(known)}"
-                raise FencepostError(
-                    f"rules that need {name} as {kind}",
-                    f"the columns that {self.path} was published with ({has})",
-                    "Publish with schema= naming the new column; to give one another type, publish to a new directory.",
-                )
-            if not new:
-                return
-            try:
-                place = self.path / f"schema.{len(self._schema_parts()):04}.json"
-                write_header(place, {"columns": dict(sorted(new.items()))})
-            except FileExistsError:  # another publisher has added columns meanwhile
-                continue
 
     def _complete(self, number: int) -> bool:
         """Whether the announcement was written whole."""
@@ -550,56 +407,6 @@ class VersionDirectory:
             return announced == _digest_of(self.path / self._named(number)) + "\n"
         except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
             return False
-
-
-def extend_columns(known: Mapping[str, str], named: Mapping[str, str], place: str) -> dict[str, str]:
-    """Those of the named columns that are new; refuses another type, or another spelling, of a known one.
-
-    >>> extend_columns({"price": "double"}, {"price": "double", "gate": "key"}, "published")
-    {'gate': 'key'}
-    """
-    spelled = {name.lower(): name for name in known}
-    for name, kind in named.items():
-        own = spelled.get(name.lower(), name)
-        if name not in known and own != name:
-            raise FencepostError(
-                f"the column {name} beside {own}, which {place} has",
-                "columns whose names differ by more than case",
-                f"Name it {own}, or publish to a new directory.",
-            )
-        if known.get(name, kind) != kind:
-            raise FencepostError(
-                f"the column {name} as {kind}",
-                f"{known[name]}, as {place} has it",
-                "Leave its type as it is, or publish to a new directory.",
-            )
-    return {name: kind for name, kind in named.items() if name not in known}
-
-
-class Lease:
-    """Says that a version is needed; whoever holds one renews it every few minutes."""
-
-    def __init__(self, file: Place) -> None:
-        self._file = file
-
-    def renew(self) -> None:
-        """Keep the version for another while."""
-        touch(self._file)
-
-    def release(self) -> None:
-        """The version is no longer needed."""
-        delete(self._file)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-
-def _plain(holder: str) -> str:
-    """A holder as a part of a file name."""
-    return hashlib.blake2b(holder.encode(), digest_size=8).hexdigest()
 
 
 def _digest_of(snapshot: Place) -> str:

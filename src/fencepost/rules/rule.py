@@ -60,7 +60,7 @@ class Rule:
 
     @property
     def damping(self) -> Damping | None:
-        """The last seven as one value that can be compared and hashed; None where there is none of them."""
+        """The options from `for_` to `every` as one value that can be compared and hashed; None where none is given."""
         lengths = self.for_ or self.keep_firing_for or self.cooldown or self.every
         return Damping.of(self) if lengths or self.stay or self.margin or self.limit else None
 

@@ -152,9 +152,9 @@ class TableBlock:
         rows_of_fields = zip(*lists, strict=True)
         for condition, each in zip(self._texts(rows), rows_of_fields, strict=True):
             id, detect, initial, expires, enabled, version, labels, name, damping = each
-            told, instant = detect_names(detect), instant_of(expires)
+            detects, instant = detect_names(detect), instant_of(expires)
             options = {} if damping is None else damping_of(damping).as_options()
-            yield Rule(id, condition, told, initial, labels_of(labels), instant, enabled, version, name, **options)
+            yield Rule(id, condition, detects, initial, labels_of(labels), instant, enabled, version, name, **options)
 
     def _texts(self, rows: Int64s) -> Iterator[str]:
         parts = [_key_texts(key, rows) for key in self.keys] + [_range_texts(each, rows) for each in self.ranges]

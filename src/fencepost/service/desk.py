@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from fencepost.book import Change, RuleBook
 from fencepost.book.importing import import_content
+from fencepost.book.paging import RulePage
 from fencepost.errors import FencepostError
 from fencepost.language import Band, infer_types
 from fencepost.ordinals.schema import read_schema
@@ -23,14 +24,6 @@ Key = int | str
 _BEFORE_ALL = -(2**63)
 _NO_ID = 0
 """What a rule is checked by that has no id yet."""
-
-
-class RulePage(NamedTuple):
-    """Some rules, and where the next ones are."""
-
-    rules: list[Rule]
-    next: int | None
-    """Ask for what comes after this id; None where there is no more. A page may end before it is full."""
 
 
 class Desk:
@@ -64,12 +57,12 @@ class Desk:
                 found.pop()
                 following = found[-1].id if found else _BEFORE_ALL
             found = own + found
-        return RulePage(found, following)
+        return RulePage(tuple(found), following)
 
     def some(self, ids: Sequence[int], after: int | None = None, limit: int = 50) -> RulePage:
         """Those of some rules that are in the book, in the order of their ids, a page at a time."""
         rest = [id for id in sorted(ids) if after is None or id > after]
-        return RulePage(list(self.book.some(rest[:limit])), rest[limit - 1] if len(rest) > limit else None)
+        return RulePage(tuple(self.book.some(rest[:limit])), rest[limit - 1] if len(rest) > limit else None)
 
     def _by_id(self, id: int) -> list[Rule]:
         return [self.book[id]] if id in self.book else []

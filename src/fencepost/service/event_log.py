@@ -74,11 +74,6 @@ class EventFilter:
             table = table.filter(pa.array([all(each.get(name) == text for name, text in wanted) for each in own]))
         return table
 
-    @property
-    def asks(self) -> bool:
-        """Whether anything is asked."""
-        return any(part is not None for part in (self.rules, self.object, self.detect)) or bool(self.labels)
-
 
 class EventPage(NamedTuple):
     """Some events, and where the next ones are."""

@@ -20,7 +20,7 @@ from fencepost.service.monitoring import without_warnings
 from fencepost.service.refusals import MissingError
 
 if TYPE_CHECKING:
-    from fencepost.published.directory import Lease
+    from fencepost.published.leases import Lease
     from fencepost.service.engine import Engine
 
 _HOLDER = "service"

@@ -128,12 +128,6 @@ class Segments:
 
     # -- writing -------------------------------------------------------------------------------------------
 
-    def start_at(self, position: int) -> None:
-        """Let an empty log begin at a position."""
-        if self._segments:
-            raise AssertionError("only an empty log can begin elsewhere")
-        self._begin(position)
-
     def append(self, parts: Sequence[bytes], count: int, flags: int = 0) -> int:
         """Write a block and return its first position; it is durable after `sync`. What fails leaves nothing."""
         if not self._segments or self._segments[-1].size >= self._roll:

@@ -13,7 +13,7 @@ _MANY_EVENTS = 100
 
 
 def find_bends(workload: Workload, hosts: Hosts, size: Size) -> list[str]:
-    """A sentence for each, with what to do."""
+    """Where the model does not follow a workload, or no cluster cures it: a sentence for each, with what to do."""
     return [*_of_keys(workload, hosts, size), *_of_rules(workload), *_of_hosts(workload, hosts, size)]
 
 
@@ -38,10 +38,10 @@ def _of_keys(workload: Workload, hosts: Hosts, size: Size) -> Iterator[str]:
 
 def _of_rules(workload: Workload) -> Iterator[str]:
     if workload.always:
-        told = "is found for every row" if workload.operator == "match" else "that detects inside is told for every row"
+        verb = "is found" if workload.operator == "match" else "that detects inside is reported"
         yield (
-            f"A rule that always holds {told}: {workload.always:,.0f} of them are so many events per row. Rules that "
-            "detect enter and exit cost nothing while they hold."
+            f"A rule that always holds {verb} for every row: {workload.always:,.0f} of them are so many events per "
+            "row. Rules that detect enter and exit cost nothing while they hold."
         )
     if workload.operator == "watch" and workload.cross * workload.jump > _MANY_EVENTS:
         yield (

@@ -106,7 +106,7 @@ on a core of the machine that was measured."""
 
 
 class Measured(NamedTuple):
-    """The constants, and where they are from."""
+    """The constants, and the machine and the run that they were measured in."""
 
     constants: Constants
     machine: Mapping[str, Any]

@@ -1,6 +1,6 @@
 """The model: pure functions from a workload and the constants to what it needs.
 
-CPU seconds add up: a row costs a fixed part, a part that grows with the logarithm of the rules, and what it tells; a
+CPU seconds add up: a row costs a fixed part, a part that grows with the logarithm of the rules, and what it reports; a
 trigger costs a fixed part and its buckets. Memory is the rules once per host, or the shards of them that its workers
 serve, and the workers themselves. Everything is proportional to what was measured, on a core like the one measured.
 """
@@ -29,7 +29,7 @@ LOG_ENTRIES = 256
 
 
 class Workload(NamedTuple):
-    """What a stream has to do."""
+    """What a stream has to do: its rules, its rows, and what they cause."""
 
     rules: float
     rows_per_second: float
@@ -53,7 +53,7 @@ class Workload(NamedTuple):
     hot: float = 0
     """The share of all rows that the busiest object has; for bands the busiest key."""
     always: float = 0
-    """Rules that hold for every row: match finds them each time, watch tells of those that detect inside."""
+    """Rules that hold for every row: match finds them each time, watch reports those that detect inside."""
     cross: float = 0
     """Rules that detect cross."""
     jump: float = 0
@@ -61,7 +61,7 @@ class Workload(NamedTuple):
 
 
 class Hosts(NamedTuple):
-    """What it may run on."""
+    """The machines that a stream may run on."""
 
     cores: int = 16
     memory: float = 64e9
@@ -74,7 +74,7 @@ class Hosts(NamedTuple):
 
 
 class Size(NamedTuple):
-    """What a workload needs."""
+    """The cluster that a workload needs."""
 
     cores: int
     hosts: int
@@ -104,13 +104,13 @@ class Size(NamedTuple):
     publish_memory: float
     """Bytes there, at the peak."""
     row_seconds: float
-    """CPU seconds of a row, with what it tells."""
+    """CPU seconds of a row, with what it reports."""
     hot_seconds: float
     """Seconds of work that the busiest bucket gets in a second; more than 1 is more than a core can do."""
 
 
 def size_of(workload: Workload, hosts: Hosts, constants: Constants) -> Size:
-    """What a workload needs on such hosts: every worker has all rules if that fits, else shards on as few hosts."""
+    """The cluster that a workload needs: every worker has all rules if that fits, else shards, on as few hosts."""
     whole = _laid_out(workload, hosts, constants, shards=1)
     if whole.memory_per_host <= usable_memory(hosts):
         return whole
@@ -194,12 +194,12 @@ def events_of(workload: Workload) -> float:
 
 
 def row_seconds(workload: Workload, constants: Constants, sharded: bool = False) -> float:
-    """CPU seconds of a row with what it tells."""
+    """CPU seconds of a row with what it reports."""
     if workload.operator == "bands":
         groups = workload.groups * constants.bands_group
         return constants.bands_row + groups + events_of(workload) * constants.bands_event
     name = workload.operator
-    told = constants.match_found if name == "match" else constants.watch_event
+    reported = constants.match_found if name == "match" else constants.watch_event
 
     def of(part: str) -> float:
         return float(getattr(constants, f"{name}_{part}"))
@@ -207,7 +207,7 @@ def row_seconds(workload: Workload, constants: Constants, sharded: bool = False)
     return (
         of("row")
         + log2(max(1, workload.rules / FEW_RULES)) * of("doubling")
-        + events_of(workload) * told
+        + events_of(workload) * reported
         + (workload.attributes - 1) * of("attribute")
         + (of("key") if workload.keys else 0)
         + (workload.ranges - 1) * of("range")

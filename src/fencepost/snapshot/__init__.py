@@ -5,9 +5,11 @@ columns         rules as arrays, which is how a snapshot takes them
 layer           rules that were compiled together, shared by every version that has them
 group           boxes over the same columns; structures says what answers for them, keys numbers their strings
 jumps           which boxes a move jumps over
+bounds, damping the ordered strings of several layers, and their damped rules, joined
 tables, records batches as callers have them
 labels, names   what rules are called
-store           snapshots as files
+explanation     what a snapshot says of itself
+saving, store   snapshots as bytes: what is written of them, and files of flat arrays
 brute_force     every box against every row, to check answers
 """
 
@@ -27,8 +29,9 @@ if TYPE_CHECKING:
         detect_flags,
         detect_names,
     )
+    from fencepost.snapshot.explanation import Explanation, GroupExplanation
     from fencepost.snapshot.group import Batch
-    from fencepost.snapshot.snapshot import Explanation, GroupExplanation, Snapshot
+    from fencepost.snapshot.snapshot import Snapshot
     from fencepost.snapshot.tables import Table
 
 __all__ = [
@@ -61,8 +64,8 @@ __getattr__ = lazily(
         "BruteForce": "fencepost.snapshot.brute_force",
         "CompiledColumns": "fencepost.snapshot.columns",
         "DETECTS": "fencepost.snapshot.columns",
-        "Explanation": "fencepost.snapshot.snapshot",
-        "GroupExplanation": "fencepost.snapshot.snapshot",
+        "Explanation": "fencepost.snapshot.explanation",
+        "GroupExplanation": "fencepost.snapshot.explanation",
         "NEVER": "fencepost.snapshot.columns",
         "RuleColumns": "fencepost.snapshot.columns",
         "Snapshot": "fencepost.snapshot.snapshot",

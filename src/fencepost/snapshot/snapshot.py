@@ -1,9 +1,7 @@
 """Snapshot: all rules of one version, compiled to layers of arrays; asks every group and joins the answers."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from typing import Any
@@ -12,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from fencepost._files.storage import Place, place_of
-from fencepost._html import html_table
 from fencepost._text import count
 from fencepost.computed import Given, Term
 from fencepost.computed.attributes import check_number, expressions_of
@@ -24,119 +21,16 @@ from fencepost.ordinals import KEY, AttributeType
 from fencepost.snapshot import store
 from fencepost.snapshot.columns import BandColumns, CompiledColumns, DampingColumns, RuleColumns, key_columns
 from fencepost.snapshot.damping import count_damped, join_damping
+from fencepost.snapshot.explanation import Explanation, explain_computed, explain_group
 from fencepost.snapshot.group import Batch, Group
 from fencepost.snapshot.keys import KeyColumn, check_strings
 from fencepost.snapshot.layer import Home, Layer, join_bands, join_columns, join_rules, take_bands
+from fencepost.snapshot.saving import read_bytes, read_saved, to_arrays
 from fencepost.snapshot.tables import Table
 
 _LAYER_RATIO = 4
 """A layer is compiled again once what lies above it is a quarter as large: a rule is then compiled at most so often per
 layer, and there are few layers to ask, about as many as the rules have digits in base 4."""
-_DIGEST = re.compile(r" in order [0-9a-f]{16}\b")
-_SHOWN = 5
-"""Rules that an explanation names."""
-
-
-@dataclass(frozen=True)
-class GroupExplanation:
-    """How one group of rules is answered."""
-
-    keys: tuple[str, ...]
-    attributes: tuple[str, ...]
-    boxes: int
-    rules: int
-    structure: str
-    nbytes: int
-    layer: int
-    """0 is the lowest; rules that changed since are in those above it."""
-
-
-@dataclass(frozen=True)
-class ComputedExplanation:
-    """An expression that is computed once per batch, and who uses it."""
-
-    text: str
-    type: str
-    """That of its values, or "ordered string"."""
-    rules: tuple[int, ...]
-    """Ids, ascending."""
-
-    def __str__(self) -> str:
-        shown = ", ".join(map(str, self.rules[:_SHOWN])) + (", ..." if len(self.rules) > _SHOWN else "")
-        return f"{self.text}, {self.type}: computed for {count(len(self.rules), 'rule')} ({shown})"
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """What a snapshot consists of; prints as a short report."""
-
-    version: int
-    rules: int
-    types: dict[str, str]
-    groups: tuple[GroupExplanation, ...]
-    dropped: dict[int, tuple[str, ...]]
-    """By rule id, branches that can never hold."""
-    bands: int
-    zone: str = "UTC"
-    """The time zone that timestamps without one were read in."""
-    damped: int = 0
-    """How many rules have an option that keeps them from flapping."""
-    damped_by: dict[str, int] = field(default_factory=dict)
-    """By such an option, how many rules have it."""
-    computed: tuple[ComputedExplanation, ...] = ()
-    """The expressions that are computed once per batch."""
-
-    def __str__(self) -> str:
-        lines = [f"snapshot {self.version}: {self.rules:,} rules, {sum(g.nbytes for g in self.groups):,} bytes indexed"]
-        for group in self.groups:
-            on = _columns_on(group)
-            changed = f", changed since (layer {group.layer})" if group.layer else ""
-            lines.append(f"  {group.boxes:,} boxes of {group.rules:,} rules on {on}{changed}")
-            lines.append(
-                f"    {group.structure}; {group.nbytes:,} bytes, {group.nbytes / max(1, group.boxes):.0f} per box"
-            )
-        lines += [f"  {each}" for each in self.computed]
-        if self.bands:
-            lines.append(f"  {self.bands:,} bands, kept for a band join")
-        if self.damped:
-            lines.append(f"  {self._damping()}")
-        if self.zone != "UTC" or "timestamp" in self.types.values():
-            lines.append(f"  timestamps without a zone are read in {self.zone}")
-        for id, reasons in self.dropped.items():
-            lines += [f"  rule {id}, a branch that never holds: {reason}" for reason in reasons]
-        return "\n".join(lines)
-
-    def _damping(self) -> str:
-        by = ", ".join(f"{name} {number:,}" for name, number in self.damped_by.items())
-        return f"{count(self.damped, 'rule')} {'is' if self.damped == 1 else 'are'} damped: {by}"
-
-    def _repr_html_(self) -> str:
-        rows = [
-            (
-                _columns_on(group),
-                f"{group.rules:,}",
-                f"{group.boxes:,}",
-                group.structure,
-                f"{group.nbytes:,}",
-                group.layer or None,
-            )
-            for group in self.groups
-        ]
-        if self.bands:
-            rows.append(("bands", f"{self.bands:,}", "", "kept for a band join", "", None))
-        if self.damped:
-            rows.append(("damping", f"{self.damped:,}", "", self._damping(), "", None))
-        for each in self.computed:
-            rows.append((each.text, f"{len(each.rules):,}", "", f"computed once per batch, {each.type}", "", None))
-        for id, reasons in self.dropped.items():
-            rows += [(f"rule {id}, a branch that never holds", "", "", reason, "", None) for reason in reasons]
-        headers = ("columns", "rules", "boxes", "answered by", "bytes", "layer")
-        return html_table(f"snapshot {self.version}: {count(self.rules, 'rule')}", headers, rows)
-
-
-def _columns_on(group: GroupExplanation) -> str:
-    attributes = [_DIGEST.sub("", name) for name in group.attributes]
-    return ", ".join([*(f"{key} =" for key in group.keys), *attributes]) or "no column"
 
 
 class Snapshot:
@@ -661,34 +555,13 @@ class Snapshot:
 
     def explain(self) -> Explanation:
         """The groups, the structure that serves each and the reason, bytes, and what was dropped."""
-        groups = tuple(
-            GroupExplanation(
-                group.keys,
-                group.attributes,
-                len(group.rules),
-                len(np.unique(group.rules)),
-                _DIGEST.sub("", group.explained()),
-                group.nbytes,
-                self._starts.index(start),
-            )
-            for start, group in self._live
-        )
+        groups = tuple(explain_group(group, self._starts.index(start)) for start, group in self._live)
         types = {name: str(kind) for name, kind in self.types.items()}
         bands = 0 if self.bands is None else len(self.bands.rules)
         damped, by = (0, {}) if self.damping is None else count_damped(self.damping, self._any_hidden)
-        computed = self._explain_computed()
+        boxes = zip((group for _, group in self._live), self._box_rows, strict=True)
+        computed = explain_computed(self.computed, boxes, self.rules.ids, self._any_hidden)
         return Explanation(self.version, len(self), types, groups, self.dropped, bands, self.zone, damped, by, computed)
-
-    def _explain_computed(self) -> tuple[ComputedExplanation, ...]:
-        found: dict[str, tuple[str, set[int]]] = {}
-        for (_, group), rows in zip(self._live, self._box_rows, strict=True):
-            for name in group.attributes:
-                if name in self.computed:
-                    each = self.computed[name]
-                    kind = "ordered string" if each.bounds is not None else str(each.type)
-                    shown = rows if self._any_hidden is None else rows[~self._any_hidden[rows]]
-                    found.setdefault(each.text, (kind, set()))[1].update(self.rules.ids[shown].tolist())
-        return tuple(ComputedExplanation(text, kind, tuple(sorted(ids))) for text, (kind, ids) in sorted(found.items()))
 
     def __len__(self) -> int:
         return self._starts[-1] - sum(map(_count, self.hidden))
@@ -711,36 +584,11 @@ class Snapshot:
             shared: leave out the layers that directories beside it hold, and name those instead; it then needs them.
         """
         path = place_of(path)
-        header, arrays, texts = self._to_arrays(path.parent.absolute() if shared else None)
+        header, arrays, texts = to_arrays(self, path.parent.absolute() if shared else None)
         digest = store.write(path, header, arrays, texts)
         for number, (layer, each) in enumerate(zip(self.layers, header["layers"], strict=True)):
             if "in" not in each:
                 layer.note_home(Home(path.absolute(), number, digest))
-
-    def _to_arrays(self, beside: Place | None) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """A header, arrays and Arrow strings, without the layers that are in a directory `beside` the new one."""
-        paused = np.array(sorted(self.paused.items()), np.int64).reshape(-1, 2)
-        arrays: dict[str, Any] = {"paused": paused}
-        texts: dict[str, Any] = {}
-        described: list[dict[str, Any]] = []
-        for number, (layer, mask) in enumerate(zip(self.layers, self.hidden, strict=True)):
-            if mask is not None:
-                arrays[f"hidden{number}"] = np.packbits(mask)
-            home = layer.home
-            if beside is not None and home is not None and home.path.parent == beside:
-                described.append({"in": home.path.name, "number": home.number, "digest": home.digest})
-                continue
-            own_arrays, own_texts = layer.to_arrays()
-            arrays |= {f"layer{number}.{name}": array for name, array in own_arrays.items()}
-            texts |= {f"layer{number}.{name}": text for name, text in own_texts.items()}
-            described.append(layer.described())
-        header = {
-            "version": self.version,
-            "types": {name: str(kind) for name, kind in self.types.items()},
-            "layers": described,
-            **({} if self.zone == "UTC" else {"zone": self.zone}),
-        }
-        return header, arrays, texts
 
     @classmethod
     def load(cls, path: str | PathLike[str] | Place, verify: bool = True) -> "Snapshot":
@@ -750,21 +598,7 @@ class Snapshot:
             path: what `save` wrote.
             verify: compare the checksum of every byte; skip it only where this host has verified the same version.
         """
-        path = place_of(path)
-        stored = store.read(path, verify)
-        layers: list[Layer] = []
-        hidden: list[Bools | None] = []
-        for number, described in enumerate(stored.header["layers"]):
-            home, holder = _home(path, number, described, stored, verify)
-            layers.append(Layer.stored(holder, home, layers))
-            hidden.append(_hidden(stored, number, len(layers[-1])))
-        return cls._from_layers(stored, layers, hidden)
-
-    @classmethod
-    def _from_layers(cls, stored: store.Stored, layers: Sequence[Layer], hidden: Sequence[Bools | None]) -> "Snapshot":
-        types = {name: AttributeType.parse(kind) for name, kind in stored.header["types"].items()}
-        paused = dict(stored.arrays["paused"].tolist())
-        return cls(layers, hidden, types, paused, stored.header["version"], stored.header.get("zone", "UTC"))
+        return cls(*read_saved(place_of(path), verify))
 
     def to_bytes(self, note: Any = None) -> bytes:
         """The snapshot as bytes, with a checksum; `from_bytes` of any process reads them, and so does pickle.
@@ -778,7 +612,7 @@ class Snapshot:
         >>> Snapshot.from_bytes(rules.compile().to_bytes()).match({"price": [39.0, 41.0]}).sets()
         [set(), {1}]
         """
-        header, arrays, texts = self._to_arrays(None)
+        header, arrays, texts = to_arrays(self)
         return store.pack(header if note is None else {**header, "note": note}, arrays, texts)
 
     @classmethod
@@ -788,13 +622,7 @@ class Snapshot:
         Args:
             data: the bytes.
         """
-        stored = store.unpack(data)
-        layers: list[Layer] = []
-        hidden: list[Bools | None] = []
-        for number in range(len(stored.header["layers"])):
-            layers.append(Layer.unpacked(stored, number, layers))
-            hidden.append(_hidden(stored, number, len(layers[-1])))
-        return cls._from_layers(stored, layers, hidden)
+        return cls(*read_bytes(data))
 
     def __reduce__(self) -> Any:
         return Snapshot.from_bytes, (self.to_bytes(),)
@@ -804,11 +632,6 @@ class Snapshot:
 
     def __deepcopy__(self, _: Any) -> "Snapshot":
         return self
-
-
-def note_of(data: bytes | memoryview) -> Any:
-    """The note in what `Snapshot.to_bytes` wrote, of which no array is read; None where there is none."""
-    return store.unpack_header(data)[0].get("note")
 
 
 def _strings_of(table: Table, name: str) -> Any:
@@ -836,38 +659,3 @@ def _expressions(layers: Sequence[Layer], hidden: Sequence[Bools | None]) -> dic
 
 def _count(mask: Bools | None) -> int:
     return 0 if mask is None else int(np.count_nonzero(mask))
-
-
-def in_force_among(path: Place, ids: Int64s) -> Bools:
-    """Which of these rules are in force in a saved snapshot; of its arrays, only the ids of rules are read."""
-    stored = store.read(path, verify=False)
-    found = np.zeros(len(ids), np.bool_)
-    for number, described in enumerate(stored.header["layers"]):
-        home, holder = _home(path, number, described, stored, verify=False)
-        own = holder.arrays[f"layer{home.number}.rules.ids"]
-        mask = _hidden(stored, number, len(own))
-        found |= np.isin(ids, own if mask is None else own[~mask])
-    return found
-
-
-def _home(
-    path: Place, number: int, described: Mapping[str, Any], stored: store.Stored, verify: bool
-) -> tuple[Home, store.Stored]:
-    """Where a layer of a saved snapshot is: there, or in another one that it builds on."""
-    if "in" not in described:
-        return Home(path.absolute(), number, stored.digest), stored
-    home = Home(path.absolute().parent / described["in"], described["number"], described["digest"])
-    holder = store.read(home.path, verify)
-    if holder.digest != home.digest:
-        raise FencepostError(
-            f"{home.path}, which is not the snapshot that {path} builds on",
-            "the one that was there when it was saved",
-            "Copy the whole directory again, or publish the rules anew.",
-        )
-    return home, holder
-
-
-def _hidden(stored: store.Stored, number: int, rules: int) -> Bools | None:
-    """Which rules of one layer of a saved snapshot are hidden; None if none are."""
-    packed = stored.arrays.get(f"hidden{number}")
-    return None if packed is None else np.unpackbits(packed, count=rules).astype(np.bool_)

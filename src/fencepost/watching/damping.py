@@ -177,12 +177,15 @@ class Round:
         slots, times = rows
         if not len(slots):
             return found
+        # Most moves have to do with no damped rule, and nothing of theirs waits.
         is_damped = self._damped.is_damped[found.rules] & (found.detects != DETECTS["silent"])
         starts = np.flatnonzero(np.append(True, slots[1:] != slots[:-1]))
         objects = slots[starts]
         pending, places = self._of(objects)
         if not is_damped.any() and not len(pending.rules) and not len(left_stay.rules):
             return found
+        # What happens to pairs of object and rule: detections of damped rules, and moves out of the wider conditions.
+        # Of these detections `gone` are replaced by what is reported.
         groups = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(slots))))
         gone = is_damped & (found.detects != DETECTS["inside"])
         places_of_items = np.flatnonzero(gone)
@@ -194,6 +197,7 @@ class Round:
             np.concatenate([rows_of_items, left_stay.moves]),
             np.concatenate([kinds, np.full(len(left_stay.moves), LEAVES_STAY)]).astype(np.uint8),
         )
+        # What was remembered of these objects, and the times of their rows: a group per object.
         rule_rows = self._damped.rows_of(pending.rules)
         ends = np.full(len(slots), NEVER)
         if timeout is not None:
@@ -207,6 +211,7 @@ class Round:
             ends,
             rows_until_new(steps.is_new),
         )
+        # One pass says what is reported, and what is to be remembered.
         marker = -(2**63) if self._marker is None else self._marker
         batch = Batch(starts, np.append(starts[1:], len(slots)), moments, silent, marker)
         remembered = Remembered(places, rule_rows, pending.states)
@@ -215,6 +220,7 @@ class Round:
         self._remember(done, objects, pending, times[batch.last_row - 1])
         self._dropped += done.dropped
 
+        # Rows inside are reported only of pairs that are reported as inside.
         insides = np.flatnonzero(is_damped & ~gone)
         if len(insides):
             gone[insides] = done.has(groups[found.rows[insides]], found.rules[insides], max(1, len(expires)))
@@ -433,18 +439,18 @@ def damp_change(
     # Exits end the old version; what is overdue belongs to the new one.
     ends, kinds = revised.ends, revised.kinds
     asked = np.where(ends, facts.old.detects[number], facts.new.detects[number])
-    told = np.flatnonzero(revised.happens & ((asked & kinds) != 0))
+    reported = np.flatnonzero(revised.happens & ((asked & kinds) != 0))
     found = Detections(
-        np.where(ends, number, number + len(change.ids))[told],
-        np.zeros(len(told), np.int64),
-        places[told],
-        places[told],
-        revised.times[told],
-        kinds[told],
-        revised.reasons[told],
-        np.full(len(told), ENDED, np.uint8),
-        now.slots[places[told]],
-        since=revised.since[told],
+        np.where(ends, number, number + len(change.ids))[reported],
+        np.zeros(len(reported), np.int64),
+        places[reported],
+        places[reported],
+        revised.times[reported],
+        kinds[reported],
+        revised.reasons[reported],
+        np.full(len(reported), ENDED, np.uint8),
+        now.slots[places[reported]],
+        since=revised.since[reported],
     )
 
     needed = revised.needed

@@ -160,6 +160,7 @@ class Entries:
         """
         highest = max(int(slots.max(initial=-1)), int(pending.slots.max(initial=-1)))
         self._make_room(highest + 1, len(pending.slots))
+        # The entries that these objects have now are free again; the new ones take free places first.
         old = _NOTHING
         if self.count:
             nexts = self._columns["nexts"]
@@ -170,6 +171,7 @@ class Entries:
         entries = np.concatenate(
             [free[len(free) - reused :], np.arange(self._end, self._end + len(pending.slots) - reused)]
         )
+        # What stays free needs room in the list, which is made now.
         left = free[: len(free) - reused]
         if len(left) > len(self._free):
             self._free = np.concatenate([self._free, np.zeros(len(left) - len(self._free), np.int32)])

@@ -145,8 +145,8 @@ def _lines(wanted: "Workload", hosts: "Hosts", found: "Size") -> Iterator[tuple[
         yield "written to it", f"{show_size(found.written_bytes_per_second)}/s", "The objects that a trigger touches."
     shuffled = "Packed rows on the way to their buckets." if stateful else "Only shards make match shuffle its rows."
     yield "shuffle", f"{show_size(found.shuffle_bytes_per_second)}/s", shuffled
-    told = "Events of all rows." if stateful else "Rules that rows are in."
-    yield "events", f"{_plain(found.events_per_second)}/s", told
+    which = "Events of all rows." if stateful else "Rules that rows are in."
+    yield "events", f"{_plain(found.events_per_second)}/s", which
     if stateful:
         yield "events, bytes", f"{show_size(found.event_bytes_per_second)}/s", "Before a sink has packed them."
     yield "trigger", f"{found.trigger_seconds:.3g} s", "As asked for, or as long as its own cost needs."

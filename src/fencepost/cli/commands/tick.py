@@ -53,7 +53,7 @@ def tick(
         newest = _like(come, last)
         text = f"no effect: {_format(come)} is not later than {_format(newest)}, which {directory} already has"
         is_new = False
-    print_done(as_json, {"directory": directory, "time": come, "told": is_new, "newest": newest}, text)
+    print_done(as_json, {"directory": directory, "time": come, "announced": is_new, "newest": newest}, text)
 
 
 def _read_time(text: str) -> datetime | int:

@@ -1,5 +1,7 @@
 """Borders: what does a move enter, leave or jump over? The production index of moves.
 
-index.py: the class. axis.py, lists.py, moves.py: one attribute. box_rules.py: several. lines.py: straight lines and
-boxes. objects.py: who is where.
+index               the class
+axis, lists, moves  rules over one attribute
+box_rules           rules over several; lines and box_lines say which of them straight moves jump over
+objects             who is where
 """

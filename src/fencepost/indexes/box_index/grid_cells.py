@@ -40,9 +40,9 @@ def locate(grid: RunGrid, x_ordinal: int, y_ordinal: int) -> tuple[int, Any, Any
 
 
 @kernel_piece
-def fetch_cell(starts: UInt32s, words: UInt32s, cell: int) -> None:
+def fetch_cell(extents: UInt32s, words: UInt32s, cell: int) -> None:
     """Ask for the block of a cell."""
-    begin, end = i64(starts[cell]), i64(starts[cell + 1])
+    begin, end = i64(extents[cell, 0]), i64(extents[cell, 1])
     for word in range(begin, min(end, begin + _FETCHED_WORDS), 16):
         prefetch(words, word)
 

@@ -45,7 +45,7 @@ def search_moves_in_cells(
     `nowhere` and `absent` mark starts and ends that are no points; `offsets` has a row for what is entered and one for
     what is left. `apart` is set for rows that are not answered: their ends lie in two cells, or one is no point.
     """
-    starts, words = grid.starts, grid.words
+    extents, words = grid.blocks, grid.words
     blocks = Blocks(words, words.view(np.uint16), grid.boxes[2] != 0, ranges, np.empty(0, np.uint32))
     cells = np.empty(RING, np.int64)
     keys = np.empty((RING, 4), np.uint16)
@@ -58,10 +58,10 @@ def search_moves_in_cells(
             here, keys[ring, 0], keys[ring, 1] = locate(grid, before[step, 0], before[step, 1])
             there, keys[ring, 2], keys[ring, 3] = locate(grid, after[step, 0], after[step, 1])
             cells[ring] = _NOWHERE if here != there or nowhere[step] or absent[step] else here
-            prefetch(starts, here)
+            prefetch(extents, 2 * here)
         fetched = step - (LOCATED_AHEAD - FETCHED_AHEAD)
         if first <= fetched < count and cells[fetched % RING] != _NOWHERE:
-            fetch_cell(starts, words, cells[fetched % RING])
+            fetch_cell(extents, words, cells[fetched % RING])
         row = step - LOCATED_AHEAD
         if row < first:
             continue
@@ -71,8 +71,8 @@ def search_moves_in_cells(
         offsets[0, row + 1], offsets[1, row + 1] = a, b
         if apart[row]:
             continue
-        start = i64(starts[cells[ring]])
-        size = i64(starts[cells[ring] + 1]) - start
+        start = i64(extents[cells[ring], 0])
+        size = i64(extents[cells[ring], 1]) - start
         if a + size + PADDING > len(entered) or b + size + PADDING > len(left):
             return row
         if size == 0:

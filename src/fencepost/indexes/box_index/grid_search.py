@@ -38,7 +38,7 @@ def search_grid(
 
     While one point is answered, the block of a later one and the start of a still later one are on their way.
     """
-    starts, words = grid.starts, grid.words
+    extents, words = grid.blocks, grid.words
     blocks = Blocks(words, words.view(np.uint16), grid.boxes[2] != 0, ranges, groups)
     cells = np.empty(RING, np.int64)
     x_keys, y_keys = np.empty(RING, np.uint16), np.empty(RING, np.uint16)
@@ -49,16 +49,17 @@ def search_grid(
         if step < count:
             ring = step % RING
             cells[ring], x_keys[ring], y_keys[ring] = locate(grid, points[step, 0], points[step, 1])
-            prefetch(starts, cells[ring])
+            prefetch(extents, 2 * cells[ring])
         fetched = step - (LOCATED_AHEAD - FETCHED_AHEAD)
         if first <= fetched < count:
-            fetch_cell(starts, words, cells[fetched % RING])
+            fetch_cell(extents, words, cells[fetched % RING])
         row = step - LOCATED_AHEAD
         if row < first:
             continue
         # Answer a point whose block is there: first the two runs of what covers the cell or has an edge in it.
         ring = row % RING
-        start, size = i64(starts[cells[ring]]), i64(starts[cells[ring] + 1]) - i64(starts[cells[ring]])
+        start = i64(extents[cells[ring], 0])
+        size = i64(extents[cells[ring], 1]) - start
         if at + size + PADDING > len(out):
             return row
         if size == 0 or absent[row]:

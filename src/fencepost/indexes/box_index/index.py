@@ -22,6 +22,7 @@ from fencepost.indexes.arguments import (
     whole_id,
 )
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s
+from fencepost.indexes.box_index.grid_changes import Reached, change_grid, fitting_boxes, held_boxes, reach_cells
 from fencepost.indexes.box_index.group_blocks import (
     LARGEST_BLOCK,
     GroupBlocks,
@@ -32,16 +33,14 @@ from fencepost.indexes.box_index.group_blocks import (
 from fencepost.indexes.box_index.groups import Groups, no_groups, number_keys
 from fencepost.indexes.box_index.moves import compare_moves
 from fencepost.indexes.box_index.packed_tree import PackedTree, build_tree, check_tree, tree_slots
-from fencepost.indexes.box_index.rows import (
-    EVERY_GROUP,
-    axes_of,
-)
+from fencepost.indexes.box_index.rows import EVERY_GROUP, Axes, axes_of
 from fencepost.indexes.box_index.run_grid import RunGrid, build_grid, check_grid, grid_slots
 from fencepost.indexes.box_index.view import Asked, Part, View, answer, is_keyed, search_rounds
 from fencepost.indexes.contracts.boxes import Box, BoxesIndex, Corner, check_dimensions
 from fencepost.indexes.contracts.production import OrdinalIndex
 from fencepost.indexes.contracts.registry import Bounds, Contents, array_bytes
 from fencepost.indexes.kernels.radix import sorted_positions
+from fencepost.indexes.kernels.vectors import PADDING
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, split_rows, widened
 from fencepost.indexes.ordinal import VALUE_TYPES, ValueType, bounds_of, values_to_ordinals
 from fencepost.indexes.runs import Runs, mark_bits, read_bits
@@ -52,7 +51,10 @@ _FORMAT = 1
 _WORTH_THREADS = 8192
 """Points from which on threads gain more than it costs to start them."""
 _GONE_TO_REBUILD, _SHARE_TO_REBUILD = 1024, 16
-"""Boxes that are gone are found and left out by every search: that many, and that part of the others, are too many."""
+"""Boxes that are hidden are found and left out by every search: that many, and that part of the others, are too many.
+As many at once are no small change of a grid."""
+_MORE_GONE = 2
+"""How many times as many may be gone that only have a slot."""
 _MOST_RUNS = 6
 """Runs that are kept: every one of them is searched for every point."""
 _WORTH_A_GRID = 512
@@ -99,18 +101,18 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
     `run_grid` in two dimensions where the budget suffices, `group_blocks` for small groups, a `packed_tree` for
     all else. There a group is one more axis, in which a box is a point.
 
-    Recent changes are runs of slots with structures of their own, merged as they grow and swept into one when
-    they have become a share of the index that readers would notice. Readers work on an immutable view, so a
-    change is seen whole or not at all.
+    A change of a `run_grid` writes the cells that it concerns anew. Other recent changes are runs of slots with
+    structures of their own, merged as they grow and swept into one when they have become a share of the index that
+    readers would notice. Readers work on an immutable view, so a change is seen whole or not at all.
 
     Args:
         dimensions: coordinates of a point, 1 to 16.
         values: ``"int64"`` or ``"float64"``; if not given, the first insert decides.
         budget: bytes per box that the index may take; ``22 + 21 * dimensions`` if not given, which is the least.
 
-    Invariants: (1) a slot below `_used` belongs to one run; (2) a live box is in one structure of its run, and no
-    structure holds a slot of another run; (3) ids ascend within a run in the order of `by_id`; (4) where `slot_ids`
-    is empty, slot s has the id ``origin + s``.
+    Invariants: (1) a slot below `_used` belongs to one run; (2) a live box is in one structure, of its run or in the
+    grid of the first if its bit in `_lent` says so; a box that is gone is in one at most, and hidden if it is; (3) ids
+    ascend within a run in the order of `by_id`; (4) where `slot_ids` is empty, slot s has the id ``origin + s``.
 
     Costs: search O(log n + matches) node visits for boxes that overlap little; insert and remove amortised
     O(log n) rebuilds; space 16 bytes per dimension for the exact rows and about 5 per dimension for the keys.
@@ -137,11 +139,14 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
         self._ranges = np.zeros((0, 2 * self.dimensions), np.int64)
         self._group_numbers = _NO_GROUPS
         self._gone = np.zeros(0, np.uint32)
+        self._hidden = np.zeros(0, np.uint32)
+        self._lent = np.zeros(0, np.uint32)
         self._translation = Translation(_NO_KEYS, 0)
         self._groups = no_groups()
         self._runs = Runs[_Run]()
         self._used = 0
         self._gone_count = 0
+        self._hidden_count = 0
         self._per_point = 0.0
 
     def _publish(self) -> None:
@@ -150,7 +155,7 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
             tuple(part for run in self._runs for part in run.parts),
             self._ranges,
             self._group_numbers,
-            self._gone,
+            self._hidden,
             self._translation,
             self._groups,
             self._used,
@@ -186,6 +191,7 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
             order = np.argsort(ids, kind="stable")
         firsts, lasts = (column.reshape(len(ids), self.dimensions) for column in (firsts, lasts))
         self._append(ids[order], firsts[order], lasts[order], numbers[order] if len(numbers) else numbers)
+        self._add_to_grid(self._used - len(ids))
         self._add_run(self._used - len(ids))
         self._balance()
         self._publish()
@@ -214,15 +220,71 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
         self._translation = Translation(slot_ids, origin)
         if len(self._gone):
             self._gone = grow(self._gone, len(self._ranges) // 32 + 1)
+        if len(self._hidden):
+            self._hidden = grow(self._hidden, len(self._ranges) // 32 + 1)
+        if len(self._lent):
+            self._lent = grow(self._lent, len(self._ranges) // 32 + 1)
         self._used = stop
 
     def _remove(self, slots: Int64s) -> None:
-        gone = self._gone.copy() if len(self._gone) else np.zeros(len(self._ranges) // 32 + 1, np.uint32)
+        words = len(self._ranges) // 32 + 1
+        gone = self._gone if len(self._gone) else np.zeros(words, np.uint32)
+        hidden, kept = self._hidden, self._remove_from_grid(slots)
+        if len(kept):
+            hidden = hidden.copy() if len(hidden) else np.zeros(words, np.uint32)
+            mark_bits(hidden, kept)
         mark_bits(gone, slots)
-        self._gone = gone
+        self._gone, self._hidden = gone, hidden
         self._gone_count += len(slots)
+        self._hidden_count += len(kept)
         self._balance()
         self._publish()
+
+    # -- cells that are written anew --------------------------------------------------------------------
+
+    def _grid(self) -> RunGrid | None:
+        """The grid of the first run, if it has one."""
+        first = next(iter(self._runs), None)
+        return next((part for part in first.parts if isinstance(part, RunGrid)), None) if first else None
+
+    def _change_grid(self, grid: RunGrid, reached: Reached, are_new: bool) -> bool:
+        """Let boxes come to the cells of the grid, or go; False if it cannot hold them."""
+        changed = change_grid(grid, self._ranges, reached, are_new, self._axes())
+        if changed is None:
+            return False
+        first = next(iter(self._runs))
+        self._runs.replace_first(first._replace(parts=tuple(changed if p is grid else p for p in first.parts)))
+        return True
+
+    def _add_to_grid(self, start: int) -> None:
+        """Let those of the boxes from slot `start` on come to the grid that suit it, if they are few beside it."""
+        grid = self._grid()
+        if grid is None or _SHARE_TO_REBUILD * (self._used - start) > self._used:
+            return
+        slots = np.arange(start, self._used, dtype=np.uint32)
+        if len(self._group_numbers):
+            slots = slots[self._group_numbers[slots] == EVERY_GROUP]
+        reached = reach_cells(grid, self._ranges, slots, self._axes())
+        reached = reached.rows(fitting_boxes(reached))
+        if len(reached.slots):
+            words = len(self._ranges) // 32 + 1
+            lent = self._lent if len(self._lent) else np.zeros(words, np.uint32)
+            if self._change_grid(grid, reached, True):
+                mark_bits(lent, reached.slots.astype(np.int64))
+                self._lent = lent
+
+    def _remove_from_grid(self, slots: Int64s) -> Int64s:
+        """Let those of the boxes go that are in the grid, if they are few beside it; the others."""
+        grid = self._grid()
+        if grid is None or _SHARE_TO_REBUILD * len(slots) > self._used:
+            return slots
+        reached = reach_cells(grid, self._ranges, slots.astype(np.uint32), self._axes())
+        held = held_boxes(grid, self._ranges, reached, self._axes())
+        kept = slots[~held]
+        return kept if held.any() and self._change_grid(grid, reached.rows(held), False) else slots
+
+    def _axes(self, keyed: bool = False) -> Axes:
+        return axes_of(self.dimensions, self.values or "float64", keyed)
 
     def compact(self) -> None:
         """Merge all changes into a freshly built index: nothing gone, one run."""
@@ -269,14 +331,13 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
         if len(slot_ids) and not (slot_ids[start + 1 : stop] > slot_ids[start : stop - 1]).all():
             # only the live: an id that was removed and came back has several slots here
             by_id = live[np.argsort(slot_ids[live], kind="stable")]
-        if not len(live):
-            return _Run(start, stop, (), by_id)
-        return _Run(start, stop, tuple(self._structures_for(live)), by_id)
+        if start and len(live):
+            live = live[~read_bits(self._lent, live.astype(np.int64))]
+        return _Run(start, stop, tuple(self._structures_for(live)) if len(live) else (), by_id)
 
     def _structures_for(self, live: UInt32s) -> Iterator[Part]:
         """Structures by shape: groups small enough to be compared whole, large groups, and boxes of every group."""
-        kind = self.values or "float64"
-        axes, keyed_axes = (axes_of(self.dimensions, kind, keyed) for keyed in (False, True))
+        axes, keyed_axes = self._axes(), self._axes(keyed=True)
         numbers = self._group_numbers
         if len(numbers):
             own = numbers[live]
@@ -303,7 +364,8 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
             self._clear()
             return
         many = _GONE_TO_REBUILD + len(self) // _SHARE_TO_REBUILD
-        if self._gone_count > many or self._runs.outgrown or len(self._runs) > _MOST_RUNS:
+        too_many_gone = self._hidden_count > many or self._gone_count > _MORE_GONE * many
+        if too_many_gone or self._runs.outgrown or len(self._runs) > _MOST_RUNS:
             self._rebuild()
 
     def _rebuild(self) -> None:
@@ -453,7 +515,7 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
             }
             for number, part in enumerate(part for run in self._runs for part in run.parts):
                 stem = f"{_name_of(part)}{number}"
-                arrays |= {f"{stem}.{name}": array for name, array in part._asdict().items()}
+                arrays |= {f"{stem}.{name}": array for name, array in _saved(part).items()}
             return arrays
 
     @classmethod
@@ -468,8 +530,9 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
         index._groups = Groups(ready["group_keys"], ready["group_table"], len(ready["group_keys"]))
         parts: list[Part] = []
         for stem in sorted({name.partition(".")[0] for name in ready if "." in name}):
+            own = {name.removeprefix(f"{stem}."): array for name, array in ready.items() if name.startswith(f"{stem}.")}
             kind_of_part = _PARTS[stem.rstrip("0123456789")]
-            parts.append(kind_of_part(**{name: ready[f"{stem}.{name}"] for name in kind_of_part._fields}))
+            parts.append(RunGrid.from_arrays(own) if kind_of_part is RunGrid else kind_of_part(**own))
         if used:
             index._runs.add(_Run(0, used, tuple(parts), _NO_GROUPS))
         index._publish()
@@ -494,7 +557,7 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
         view = self._view
         shared = array_bytes((view.ranges, view.group_numbers, view.gone, view.translation.slot_ids, *view.groups[:2]))
         found = [Structure("exact_rows", view.used, shared)]
-        return found + [Structure(_name_of(part), int(part.boxes[0]), array_bytes(part)) for part in view.parts]
+        return found + [Structure(_name_of(part), int(part.boxes[0]), _bytes_of(part)) for part in view.parts]
 
     @override
     def box(self, id: int) -> Box:
@@ -534,7 +597,7 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
     def storage(self) -> Storage:
         """Nodes, cells and groups, and the boxes in them; the model is 4 bytes per slot and bound."""
         view = self._view
-        nodes = sum(len(part.scales if isinstance(part, PackedTree) else part.starts) for part in view.parts)
+        nodes = sum(_nodes_of(part) for part in view.parts)
         entries = sum(int(part.boxes[3] if isinstance(part, RunGrid) else part.boxes[0]) for part in view.parts)
         return Storage(nodes, entries, 4 * entries * (1 + 2 * self.dimensions), sum(s.nbytes for s in self.structures))
 
@@ -545,14 +608,16 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
     def check(self) -> None:
         every = np.arange(self._used)
         assert self._gone_count == np.count_nonzero(self._is_gone(every)), "what is gone was counted"
+        hidden = read_bits(self._hidden, every) if len(self._hidden) else np.zeros(len(every), np.bool_)
+        assert self._hidden_count == np.count_nonzero(hidden), "what is hidden was counted"
         bounds = [0, *(run.stop for run in self._runs)]
         assert bounds == [*(run.start for run in self._runs), self._used], "runs lie side by side"
         slot_ids, _ = self._translation
+        held = [np.zeros(0, np.uint32)]
         for run in self._runs:
-            held = [np.zeros(0, np.uint32)]
             for part in run.parts:
                 keyed = len(part.is_float) > self.dimensions
-                axes = axes_of(self.dimensions, self.values or "float64", keyed)
+                axes = self._axes(keyed)
                 numbers = self._group_numbers if keyed else _NO_GROUPS
                 if isinstance(part, RunGrid):
                     check_grid(part, self._ranges, axes)
@@ -563,20 +628,40 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
                 else:
                     check_tree(part, self._ranges, numbers, axes)
                     held.append(tree_slots(part))
-            found = np.concatenate(held).astype(np.int64)
-            assert len(np.unique(found)) == len(found), "no box is stored twice"
-            assert ((found >= run.start) & (found < run.stop)).all(), "a run holds its own slots"
-            own = np.arange(run.start, run.stop)
-            live = own[~self._is_gone(own)]
-            assert np.isin(live, found).all(), "every live box is in a structure of its run"
+                of_others = (held[-1] < run.start) | (held[-1] >= run.stop)
+                assert not of_others.any() or part is self._grid(), "only the first grid holds slots of other runs"
             if len(slot_ids):
                 ids = slot_ids[run.by_id] if len(run.by_id) else slot_ids[run.start : run.stop]
                 assert (ids[1:] >= ids[:-1]).all(), "ids ascend within a run"
+        found = np.concatenate(held).astype(np.int64)
+        assert len(np.unique(found)) == len(found), "no box is stored twice"
+        gone = self._is_gone(every)
+        assert np.isin(every[~gone], found).all(), "every live box is in a structure"
+        assert hidden[found].sum() == gone[found].sum() == np.count_nonzero(gone[found] & hidden[found]), (
+            "of those that are gone, the ones that a structure still holds are hidden"
+        )
         assert (self._ranges[every, : self.dimensions] <= self._ranges[every, self.dimensions :]).all(), "none is empty"
 
 
 def _name_of(part: Part) -> str:
     return next(name for name, kind in _PARTS.items() if isinstance(part, kind))
+
+
+def _saved(part: Part) -> dict[str, npt.NDArray[Any]]:
+    return part.to_arrays() if isinstance(part, RunGrid) else part._asdict()
+
+
+def _bytes_of(part: Part) -> int:
+    """What a structure takes; room behind the blocks of a grid that nobody wrote to is no memory yet."""
+    unused = 4 * (len(part.words) - PADDING - int(part.boxes[4])) if isinstance(part, RunGrid) else 0
+    return array_bytes(part) - unused
+
+
+def _nodes_of(part: Part) -> int:
+    """Nodes of a tree, cells of a grid, groups."""
+    if isinstance(part, PackedTree):
+        return len(part.scales)
+    return len(part.blocks) if isinstance(part, RunGrid) else len(part.starts) - 1
 
 
 def _counts_on(ids: Int64s, first: int) -> bool:

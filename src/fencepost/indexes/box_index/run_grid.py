@@ -12,7 +12,8 @@ and others are compared, 32 at a time. Where a key equals the point's, the exact
 whole numbers that have a key each.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt16s, UInt32s, 
 from fencepost.indexes.box_index.rows import FARTHEST, Axes
 from fencepost.indexes.kernels.radix import sorted_positions
 from fencepost.indexes.kernels.vectors import PADDING
+from fencepost.indexes.matches import answer_array
 from fencepost.indexes.slice_list.window_kernels import decode
 
 RIGHT, LEFT, TOP, BOTTOM, LEFT_BOTTOM, LEFT_TOP, RIGHT_TOP, RIGHT_BOTTOM, COVERS, OTHERS = range(10)
@@ -41,21 +43,28 @@ _LEAST_SHARE_OF_BOXES = 0.5
 """A grid that holds fewer of the boxes is not worth a second structure for the others."""
 _LEAST_SHARE_OF_ROOTS = 0.1
 """Where fewer roots hold anything, boxes are clustered: a tree tells the clusters of a root apart."""
-_ROOTS_PER_BOX = 4
+ROOTS_PER_BOX = 4
 """Roots that a box may span on average: more would store it too often."""
 _SAMPLE = 16
 _WIDEST_WHOLE_CELL = 32000.0
 _BELOW, _LOWEST, _KEYS, _ABOVE = 1, 2, 65530.0, 65534
 _GAPS = (1750, 701, 301, 132, 57, 23, 10, 4, 1)
-_LONGEST = 65535
+LONGEST = 65535
+"""Edges, or corners, of a cell that its header can count."""
+MOST_WORDS = 2**32 - 1 - PADDING
+SPARE = 8
+"""The part of all words that is added as room for cells that change: memory once they do."""
 
 
 class RunGrid(NamedTuple):
     """The arrays of a grid.
 
     Invariants: (1) root r has the cells ``first[r] .. first[r] + sides[r]**2``, x-major; (2) cell c is the block
-    ``words[starts[c]:starts[c + 1]]``, empty if no box meets it: header, keys, slots; (3) within a class, edges ascend
-    by their exact ordinal; (4) a box is in every cell that it meets, once.
+    ``words[a:b]`` with ``a, b = blocks[c]``, empty if no box meets it: header, keys, slots; (3) within a class, edges
+    ascend by their exact ordinal; (4) a box is in every cell that it meets, once.
+
+    A change writes the cells that it concerns anew behind all others (see `grid_changes`), and makes a new grid of the
+    same words: who reads the old one never looks there.
     """
 
     frame: Float64s
@@ -64,12 +73,28 @@ class RunGrid(NamedTuple):
     """Per root: origin x, origin y, cells per unit in x, in y."""
     first: UInt32s
     sides: UInt32s
-    starts: UInt32s
+    blocks: UInt32s
     words: UInt32s
     is_float: Bools
     """Per axis: the values are float64."""
     boxes: Int64s
-    """[how many boxes there are, roots per side, whether every whole number has a key of its own, entries]"""
+    """[how many boxes there are, roots per side, whether every whole number has a key of its own, entries, where the
+    last block ends]"""
+
+    def to_arrays(self) -> dict[str, Any]:
+        """What is saved of a grid whose cells lie in their order, one behind the other."""
+        fields = self._asdict()
+        blocks = fields.pop("blocks")
+        words = self.words[: int(self.boxes[4]) + PADDING]
+        return fields | {"starts": np.append(blocks[:, 0], blocks[-1:, 1]), "words": words, "boxes": self.boxes[:4]}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Any]) -> Self:
+        """The grid that was saved."""
+        fields = dict(arrays)
+        starts = fields.pop("starts")
+        fields["boxes"] = np.append(fields["boxes"], int(starts[-1]))
+        return cls(blocks=np.stack([starts[:-1], starts[1:]], axis=1), **fields)
 
 
 class Cell(NamedTuple):
@@ -131,15 +156,17 @@ def _build_with_roots(
     frame = _frame(ranges, slots, axes, side)
     spans = np.empty((len(slots), 4), np.uint8)
     span_roots(ranges, slots, axes, frame, side, spans)
+    # Boxes that cover too many roots go elsewhere: the largest ones, until the rest costs what it may.
     covered = (spans[:, 1] - spans[:, 0] + 1).astype(np.int64) * (spans[:, 3] - spans[:, 2] + 1)
     others = np.zeros(0, np.uint32)
-    if covered.sum() > _ROOTS_PER_BOX * len(slots):
+    if covered.sum() > ROOTS_PER_BOX * len(slots):
         order = np.argsort(covered, kind="stable")
-        kept = np.sort(order[: np.searchsorted(np.cumsum(covered[order]), _ROOTS_PER_BOX * len(slots))])
+        kept = np.sort(order[: np.searchsorted(np.cumsum(covered[order]), ROOTS_PER_BOX * len(slots))])
         if len(kept) < _LEAST_SHARE_OF_BOXES * len(slots):
             return None, slots
         others = np.delete(slots, kept)
         slots, spans = slots[kept], spans[kept]
+    # The rest by root; how many corners lie in each, how deep boxes lie over it, and which part of it they use.
     by_root = sorted_positions(spans[:, 0].astype(np.int64) * side + spans[:, 2])
     ordered, spans = slots[by_root], spans[by_root]
     corners, depth = np.zeros(side * side, np.int64), np.zeros((side + 1, side + 1), np.int64)
@@ -148,21 +175,23 @@ def _build_with_roots(
     tally_roots(ranges, ordered, axes, spans, side, corners, depth, edges)
     deep = np.cumsum(np.cumsum(depth, 0), 1)[:side, :side].reshape(-1)
     most = _most_cells_per_side(edges, axes)
+    # Cells as small as the room allows: larger ones are tried until a sample, and then all boxes, fit.
     per_cell = _CORNERS_PER_CELL * min(1.0, _USUAL_ROOM / room)
     while True:
         target = np.maximum(per_cell, 0.5 * min(1.0, per_cell / _CORNERS_PER_CELL) * np.maximum(deep - corners / 2, 0))
         sides = np.clip(np.round(np.sqrt(corners / target)), 1, most).astype(np.uint32)
         windows, whole = _windows(edges, sides, axes)
         first = (np.cumsum(sides.astype(np.int64) ** 2) - sides.astype(np.int64) ** 2).astype(np.uint32)
-        meta = np.array([len(ordered), side, whole, 0])
+        meta = np.array([len(ordered), side, whole, 0, 0])
         cells = int(first[-1]) + int(sides[-1]) ** 2
-        nothing = np.zeros(0, np.uint32)
-        grid = RunGrid(frame, windows, first, sides, nothing, nothing, axes.is_float, meta)
+        no_blocks, no_words = np.zeros((0, 2), np.uint32), np.zeros(0, np.uint32)
+        grid = RunGrid(frame, windows, first, sides, no_blocks, no_words, axes.is_float, meta)
+        # The sample goes first: most trials end with it.
         few = ordered[::_SAMPLE], spans[::_SAMPLE]
         for (some, some_spans), weight in ((few, _SAMPLE), ((ordered, spans), 1)):
             counts = np.zeros((cells, _CLASSES), np.uint32)
             visit_cells(grid, ranges, some, axes, some_spans, False, counts)
-            fixed = 40 * len(sides) + 4 * cells
+            fixed = 40 * len(sides) + 8 * cells
             taken = weight * _entry_bytes(counts) + 4 * HEADER * np.count_nonzero(counts.any(1)) + fixed
             if taken > room * len(ordered):
                 break
@@ -223,12 +252,12 @@ def _fill(
     """The grid with its blocks written; None if they would not fit 32-bit positions."""
     starts = np.empty(len(counts) + 1, np.int64)
     total = lay_out(counts, starts)
-    if total >= 2**32 - PADDING:
+    if total > MOST_WORDS:
         return None
-    words = np.zeros(total + PADDING, np.uint32)
+    words = np.zeros(total + total // SPARE + PADDING, np.uint32)
     entries = int(counts.sum(dtype=np.int64))
-    grid = grid._replace(starts=starts.astype(np.uint32), words=words)
-    grid.boxes[3] = entries
+    boxes = np.append(grid.boxes[:3], [entries, total])
+    grid = grid._replace(blocks=np.stack([starts[:-1], starts[1:]], axis=1).astype(np.uint32), words=words, boxes=boxes)
     write_headers(grid, counts)
     visit_cells(grid, ranges, ordered, axes, spans, True, counts)
     sort_edges(grid, ranges)
@@ -359,45 +388,93 @@ def class_of(left: bool, right: bool, bottom: bool, top: bool) -> Any:
     return RIGHT_BOTTOM if bottom else RIGHT_TOP
 
 
+class Sides(NamedTuple):
+    """A box as decoded values, and which of its sides are bounded: left, right, bottom, top."""
+
+    bounded: tuple[bool, bool, bool, bool]
+    x_low: float
+    x_high: float
+    y_low: float
+    y_high: float
+
+
+class Reach(NamedTuple):
+    """What a box meets of a root: its cells, the keys of its sides in them, and which sides lie in the outermost.
+
+    Keys are of left, right, bottom and top.
+    """
+
+    from_x: int
+    to_x: int
+    from_y: int
+    to_y: int
+    keys: tuple[int, int, int, int]
+    left: bool
+    right: bool
+    bottom: bool
+    top: bool
+
+
+@kernel_piece
+def read_sides(ranges: Int64s, slot: int, axes: Axes) -> Sides:
+    """The box in a slot."""
+    bounded_x = ranges[slot, 0] > axes.floors[0], ranges[slot, 2] < axes.ceilings[0]
+    bounded_y = ranges[slot, 1] > axes.floors[1], ranges[slot, 3] < axes.ceilings[1]
+    real_x, real_y = axes.is_float[0], axes.is_float[1]
+    return Sides(
+        (bounded_x[0], bounded_x[1], bounded_y[0], bounded_y[1]),
+        decode(ranges[slot, 0], real_x),
+        decode(ranges[slot, 2], real_x),
+        decode(ranges[slot, 1], real_y),
+        decode(ranges[slot, 3], real_y),
+    )
+
+
+@kernel_piece
+def reach_in_root(
+    windows: Float64s, root: int, side: int, whole: bool, box: Sides, is_ends: tuple[bool, bool, bool, bool]
+) -> Reach:
+    """What a box meets of a root; `is_ends` are the roots that it ends in: on the left, right, at the bottom, top."""
+    from_x, to_x, from_y, to_y = i64(0), side - 1, i64(0), side - 1
+    left_key, right_key, bottom_key, top_key = i64(0), i64(FARTHEST), i64(0), i64(FARTHEST)
+    left, right = box.bounded[0] and is_ends[0], box.bounded[1] and is_ends[1]
+    bottom, top = box.bounded[2] and is_ends[2], box.bounded[3] and is_ends[3]
+    x, x_scale = windows[root, 0], windows[root, 2]
+    y, y_scale = windows[root, 1], windows[root, 3]
+    if left:
+        from_x, left_key, left = side_cell(box.x_low, box.x_low - 1, x, x_scale, side, whole)
+    if right:
+        to_x, right_key, right = side_cell(box.x_high, box.x_high + 1, x, x_scale, side, whole)
+    if bottom:
+        from_y, bottom_key, bottom = side_cell(box.y_low, box.y_low - 1, y, y_scale, side, whole)
+    if top:
+        to_y, top_key, top = side_cell(box.y_high, box.y_high + 1, y, y_scale, side, whole)
+    return Reach(from_x, to_x, from_y, to_y, (left_key, right_key, bottom_key, top_key), left, right, bottom, top)
+
+
 @kernel
 def visit_cells(
     grid: RunGrid, ranges: Int64s, slots: UInt32s, axes: Axes, spans: UInt16s, fill: bool, counts: UInt32s
 ) -> None:
     """Count every box in the cells it meets, by class; or write it there, `counts` being how many are missing."""
-    windows, firsts, sides, starts, words = grid.windows, grid.first, grid.sides, grid.starts, grid.words
+    windows, firsts, sides, blocks, words = grid.windows, grid.first, grid.sides, grid.blocks, grid.words
     halves = words.view(np.uint16)
-    real_x, real_y = axes.is_float[0], axes.is_float[1]
     roots, whole = grid.boxes[1], grid.boxes[2] != 0
     for row in range(len(slots)):
         slot = i64(slots[row])
-        has_left, has_right = ranges[slot, 0] > axes.floors[0], ranges[slot, 2] < axes.ceilings[0]
-        has_bottom, has_top = ranges[slot, 1] > axes.floors[1], ranges[slot, 3] < axes.ceilings[1]
-        x_low, x_high = decode(ranges[slot, 0], real_x), decode(ranges[slot, 2], real_x)
-        y_low, y_high = decode(ranges[slot, 1], real_y), decode(ranges[slot, 3], real_y)
+        sides_of = read_sides(ranges, slot, axes)
         west, east, south, north = i64(spans[row, 0]), i64(spans[row, 1]), i64(spans[row, 2]), i64(spans[row, 3])
         for column in range(west, east + 1):
             for line in range(south, north + 1):
                 root = column * roots + line
                 side = i64(sides[root])
-                from_x, to_x, from_y, to_y = i64(0), side - 1, i64(0), side - 1
-                left_key, right_key, bottom_key, top_key = i64(0), i64(FARTHEST), i64(0), i64(FARTHEST)
-                left_here, right_here = has_left and column == west, has_right and column == east
-                bottom_here, top_here = has_bottom and line == south, has_top and line == north
-                # The cells of the root that the box meets, and the keys of its sides in them.
-                x, x_scale = windows[root, 0], windows[root, 2]
-                y, y_scale = windows[root, 1], windows[root, 3]
-                if left_here:
-                    from_x, left_key, left_here = side_cell(x_low, x_low - 1, x, x_scale, side, whole)
-                if right_here:
-                    to_x, right_key, right_here = side_cell(x_high, x_high + 1, x, x_scale, side, whole)
-                if bottom_here:
-                    from_y, bottom_key, bottom_here = side_cell(y_low, y_low - 1, y, y_scale, side, whole)
-                if top_here:
-                    to_y, top_key, top_here = side_cell(y_high, y_high + 1, y, y_scale, side, whole)
-                for i in range(from_x, to_x + 1):
-                    left, right = left_here and i == from_x, right_here and i == to_x
-                    for j in range(from_y, to_y + 1):
-                        bottom, top = bottom_here and j == from_y, top_here and j == to_y
+                is_ends = column == west, column == east, line == south, line == north
+                reach = reach_in_root(windows, root, side, whole, sides_of, is_ends)
+                left_key, right_key, bottom_key, top_key = reach.keys
+                for i in range(reach.from_x, reach.to_x + 1):
+                    left, right = reach.left and i == reach.from_x, reach.right and i == reach.to_x
+                    for j in range(reach.from_y, reach.to_y + 1):
+                        bottom, top = reach.bottom and j == reach.from_y, reach.top and j == reach.to_y
                         cell = i64(firsts[root]) + i * side + j
                         # Its class in a cell is counted, or tells where its keys and its slot belong.
                         kind = class_of(left, right, bottom, top)
@@ -408,7 +485,7 @@ def visit_cells(
                             kind = OTHERS
                         counts[cell, kind] -= 1
                         at = i64(counts[cell, kind])
-                        start = i64(starts[cell])
+                        start = i64(blocks[cell, 0])
                         half = 2 * start
                         block = read_cell(words, halves, start)
                         behind_edges = block.slots + block.covers + block.edges
@@ -449,11 +526,11 @@ def lay_out(counts: UInt32s, starts: Int64s) -> Any:
             edges += counts[cell, kind]
             corners += counts[cell, LEFT_BOTTOM + kind]
         for kind in range(COVERS):
-            if (edges if kind < LEFT_BOTTOM else corners) > _LONGEST:
+            if (edges if kind < LEFT_BOTTOM else corners) > LONGEST:
                 counts[cell, OTHERS] += counts[cell, kind]
                 counts[cell, kind] = 0
-        edges = 0 if edges > _LONGEST else edges
-        corners = 0 if corners > _LONGEST else corners
+        edges = 0 if edges > LONGEST else edges
+        corners = 0 if corners > LONGEST else corners
         covers, others = i64(counts[cell, COVERS]), i64(counts[cell, OTHERS])
         entries = edges + corners + covers + others
         if entries > 0:
@@ -467,8 +544,8 @@ def write_headers(grid: RunGrid, counts: UInt32s) -> None:
     """The header of every cell."""
     halves = grid.words.view(np.uint16)
     for cell in range(len(counts)):
-        start = i64(grid.starts[cell])
-        if start == i64(grid.starts[cell + 1]):
+        start = i64(grid.blocks[cell, 0])
+        if start == i64(grid.blocks[cell, 1]):
             continue
         for base in (0, LEFT_BOTTOM):
             total = 0
@@ -482,11 +559,11 @@ def write_headers(grid: RunGrid, counts: UInt32s) -> None:
 @kernel
 def sort_edges(grid: RunGrid, ranges: Int64s) -> None:
     """Bring the edges of every cell in the order of their exact ordinals."""
-    words, starts = grid.words, grid.starts
+    words, blocks = grid.words, grid.blocks
     halves = words.view(np.uint16)
-    for cell in range(len(starts) - 1):
-        start = i64(starts[cell])
-        if start == i64(starts[cell + 1]):
+    for cell in range(len(blocks)):
+        start = i64(blocks[cell, 0])
+        if start == i64(blocks[cell, 1]):
             continue
         block = read_cell(words, halves, start)
         keys = block.edge_keys
@@ -512,11 +589,11 @@ def sort_edges(grid: RunGrid, ranges: Int64s) -> None:
 @kernel
 def collect_slots(grid: RunGrid, out: UInt32s) -> Any:
     """The slots of all cells, one after the other; how many there are."""
-    words, starts = grid.words, grid.starts
+    words, blocks = grid.words, grid.blocks
     halves = words.view(np.uint16)
     at = 0
-    for cell in range(len(starts) - 1):
-        start, end = i64(starts[cell]), i64(starts[cell + 1])
+    for cell in range(len(blocks)):
+        start, end = i64(blocks[cell, 0]), i64(blocks[cell, 1])
         if start == end:
             continue
         for word in range(read_cell(words, halves, start).slots, end):
@@ -539,10 +616,34 @@ def check_grid(grid: RunGrid, ranges: Int64s, axes: Axes) -> None:
     assert len(slots) == int(grid.boxes[0]), "every box is in some cell"
     spans = np.empty((len(slots), 4), np.uint8)
     span_roots(ranges, slots, axes, grid.frame, side, spans)
-    counts = np.zeros((len(grid.starts) - 1, _CLASSES), np.uint32)
+    counts = np.zeros((len(grid.blocks), _CLASSES), np.uint32)
     visit_cells(grid, ranges, slots, axes, spans, False, counts)
     again = _fill(grid, ranges, slots, axes, spans, counts)
     assert again is not None
-    assert np.array_equal(again.starts, grid.starts), "every box is in the cells it meets, once"
-    mine, theirs = (np.sort(words.view(np.uint16)) for words in (again.words, grid.words))
-    assert np.array_equal(mine, theirs), "keys and slots follow the ranges"
+    mine, theirs = (np.diff(each.blocks.astype(np.int64), axis=1) for each in (again, grid))
+    assert np.array_equal(mine, theirs), "every box is in the cells it meets, once"
+    end = int(again.boxes[4])
+    own, other = (np.sort(pack_blocks(each, 0).words[:end].view(np.uint16)) for each in (again, grid))
+    assert np.array_equal(own, other), "keys and slots follow the ranges"
+
+
+def pack_blocks(grid: RunGrid, spare: int) -> RunGrid:
+    """The same grid with its blocks in the order of cells in new words, and so many spare words behind them."""
+    sizes = np.diff(grid.blocks.astype(np.int64), axis=1)[:, 0]
+    ends = np.cumsum(sizes)
+    words = answer_array(int(ends[-1]) + spare, np.uint32)
+    blocks = np.stack([ends - sizes, ends], axis=1).astype(np.uint32)
+    copy_blocks(grid.blocks, grid.words, blocks, words)
+    boxes = grid.boxes.copy()
+    boxes[4] = ends[-1]
+    return grid._replace(blocks=blocks, words=words, boxes=boxes)
+
+
+@kernel
+def copy_blocks(blocks: UInt32s, words: UInt32s, new_blocks: UInt32s, new_words: UInt32s) -> None:
+    """Copy the block of every cell to where it will be."""
+    for cell in range(len(blocks)):
+        start = i64(blocks[cell, 0])
+        to = i64(new_blocks[cell, 0])
+        for word in range(i64(blocks[cell, 1]) - start):
+            new_words[to + word] = words[start + word]

@@ -1,5 +1,7 @@
 """What every structure of a family must do: intervals, boxes, borders, bands.
 
-registry.py: ids, ranges and how they are refused, for all; the table of the papers' structures. production.py: what
-the production indexes share.
+registry        ids, ranges and how they are refused, for all; the table of the papers' structures
+production      what the production indexes share
+intervals, boxes, borders, bands    the contract of each family
+checks          tries a structure of anyone's against its contract
 """

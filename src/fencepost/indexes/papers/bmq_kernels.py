@@ -195,10 +195,13 @@ def walk(
             slot = rows.slots[row]
             work.counters[_TICK] += 1
             deltas, visited = work.counters[_DELTAS], work.counters[_NODES]
+            # From the region of the last position to that of the new one, axis by axis. On the way, queries that
+            # begin or end at a border are collected.
             for axis in range(dimensions):
                 value = rows.after[row, axis]
                 if rows.unplaced[row]:
                     here[axis] = located(regions, axis, value)
+                    # A first position: all queries that begin before it on the first axis.
                     if axis > 0:
                         continue
                     node = regions.order_nodes[0]
@@ -211,6 +214,7 @@ def walk(
                 node = nodes[slot, axis]
                 if versions[slot] != version:
                     node = located(regions, axis, rows.before[row, axis])
+                # Downwards, then upwards: only one of the two loops turns.
                 while value < regions.lows[node, axis]:
                     work.counters[_NODES] += 1
                     count = collect(regions, queries, work, axis, node, MINUS, count)
@@ -224,6 +228,7 @@ def walk(
                     count = collect(regions, queries, work, axis, node, MINUS, count)
                     following = regions.right[node, axis]
                 here[axis] = node
+            # The whole row is walked again, later, where its answer has no room.
             if count > room:
                 work.counters[_DELTAS] = deltas
                 work.counters[_NODES] = visited
@@ -232,6 +237,7 @@ def walk(
             for axis in range(dimensions):
                 nodes[slot, axis] = here[axis]
             versions[slot] = version
+            # What was touched is compared at both ends.
             for i in range(count):
                 query = work.touched[i]
                 now = True

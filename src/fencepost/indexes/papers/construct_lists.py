@@ -237,6 +237,7 @@ def attach(
     ahead = 12
     for row in range(first, len(slots)):
         begin, end = offsets[row], offsets[row + 1]
+        # Whether all its lists are dense and have room; else all that is missing is asked for before anything changes.
         simple = lists.arenas[PIECES, 0] + 2 * (end - begin) <= len(where)
         for j in range(begin, end):
             code = codes[j]
@@ -249,6 +250,7 @@ def attach(
             short = shortage(lists, codes, begin, end)
             if short:
                 return row, short
+        # One piece per list remembers where the interval stands in it.
         slot = slots[row]
         piece = take(lists.arenas, PIECES, where, size_class(end - begin))
         lists.pieces[slot, 0] = piece
@@ -259,6 +261,7 @@ def attach(
                 coming = codes[j + ahead]
                 if 0 <= coming < dense:
                     prefetch(heads, 2 * coming)
+            # The list, which is made or moved to a larger place where that is needed.
             place = code
             if not simple:
                 place = created_list(lists, code)
@@ -267,6 +270,7 @@ def attach(
                     move(lists, place, room + 1)
             count = i64(heads[place, 1])
             at = i64(heads[place, 0]) + count
+            # Lists whose entries are compared hold slots, the others ids.
             checked = code < 0 and (code > SPARSE or (SPARSE - code) & 1 == 0)
             ids[at] = slot if checked else query_ids[slot]
             owners[at] = piece
@@ -428,11 +432,13 @@ def emit(
     coming = run_offsets[first]
     for i in range(first, len(values)):
         begin, end = run_offsets[i], run_offsets[i + 1]
+        # Runs of later values are on their way to the cache while these are copied.
         while coming < min(end + _RUNS_AHEAD, run_offsets[len(values)]):
             start = i64(runs[coming, 0])
             for line in range(start, start + min(i64(runs[coming, 1]), _PREFETCHED_IDS), 8):
                 prefetch(ids, line)
             coming += 1
+        # How many ids at most; the row waits where they have no room.
         needed = 0
         for run in range(begin, end):
             needed += i64(runs[run, 1])
@@ -444,6 +450,7 @@ def emit(
             needed += i64(lists.heads[point, 1]) if point != ABSENT else 0
         if at + needed > room:
             return i, needed
+        # Exact runs are copied; entries of the checked list are compared.
         for run in range(begin, end):
             count = i64(runs[run, 1])
             copy_run(out, at, ids, i64(runs[run, 0]), count)

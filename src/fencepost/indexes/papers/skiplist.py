@@ -258,10 +258,12 @@ def link(skip: SkipList, bounds: Float64s, key: float) -> Any:
         return whole(-SHORT_OF_NODES)
     keys, words, slots, ids, before, around = skip.keys, skip.words, skip.slots, skip.ids, skip.before, skip.around
     into, onward = skip.tally[0], skip.tally[1]
+    # The keys on both sides of the new node, level by level.
     for level in range(height):
         around[BEHIND, level] = keys[before[level], KEY]
         around[AHEAD, level] = keys[before[level] + 1 + level, KEY]
         into[level] = onward[level] = 0
+    # What each new edge will hold: the markers that pass the node, by the highest level at which they fit.
     passing = 0
     for level in range(height):
         edge = before[level] + 1 + level
@@ -270,6 +272,7 @@ def link(skip: SkipList, bounds: Float64s, key: float) -> Any:
             into[highest_in(around, level, height, bounds[slots[at], 0])] += 1
             onward[highest_out(around, level, height, bounds[slots[at], 1])] += 1
         passing += count
+    # Nothing has changed yet: what is missing is said here.
     items = 4 * passing
     for level in range(height):
         items += missing_items(whole(words[before[level] + 1 + level, ROOM]), into[level])
@@ -282,6 +285,7 @@ def link(skip: SkipList, bounds: Float64s, key: float) -> Any:
     keys[node, KEY] = key
     if passing:
         move(skip, node, size_class(passing))
+    # Each level gets an edge out of the node, with room for its markers.
     rising_in = rising_out = 0
     for level in range(height):
         edge, out = before[level] + 1 + level, node + 1 + level
@@ -291,6 +295,7 @@ def link(skip: SkipList, bounds: Float64s, key: float) -> Any:
             move(skip, out, size_class(onward[level]))
         if missing_items(whole(words[edge, ROOM]), into[level]):
             move(skip, edge, size_class(into[level]))
+    # A marker that rises leaves the chains of lower edges on its side.
     for level in range(height):
         count = whole(words[before[level] + 1 + level, COUNT])
         rising_in += count - into[level]
@@ -299,6 +304,7 @@ def link(skip: SkipList, bounds: Float64s, key: float) -> Any:
             strip_chain(skip, bounds, chain_in(before, level), around[BEHIND, level + 1], key)
         if rising_out:
             strip_chain(skip, bounds, chain_out(words, node, level), key, around[AHEAD, level + 1])
+    # The markers of each edge go to the highest edge in and out; from above, so that none is looked at twice.
     for level in range(height - 1, -1, -1):
         edge = before[level] + 1 + level
         start = kept = whole(words[edge, START])
@@ -314,6 +320,7 @@ def link(skip: SkipList, bounds: Float64s, key: float) -> Any:
                 slots[kept], ids[kept] = slot, id
                 kept += 1
         words[edge, COUNT] = kept - start
+    # At last the node is linked.
     for level in range(height):
         edge = before[level] + 1 + level
         keys[edge, KEY] = key
@@ -334,6 +341,7 @@ def unlink(skip: SkipList, bounds: Float64s, node: int) -> int:
     """
     keys, words, slots, ids, before, around = skip.keys, skip.words, skip.slots, skip.ids, skip.before, skip.around
     height, merged = whole(words[node, HEIGHT]), skip.tally[0]
+    # What each merged edge will hold: a marker stays on the lower of its two levels.
     for level in range(height):
         around[AHEAD, level] = keys[node + 1 + level, KEY]
         merged[level] = 0
@@ -341,6 +349,7 @@ def unlink(skip: SkipList, bounds: Float64s, node: int) -> int:
         start, count = whole(words[before[level] + 1 + level, START]), whole(words[before[level] + 1 + level, COUNT])
         for at in range(start, start + count):
             merged[min(level, highest_out(around, 0, height, bounds[slots[at], 1]))] += 1
+    # First the room that is missing is measured, and refused if there is none; then it is reserved.
     for task in (MEASURE, RESERVE):
         items = falling_in = falling_out = 0
         for level in range(height):
@@ -358,6 +367,7 @@ def unlink(skip: SkipList, bounds: Float64s, node: int) -> int:
         if task == MEASURE and skip.arenas[ENTRIES, 0] + items > len(slots):
             return SHORT_OF_ENTRIES
 
+    # Markers that fall go to all edges of the chains below.
     for level in range(height):
         edge = before[level] + 1 + level
         start = kept = whole(words[edge, START])
@@ -374,6 +384,7 @@ def unlink(skip: SkipList, bounds: Float64s, node: int) -> int:
                 slots[kept], ids[kept] = slot, id
                 kept += 1
         words[edge, COUNT] = kept - start
+    # The edges pass the node, and its room is given back.
     for level in range(height):
         edge, out = before[level] + 1 + level, node + 1 + level
         keys[edge, KEY] = keys[out, KEY]

@@ -10,11 +10,14 @@ from fencepost.errors import FencepostError
 from fencepost.indexes.arguments import point_rows
 from fencepost.indexes.arrays import Float64s, Int64s
 from fencepost.indexes.contracts.boxes import TableBoxes
+from fencepost.indexes.contracts.registry import array_bytes
 from fencepost.indexes.kernels.id_map import ABSENT, place_in
+from fencepost.indexes.kernels.vectors import PADDING
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, widened
-from fencepost.indexes.papers.construct_lists import SPARSE
+from fencepost.indexes.papers.construct_lists import ENTRIES, SPARSE
 from fencepost.indexes.papers.listed import ListedConstructs, power_of_two, whole_pair
 from fencepost.indexes.papers.vcr_kernels import Grid, Rounds, Shape, answer, decompose, mark, remark
+from fencepost.indexes.papers.vcr_rows import NO_ROWS, are_repaid, lay_out_rows
 
 AxisDomain = int | tuple[int, int]
 
@@ -43,6 +46,9 @@ class VCR(ListedConstructs, TableBoxes):
     and no point of it twice; a checked list holds slots: part-filled cells, pieces that overlap the one before
     them, and closed right ends. A checked entry counts if its rectangle holds the point and the piece *owns*
     it, i.e. is the first that reaches it: so every id is reported once.
+
+    A search of many points goes to `_rows`, where the exact lists lie side by side (see `vcr_rows`), and to the lists
+    themselves while they change more than they are searched.
 
     Deviations: the difference array is kept as distances between starts and a mask of sizes for each, so that
     one word answers for all constructs of a start. Duplicates are not stamped but excluded by ownership, which
@@ -115,6 +121,7 @@ class VCR(ListedConstructs, TableBoxes):
         self._bits = np.zeros((2, 64), np.uint64)
         self._any_checked = False
         self._stale = 0
+        self._forget_rows()
 
     def _mask(self, dx: int, dy: int, bits: list[int]) -> int:
         """The sizes of the constructs that start (dx, dy) after the pivot and reach the point's cell."""
@@ -161,6 +168,7 @@ class VCR(ListedConstructs, TableBoxes):
     @override
     def _attach(self, slots: Int64s) -> None:
         super()._attach(slots)
+        self._forget_rows()
         wanted = min(self._grid_points, 2 * int(self._lists.sparse.size[0]))
         if self._bits.shape[1] < wanted:
             self._remark(wanted)
@@ -172,6 +180,7 @@ class VCR(ListedConstructs, TableBoxes):
     @override
     def _detach(self, slots: Int64s) -> None:
         super()._detach(slots)
+        self._forget_rows()
         self._stale += len(slots)
         if self._stale > len(self):
             self._remark(min(self._grid_points, 2 * int(self._lists.sparse.size[0])))
@@ -182,10 +191,27 @@ class VCR(ListedConstructs, TableBoxes):
         self._any_checked = remark(self._shape, self._lists.sparse.slots, self._bits)
         self._stale = 0
 
+    def _forget_rows(self) -> None:
+        """Search the lists themselves, which have changed."""
+        self._rows = NO_ROWS
+        self._asked = 0
+
     # -- asking -----------------------------------------------------------------------------------------
+
+    def _lay_out_rows(self, points: int) -> None:
+        """Lay the lists out in rows once so many more points are worth it."""
+        self._asked += points
+        if len(self._rows.places) == 0:
+            (_, _), (y_start, y_end) = self.domain
+            grid, entries = self._shape.grid, int(self._lists.arenas[ENTRIES, 0])
+            if are_repaid(self._asked, entries, y_end - y_start, grid.columns, grid.sizes):
+                self._rows = lay_out_rows(
+                    self._lists, entries, y_end - y_start, grid.columns, grid.sizes, grid.overflow
+                )
 
     def _stab(self, points: Float64s, out: Matches | None) -> Matches:
         total = len(points)
+        self._lay_out_rows(total)
         per_round = max(1, min(_POINTS_PER_ROUND, total))
         most = per_round * self.lists_per_search
         rounds = Rounds(
@@ -205,6 +231,7 @@ class VCR(ListedConstructs, TableBoxes):
                 self._bits,
                 self._any_checked,
                 self._lists,
+                self._rows,
                 self._queries,
                 points,
                 rounds,
@@ -233,7 +260,12 @@ class VCR(ListedConstructs, TableBoxes):
         keys = self._lists.sparse.slots[self._lists.sparse.slots[:, 1] >= 0, 0]
         constructs = len(np.unique(keys >> 1)) - (self.overflow > 0)
         entries = self._entries()
-        return Storage(constructs, entries, 4 * constructs + 8 * entries, self._list_bytes() + self._bits.nbytes)
+        return Storage(
+            constructs,
+            entries,
+            4 * constructs + 8 * entries,
+            self._list_bytes() + self._bits.nbytes + array_bytes(self._rows),
+        )
 
     @override
     def _check(self) -> None:
@@ -242,6 +274,13 @@ class VCR(ListedConstructs, TableBoxes):
         any_checked = remark(self._shape, self._lists.sparse.slots, marked)
         assert self._any_checked or not any_checked, "checked lists are known of"
         assert not (marked & ~self._bits).any(), "every list has its bit set"
+        if len(self._rows.places) > 0:
+            shape, grid = self._rows.places.shape, self._shape.grid
+            anew = lay_out_rows(
+                self._lists, len(self._rows.ids) - PADDING, shape[0], grid.columns, grid.sizes, grid.overflow
+            )
+            assert (anew.places == self._rows.places).all(), "rows count what the lists hold"
+            assert (anew.ids == self._rows.ids).all(), "rows hold what the lists hold"
 
 
 def _backs(bits: int) -> tuple[list[int], list[int]]:

@@ -5,11 +5,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fencepost.compiled import kernel
-from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt64s, i64, u64
+from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt32s, UInt64s, i64, u64
 from fencepost.indexes.contracts.registry import Queries, holds
 from fencepost.indexes.kernels.id_map import ABSENT, home, place_in
 from fencepost.indexes.kernels.vectors import PADDING, bit_count, copy_run, prefetch
 from fencepost.indexes.papers.construct_lists import BEYOND, SPARSE, Lists, Plan, plan_range
+from fencepost.indexes.papers.vcr_rows import Rows, append_rows, fetch_rows
+
+_POINTS_AHEAD = 3
+"""Points whose places are asked for before they are read."""
 
 
 class Grid(NamedTuple):
@@ -237,9 +241,18 @@ def append_keys(
 
 @kernel
 def cover(
-    shape: Shape, bits: UInt64s, any_checked: bool, points: Float64s, first: int, last: int, rounds: Rounds
+    shape: Shape,
+    bits: UInt64s,
+    any_checked: bool,
+    places: UInt32s,
+    points: Float64s,
+    first: int,
+    last: int,
+    rounds: Rounds,
 ) -> None:
     """The keys of all lists around each point that may exist, in the first column of `runs` and `checks`.
+
+    Where rows are laid out, `runs` has the runs themselves.
 
     A construct that starts before the domain's left border takes the id of one that starts near the right border
     of the row below and reaches beyond it: no rectangle has that piece, so border regions need no care. A
@@ -260,7 +273,15 @@ def cover(
             continue
         x_cell, y_cell = i64(np.floor(x)) - grid.x_first, i64(np.floor(y)) - grid.y_first
         pivot = x_cell + 1 - (1 << grid.x_bits) + (y_cell + 1 - (1 << grid.y_bits)) * grid.columns
-        n = append_keys(bits[1], distances, masks, pivot, sizes, 1, starts, found, runs, n)
+        if len(places) > 0:
+            if i + _POINTS_AHEAD < last:
+                soon_x, soon_y = points[i + _POINTS_AHEAD, 0], points[i + _POINTS_AHEAD, 1]
+                if side_of(grid, soon_x, soon_y) == ABSENT:
+                    soon_column, soon_row = i64(np.floor(soon_x)) - grid.x_first, i64(np.floor(soon_y)) - grid.y_first
+                    fetch_rows(places, grid.x_bits, grid.y_bits, soon_column, soon_row)
+            n = append_rows(places, grid.x_bits, grid.y_bits, x_cell, y_cell, runs, n)
+        else:
+            n = append_keys(bits[1], distances, masks, pivot, sizes, 1, starts, found, runs, n)
         if any_checked:
             checked = append_keys(bits[0], distances, masks, pivot, sizes, 0, starts, found, checks, checked)
         if grid.closed and any_checked:
@@ -299,8 +320,8 @@ def cover_ends(
 
 @kernel
 def resolve(slots: Int64s, heads: Any, ids: Int64s, rounds: Rounds, points: int) -> None:
-    """Turn keys into runs (start, length) and into (list, construct); what does not exist becomes empty."""
-    runs, checks = rounds.runs, rounds.checks
+    """Turn keys into runs (start, length); what does not exist becomes empty."""
+    runs = rounds.runs
     for n in range(rounds.run_offsets[points]):
         prefetch(slots, 2 * home(runs[n, 0], len(slots)))
     for n in range(rounds.run_offsets[points]):
@@ -312,6 +333,12 @@ def resolve(slots: Int64s, heads: Any, ids: Int64s, rounds: Rounds, points: int)
         runs[n, 0] = i64(heads[place, 0]) if place != ABSENT else 0
         runs[n, 1] = i64(heads[place, 1]) if place != ABSENT else 0
         prefetch(ids, runs[n, 0])
+
+
+@kernel
+def resolve_checks(slots: Int64s, rounds: Rounds, points: int) -> None:
+    """Turn keys into (list, construct); what does not exist becomes `ABSENT`."""
+    checks = rounds.checks
     for n in range(rounds.check_offsets[points]):
         key = checks[n, 0]
         checks[n, 0] = place_in(slots, key)
@@ -376,6 +403,7 @@ def side_of(grid: Grid, x: float, y: float) -> Any:
 def emit(
     shape: Shape,
     lists: Lists,
+    run_ids: Int64s,
     queries: Queries,
     points: Float64s,
     first: int,
@@ -393,6 +421,7 @@ def emit(
     at = offsets[first]
     for i in range(first, last):
         x, y = points[i, 0], points[i, 1]
+        # How many ids at most; the point waits where they have no room.
         needed = 0
         for run in range(run_offsets[i - first], run_offsets[i - first + 1]):
             needed += runs[run, 1]
@@ -406,9 +435,11 @@ def emit(
             needed += i64(heads[uncut, 1])
         if at + needed > room:
             return i
+        # Exact runs are copied.
         for run in range(run_offsets[i - first], run_offsets[i - first + 1]):
-            copy_run(out, at, ids, runs[run, 0], runs[run, 1])
+            copy_run(out, at, run_ids, runs[run, 0], runs[run, 1])
             at += runs[run, 1]
+        # Entries of checked lists count once, in one piece of the grid.
         for check in range(check_offsets[i - first], check_offsets[i - first + 1]):
             place = checks[check, 0]
             if place != ABSENT:
@@ -418,6 +449,7 @@ def emit(
                     if counts_for(grid, bounds, ids[entry], piece, x, y):
                         out[at] = query_ids[ids[entry]]
                         at += 1
+        # Beside the grid, boxes that were not cut are compared.
         if uncut != ABSENT:
             begin = i64(heads[uncut, 0])
             for entry in range(begin, begin + i64(heads[uncut, 1])):
@@ -435,6 +467,7 @@ def answer(
     bits: UInt64s,
     any_checked: bool,
     lists: Lists,
+    rows: Rows,
     queries: Queries,
     points: Float64s,
     rounds: Rounds,
@@ -444,11 +477,15 @@ def answer(
 ) -> Any:
     """Answer from point `done` on, a round at a time; the point it stopped at for want of room."""
     per_round = len(rounds.run_offsets) - 1
+    laid_out = len(rows.places) > 0
+    run_ids = rows.ids if laid_out else lists.ids
     while done < len(points):
         last = min(done + per_round, len(points))
-        cover(shape, bits, any_checked, points, done, last, rounds)
-        resolve(lists.sparse.slots, lists.heads, lists.ids, rounds, last - done)
-        done = emit(shape, lists, queries, points, done, last, rounds, offsets, out)
+        cover(shape, bits, any_checked, rows.places, points, done, last, rounds)
+        if not laid_out:
+            resolve(lists.sparse.slots, lists.heads, lists.ids, rounds, last - done)
+        resolve_checks(lists.sparse.slots, rounds, last - done)
+        done = emit(shape, lists, run_ids, queries, points, done, last, rounds, offsets, out)
         if done < last:
             break
     return done

@@ -1,6 +1,9 @@
 """A pipeline file: read, checked, refused with every fault at its place.
 
-document.py: the sections as they were written. keys.py: every key there is. checks.py: what can be wrong before Spark
-starts. columns.py: what a source gives. secrets.py: references, and what no message shows.
-faults.py: faults with their places.
+document, keys  the sections as they were written; every key there is
+checks          what can be wrong before Spark starts; faults with their places
+columns         what a source gives: decoding for messages, avro, protobuf and registry for their schemas
+formats         formats beyond those that have keys; session are the settings of Spark's
+secrets         references, and what no message shows
+clock, ticks    event time of a pipeline, and when it ticks
 """

@@ -230,8 +230,8 @@ def _carry_faults(file: PipelineFile, columns: Mapping[str, Columns | None]) -> 
                 got = f"{column}, which is {type_}"
                 yield file.fault("operator.carry", got, "a column of a plain type", "Leave it out.")
     try:
-        told = event_columns(operator.get("labels") is not False, bool(operator.get("condition")), carried)
-        check_carried(told, [*_event_names(file), *(name for name, _ in told.of_rules)])
+        of_events = event_columns(operator.get("labels") is not False, bool(operator.get("condition")), carried)
+        check_carried(of_events, [*_event_names(file), *(name for name, _ in of_events.of_rules)])
     except FencepostError as error:
         yield file.refusal("operator.carry", error)
 

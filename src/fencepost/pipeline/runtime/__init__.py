@@ -1,6 +1,11 @@
 """A pipeline that runs.
 
-running.py: from start to stop. session.py, requirements.py: Spark. sources.py, operators.py, sinks.py: the frames.
-book.py, changes.py: rules that change. webhook.py, dead_letters.py: deliveries. progress.py, log.py, metrics.py: what
-it has done. retries.py, signals.py: how it starts again, and ends. identity.py: whose checkpoint it is.
+running         from start to stop; retries and signals: how it starts again, and ends
+session, requirements   Spark
+sources, operators, sinks   the frames; formats opens those that only Spark knows, decoding decodes messages
+book, changes   rules that change; feeds are changes of tables elsewhere
+ticker          ticks, where anything can end by time
+webhook, dead_letters   deliveries, and what could not be used
+progress, log, metrics  what it has done
+identity        whose checkpoint it is
 """

@@ -64,8 +64,8 @@ def decode_messages(file: PipelineFile, name: str, value: Any, parsed: Any) -> t
         made = made.when(id == known, _from_avro(record, schema, decoded))
     if missing:
         made = made.when(id.isin(sorted(missing)), F.lit(None))
-    told = F.concat(F.lit(f"{_NEW} {name}/"), id.cast("string"))
-    made = F.when(value.isNotNull() & (F.length(value) > 0), made.otherwise(F.raise_error(told)))
+    message = F.concat(F.lit(f"{_NEW} {name}/"), id.cast("string"))
+    made = F.when(value.isNotNull() & (F.length(value) > 0), made.otherwise(F.raise_error(message)))
     faults = [(~is_framed, F.lit("no id of a schema"))]
     if missing:
         unknown = F.concat(F.lit("schema "), id.cast("string"), F.lit(", which the registry does not have"))

@@ -101,8 +101,8 @@ def first_line(error: Exception) -> str:
     """What an error says, without its trace."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     # Py4J says first that something happened, and then what.
-    told = [line for line in lines if not line.startswith(("An error occurred while calling", "JVM stacktrace"))]
-    return next(iter(told), type(error).__name__)
+    said = [line for line in lines if not line.startswith(("An error occurred while calling", "JVM stacktrace"))]
+    return next(iter(said), type(error).__name__)
 
 
 class AnyWriter:

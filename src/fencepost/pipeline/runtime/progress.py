@@ -243,6 +243,6 @@ def _offsets_behind(source: Any) -> int | None:
         return None
 
 
-def _offsets(told: Any) -> dict[str, dict[str, int]]:
-    found = json.loads(told) if isinstance(told, str) else told
+def _offsets(given: Any) -> dict[str, dict[str, int]]:
+    found = json.loads(given) if isinstance(given, str) else given
     return {topic: {str(part): int(offset) for part, offset in parts.items()} for topic, parts in found.items()}

@@ -145,9 +145,9 @@ def list_rules(
         if q or label or state:
             raise RefusalError("holds beside q, label or state", "one or the other", "Ask for holds alone.")
         held = service.rules.some(service.rules_at(holds), cursor, limit)
-        return Answer({"rules": [rule_fields(rule) for rule in held.rules], "next": held.next})
+        return Answer({"rules": [rule_fields(rule) for rule in held.rules], "next": held.after})
     page = service.rules.page(cursor, limit, search=q or None, labels=read_labels(label), state=state)
-    return Answer({"rules": [rule_fields(rule) for rule in page.rules], "next": page.next})
+    return Answer({"rules": [rule_fields(rule) for rule in page.rules], "next": page.after})
 
 
 @router.get("/rules/{id}", responses=refusals(404), dependencies=[READS])

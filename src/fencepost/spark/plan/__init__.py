@@ -1,5 +1,9 @@
 """What happens on the driver.
 
-abilities.py: what a session can do. columns.py, sent.py: a frame bound to rules. rules.py: rules made ready for
-executors. markers.py, remote_markers.py: the stream of versions and times. routing.py: which shard a row goes to.
+abilities       what a session can do
+columns, sent   a frame bound to rules; which of its columns go to Python
+rules           rules made ready for executors
+markers         the stream of versions and times; remote_markers for URLs
+routing         which shard a row goes to
+steps           the plan of an operator with state
 """

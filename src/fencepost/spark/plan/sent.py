@@ -122,15 +122,16 @@ def event_fields(
         fields.append(StructField(name, spark_type(type_) if isinstance(type_, str) else type_))
     before, key_names = [field.name for field in fields], [field.name for field in band_key]
     check_told(columns, [*before, *key_names])
-    told = [name for name, _ in columns.of_rules]
+    rule_columns = [name for name, _ in columns.of_rules]
     if since and SINCE not in {name.lower() for name in (*before, *key_names, *keys, *columns.carry)}:
         fields.append(StructField(SINCE, given["time"]))
-    check_carried(columns, [*before, *key_names, *told, *keys])
+    check_carried(columns, [*before, *key_names, *rule_columns, *keys])
     for name in shown_keys(keys, before, key_names, columns):
         fields += [StructField(name, StringType()), StructField(f"{name}_before", StringType())]
     fields += band_key
     fields += [
-        StructField(name, MapType(StringType(), StringType()) if name == "labels" else StringType()) for name in told
+        StructField(name, MapType(StringType(), StringType()) if name == "labels" else StringType())
+        for name in rule_columns
     ]
     for name, field in zip(columns.carry, carried, strict=True):
         arrow_type(field)  # refuses what Python would not get as it is

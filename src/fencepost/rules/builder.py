@@ -1,0 +1,331 @@
+"""Binding rules one after the other, or many of one form at once, and keeping their boxes in groups."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fencepost.computed import Term
+from fencepost.computed.attributes import MOST_EXPRESSIONS, expressions_of, too_many
+from fencepost.computed.bounds import after_prefix
+from fencepost.computed.many_preimages import many_preimages
+from fencepost.errors import FencepostError
+from fencepost.indexes.arrays import Bools, Float64s, Int64s
+from fencepost.language import KEY, Band, Binder, BoundBand, BoundCondition, ColumnType, Condition, bind_band
+from fencepost.language.forms import Constants, Form, FormPart
+from fencepost.ordinals import DOUBLE, AttributeType
+from fencepost.rules.bounds import edges_of
+from fencepost.rules.box_groups import BoxGroups, StringEnds, types_of
+from fencepost.rules.checked import TextRule
+from fencepost.rules.faults import Faults
+from fencepost.rules.table_blocks import TableBlock, TableRange
+from fencepost.rules.types import Types
+from fencepost.snapshot.columns import BandColumns, CompiledColumns, RuleColumns
+
+_NO_LINE = (
+    "detect='cross' with a range of strings and another range; expected one range, or numbers and times: a straight "
+    "line between two positions has no strings on it. Write = for the string, or detect enter and exit."
+)
+
+
+class Builder:
+    """Binds rules one after the other and keeps their boxes in groups."""
+
+    def __init__(self, types: Types, binder: Binder, faults: Faults, beside: Iterable[str]) -> None:
+        self._types = types
+        self._binder = binder
+        self._faults = faults
+        self._groups = BoxGroups()
+        self.expressions = set(beside)
+        """The distinct expressions of rules so far, and of those beside them."""
+        self._bands: list[tuple[int, BoundBand]] = []
+        self._dropped: dict[int, tuple[str, ...]] = {}
+        self._row_count = 0
+
+    def add_block(self, block: TableBlock, rows: Int64s) -> None:
+        """Adds the rules in these rows of a table."""
+        ids = block.fields.ids[rows]
+        start, self._row_count = self._row_count, self._row_count + len(rows)
+        try:
+            keys = [(self._key_name(key.column), _take(key.values, rows)) for key in block.keys]
+            keys.sort(key=lambda each: each[0])
+            ranges = sorted(
+                ((*self._attribute(range_.column), range_) for range_ in block.ranges), key=lambda each: each[0]
+            )
+            edges = [self._edges(type_, range_, name, rows, ids) for name, type_, range_ in ranges]
+        except FencepostError as error:
+            error = self._types.blame(block.columns) or error
+            self._faults.add_all(ids, f"{error.one_line} (rules of that table: {len(rows):,})")
+            return
+        names = [name for name, *_ in ranges]
+        if len(names) + len(keys) > len({*names, *(name for name, _ in keys)}):
+            self._faults.add_all(ids, "two columns of the table name one column of the schema")
+            return
+        firsts = np.stack([first for first, _ in edges], axis=1) if edges else np.empty((len(rows), 0), np.int64)
+        lasts = np.stack([last for _, last in edges], axis=1) if edges else firsts
+        for used, mine in _by_presence([values for _, values in keys], len(rows)):
+            group = self._groups.at(tuple(keys[place][0] for place in used), tuple(names))
+            rules = np.arange(start, start + len(rows))
+            values = tuple(keys[place][1] for place in used)
+            if mine is None:
+                group.arrays.append((rules, values, firsts, lasts))
+            else:
+                chosen = pa.array(mine)
+                group.arrays.append(
+                    (rules[mine], tuple(each.take(chosen) for each in values), firsts[mine], lasts[mine])
+                )
+
+    def add_form(self, form: Form, crosses: Bools) -> Int64s:
+        """Adds the rules of one form; the rows of those that are to be bound one by one, perhaps to be refused.
+
+        `crosses` says of each whether it detects cross, for which most ranges of strings are refused.
+        """
+        rows = form.rows
+        keys: dict[str, Any] = {}
+        edges: dict[str, tuple[Int64s, Int64s]] = {}
+        usable = np.ones(len(rows), np.bool_)
+        strings: dict[str, StringEnds] = {}
+        try:
+            # Each comparison of the form, for all its rules at once: strings as keys or ranges, the rest as ordinals.
+            for part in form.parts:
+                name, type_ = self._binder.find(part.column)
+                if type_ == KEY:
+                    if name in keys or name in strings or part.term is not None:
+                        return rows
+                    if part.is_equality and part.lower is not None and not part.lower.is_number:
+                        keys[name] = part.lower.texts
+                    elif (found_strings := _string_ends(part)) is not None:
+                        strings[name] = found_strings
+                    else:
+                        return rows
+                    continue
+                if part.is_prefix or (part.term is not None and type_ != DOUBLE):
+                    return rows
+                ends = []
+                for constants, is_lower in ((part.lower, True), (part.upper, False)):
+                    bounds = None if constants is None else _numbers(constants, type_)
+                    closed = part.lower_closed if is_lower else part.upper_closed
+                    found = edges_of(type_, bounds, len(rows), is_lower=is_lower, is_closed=closed, column=name)
+                    usable &= found.is_empty == 0
+                    ends.append(found.ordinals)
+                # Ranges of an expression over one column become ranges of that column.
+                if part.term is not None:
+                    found_ranges = many_preimages(part.term, _doubles_of, ends[0], ends[1])
+                    usable &= found_ranges.usable
+                    ends = [found_ranges.firsts, found_ranges.lasts]
+                first, last = edges.get(name, ends)
+                edges[name] = np.maximum(first, ends[0]), np.minimum(last, ends[1])
+        except (FencepostError, pa.ArrowException):
+            return rows
+        # Rules that hold nowhere, or cross a range of strings, are bound alone: binding says what is wrong with them.
+        for first, last in edges.values():
+            usable &= first <= last
+        if strings:
+            usable &= ~crosses
+        # The others are boxes of one group.
+        names, mine = sorted(edges), np.flatnonzero(usable)
+        terms = tuple(Term("column", (), name, KEY) for name in sorted(strings))
+        group = self._groups.at(tuple(sorted(keys)), tuple(names), terms)
+        if len(mine):
+            if terms:
+                group.string_arrays.append(tuple(strings[name].take(mine) for name in sorted(strings)))
+            firsts, lasts = (
+                np.stack([edges[name][end][mine] for name in names], axis=1)
+                if names
+                else np.empty((len(mine), 0), np.int64)
+                for end in (0, 1)
+            )
+            chosen = pa.array(mine)
+            group.arrays.append((rows[mine], tuple(keys[name].take(chosen) for name in sorted(keys)), firsts, lasts))
+        return rows[~usable]
+
+    def add_texts(
+        self,
+        texts: Iterable[TextRule],
+        schema: Mapping[str, ColumnType] | None,
+        rows: Iterable[int] | None = None,
+    ) -> None:
+        """Adds rules written as text, in these rows or behind those that were added."""
+        bind, groups = self._binder.bind, self._groups
+        for row, (rule, parsed) in zip(count(self._row_count) if rows is None else rows, texts, strict=False):
+            try:
+                if isinstance(parsed, Band):
+                    self._bands.append((row, _check_band(bind_band(parsed, schema, schema))))
+                    continue
+                bound = bind(parsed)
+            except FencepostError as error:
+                self._faults.add(rule.id, (self._types.blame(_columns_of(parsed)) or error).one_line)
+                continue
+            if "cross" in rule.detect and any(
+                box.strings and len(box.strings) + len(box.ranges) > 1 for box in bound.boxes
+            ):
+                self._faults.add(rule.id, _NO_LINE)
+                continue
+            if bound.computed and not self._take_computed(rule.id, bound):
+                continue
+            for box in bound.boxes:
+                groups.add(row, box)
+            if bound.dropped:
+                self._dropped[rule.id] = bound.dropped
+
+    def _take_computed(self, id: int, bound: BoundCondition) -> bool:
+        """Whether there is room for the expressions of a rule."""
+        new = expressions_of(bound.computed.values())
+        if not new.keys() <= self.expressions:
+            if len(self.expressions | new.keys()) > MOST_EXPRESSIONS:
+                beyond = next(term for text, term in new.items() if text not in self.expressions)
+                self._faults.add(id, too_many(beyond).one_line)
+                return False
+            self.expressions |= new.keys()
+        self._groups.computed |= bound.computed
+        return True
+
+    def finished(self, rules: RuleColumns) -> CompiledColumns:
+        """All that was added."""
+        boxes, computed = self._groups.finished(), self._groups.computed
+        types = types_of(boxes, computed, self._types.types)
+        for _, band in self._bands:
+            types |= {band.left: band.left_type, band.right: band.right_type}
+        bands = _band_columns(self._bands)
+        return CompiledColumns(rules, boxes, dict(sorted(types.items())), bands, self._dropped, computed=computed)
+
+    def _key_name(self, column: str) -> str:
+        name, type_ = self._found(column)
+        if type_ != KEY:
+            raise FencepostError(
+                f"column {name} is {type_} and cannot be a key",
+                "a column of strings",
+                "Put it into ranges=, or correct the schema.",
+            )
+        return name
+
+    def _attribute(self, column: str) -> tuple[str, AttributeType]:
+        name, type_ = self._found(column)
+        if type_ == KEY:
+            raise FencepostError(
+                f"column {name} is a key and cannot have ranges",
+                "an attribute",
+                "Put it into equal=, or correct the schema.",
+            )
+        return name, type_
+
+    def _found(self, column: str) -> tuple[str, ColumnType]:
+        try:
+            return self._binder.find(column)
+        except FencepostError as error:
+            raise FencepostError(f"the table {error.got}", error.expected, error.remedy) from None
+
+    def _edges(
+        self, type_: AttributeType, range_: TableRange, name: str, rows: Int64s, ids: Int64s
+    ) -> tuple[Int64s, Int64s]:
+        lower, upper = _take(range_.lower, rows), _take(range_.upper, rows)
+        count = len(rows)
+        first = edges_of(type_, lower, count, is_lower=True, is_closed=range_.lower_closed, column=name)
+        last = edges_of(type_, upper, count, is_lower=False, is_closed=range_.upper_closed, column=name)
+        is_empty = first.is_empty | last.is_empty | (first.ordinals > last.ordinals)
+
+        def fault(row: int) -> str:
+            low, high = ("unbounded" if each is None else each[row] for each in (lower, upper))
+            low, high = ("unbounded" if str(each) == "None" else each for each in (low, high))
+            return f"{name} from {low} to {high} with bounds {range_.bounds} holds no {type_}; expected some value"
+
+        self._faults.add_rows(is_empty, fault, ids)
+        return first.ordinals, last.ordinals
+
+
+def _columns_of(parsed: Condition | Band) -> Iterable[str]:
+    return parsed.columns if isinstance(parsed, Condition) else [*parsed.left_columns, *parsed.right_columns]
+
+
+def _take(values: Any, rows: Int64s) -> Any:
+    """The rows of a column, if there is one; it is not copied where they are all."""
+    return values if values is None or len(values) == len(rows) else values.take(pa.array(rows))
+
+
+def _by_presence(keys: Sequence[Any], count: int) -> Iterator[tuple[list[int], Int64s | None]]:
+    """The rows by which of their keys are not null; None for all rows."""
+    pattern = np.zeros(count, np.int64)
+    for place, values in enumerate(keys):
+        pattern |= np.asarray(pc.is_valid(values)).astype(np.int64) << place
+    for each in np.unique(pattern).tolist():
+        used = [place for place in range(len(keys)) if each >> place & 1]
+        mine = np.flatnonzero(pattern == each)
+        yield used, None if len(mine) == count else mine
+
+
+def _check_band(band: BoundBand) -> BoundBand:
+    for bound in (band.lower, band.upper):
+        if bound is not None and float(bound) != bound:
+            raise FencepostError(
+                f"the band has a bound of {bound} units",
+                "a number that a double holds exactly",
+                "Round it, or use a coarser unit.",
+            )
+    return band
+
+
+def _band_columns(bands: Sequence[tuple[int, BoundBand]]) -> BandColumns | None:
+    if not bands:
+        return None
+    rows, bound = zip(*bands, strict=True)
+    text = pa.large_string()
+    return BandColumns(
+        np.array(rows, np.int64),
+        pa.array([band.left for band in bound], text),
+        pa.array([band.right for band in bound], text),
+        pa.array([json.dumps(band.same) for band in bound], text),
+        pa.array([json.dumps(band.left_keys) for band in bound], text),
+        pa.array([json.dumps(band.right_keys) for band in bound], text),
+        np.array([-math.inf if band.lower is None else band.lower for band in bound], np.float64),
+        np.array([math.inf if band.upper is None else band.upper for band in bound], np.float64),
+        np.array([band.lower_closed for band in bound], np.bool_),
+        np.array([band.upper_closed for band in bound], np.bool_),
+    )
+
+
+def _numbers(constants: Constants, type_: AttributeType) -> Any:
+    """The numbers of a form, exact where the type is."""
+    if not constants.is_number:
+        raise FencepostError("a string", "a number", "Bind it alone.")
+    texts = constants.texts
+    points = pc.find_substring(texts, ".")
+    if type_ == DOUBLE or constants.is_double:
+        numbers = texts.cast(pa.float64())
+    elif pc.max(points).as_py() < 0:
+        numbers = texts.cast(pa.int64())
+    else:  # with as many digits as some number has, since small counts are compared faster
+        digits = np.asarray(pc.binary_length(texts)) - np.asarray(points) - 1
+        numbers = texts.cast(pa.decimal128(38, int(digits[np.asarray(points) >= 0].max())))
+    return pc.negate(numbers) if constants.is_negative else numbers
+
+
+def _doubles_of(constants: Constants) -> Float64s:
+    """The numbers at one place of an expression over doubles."""
+    return np.asarray(_numbers(constants, DOUBLE))
+
+
+def _string_ends(part: FormPart) -> StringEnds | None:
+    """The ranges of strings that one comparison of a form asks for; None where it is not plain."""
+    count = len((part.lower or part.upper).texts)  # type: ignore[union-attr]
+    if any(each is not None and each.is_number for each in (part.lower, part.upper)):
+        return None
+    text = pa.large_string()
+    lower, upper = (
+        pa.nulls(count, text) if each is None else each.texts.cast(text) for each in (part.lower, part.upper)
+    )
+    if part.is_prefix:
+        prefixes = pc.utf8_rtrim(lower, characters="%")
+        plain = pc.and_(pc.ends_with(lower, "%"), pc.invert(pc.match_substring_regex(prefixes, r"[%_\\]")))
+        if not pc.all(plain).as_py():
+            return None
+        lower, upper = prefixes, pa.array([after_prefix(each) for each in prefixes.to_pylist()], text)
+    else:
+        both = pc.and_(lower.is_valid(), upper.is_valid())
+        if pc.any(pc.and_(both, pc.fill_null(pc.greater_equal(lower, upper), False))).as_py():
+            return None
+    return StringEnds(lower, upper, np.full(count, part.lower_closed), np.full(count, part.upper_closed))
