@@ -16,6 +16,7 @@ from benchmarks.harness import Report
 from fencepost.book import RuleBook
 from fencepost.console import make_console
 from fencepost.console.engine import EngineSource
+from fencepost.console.source import EventFilter
 from fencepost.monitor import Monitor
 
 __all__ = ["run"]
@@ -25,7 +26,8 @@ PAGES = {
     "rules": "/rules",
     "rules from the middle": "/rules?after={middle}",
     "rules of a label": "/rules?label=desk%3D3",
-    "rules by text": "/rules?q=BETWEEN",
+    "rules by text": "/rules?q=price+%3E%3D",
+    "rules by a text that none has": "/rules?q=BETWEEN",
     "rules by the beginning of a name": "/rules?q=rule+5",
     "rules that hold at a price": "/rules?holds=price+%3D+10.1%2C+symbol+%3D+S0000",
     "a rule": "/rules/5",
@@ -34,8 +36,12 @@ PAGES = {
     "objects": "/objects",
     "an object": "/object?name=S0000",
     "events": "/events",
+    "events of a rule, by its name": "/events?rule=rule+5",
+    "why an event": "/events/{event}",
     "versions": "/versions",
     "a version": "/versions/1",
+    "what a version changed": "/versions/diff?from=1&to=2",
+    "what publishing would change": "/versions/preview",
 }
 _ROUNDS = 25
 _KILOBYTES = 100.0
@@ -60,6 +66,9 @@ def opened(home: Path, rules: int) -> Iterator[Any]:
         columns: dict[str, Any] = {"name_column": "name", "labels_column": "labels"}
         book.add_table(table, equal=["symbol"], ranges={"price": ("low", "high")}, detect="enter,exit", **columns)
         book.publish(home / "published", {"symbol": "string", "price": "double"})
+        book.replace(9, "symbol = 'S0009' AND price > 1000", detect="enter,exit", name="rule 9")
+        book.publish(home / "published")
+        book.replace(9, "symbol = 'S0009' AND price > 1001", detect="enter,exit", name="rule 9")
         source = EngineSource(book, Monitor(book, object="symbol", time="ts"), home / "published")
         begin = datetime.now(UTC) - timedelta(seconds=400)
         for step in range(400):
@@ -69,7 +78,7 @@ def opened(home: Path, rules: int) -> Iterator[Any]:
                 "price": [10 + n * 0.0625 + 0.02 + 0.1 * (step % 2) for n in range(10)],
             }
             source.take(rows)
-        yield make_console(source)
+        yield make_console(source), source.events.last(1, EventFilter())[0].fields["event_id"]
 
 
 class Client:
@@ -90,14 +99,17 @@ class Client:
 
 async def measure(few: Any, many: Any, size: int, report: Report) -> None:
     """Ask both for every page in turns; the least time of each counts."""
-    clients = {"few": Client(few), "many": Client(many)}
-    middles = {"few": 4, "many": size // 2}
+    clients = {which: Client(app) for which, (app, _) in (("few", few), ("many", many))}
+    known = {
+        "few": {"middle": 4, "event": few[1]},
+        "many": {"middle": size // 2, "event": many[1]},
+    }
     for name, path in PAGES.items():
         times: dict[str, list[float]] = {"few": [], "many": []}
         sent: dict[str, int] = {}
         for _ in range(_ROUNDS):
             for which, client in clients.items():
-                sent[which], taken = await client.ask(path.format(middle=middles[which]))
+                sent[which], taken = await client.ask(path.format(**known[which]))
                 times[which].append(taken)
         least = {which: min(taken) for which, taken in times.items()}
         report.at_most(f"{name}: sent", sent["many"] / 1e3, _KILOBYTES, " kB")

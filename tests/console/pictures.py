@@ -66,7 +66,7 @@ def _take(browser: Any, server: ConsoleServer, market: Market) -> None:
     page.fill("#condition", "symbol = 'IBM' AND price > 'high'")
     page.wait_for_selector("mark")
     page.locator("form.card").first.screenshot(path=PLACE / "fault-light.png")
-    _crop(PLACE / "fault-light.png", 230)
+    _crop(PLACE / "fault-light.png", 196)
     page.emulate_media(color_scheme="dark")
     page.goto(f"{server.base}/events")
     page.wait_for_timeout(4_000)

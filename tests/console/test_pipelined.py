@@ -74,8 +74,11 @@ def running(home: Path, spark: Any) -> Iterator[httpx.Client]:
         while not said and thread.is_alive():
             time.sleep(0.05)
         assert not faults, faults
-        address = said[0].removeprefix("console at ")
+        place = Path(said[0].rpartition(" is in ")[2])
+        assert (place.parent.parent, place.stat().st_mode & 0o077) == (home / "checkpoint", 0)
+        address = place.read_text().strip()
         base = address.partition("/?")[0]
+        assert said[0].startswith(f"console at {base}; "), "a log does not open the pages"
         with httpx.Client(base_url=base, follow_redirects=True, headers={"origin": base}, timeout=30) as client:
             assert client.get("/").status_code == 401
             assert client.get(address).status_code == 200
@@ -84,6 +87,7 @@ def running(home: Path, spark: Any) -> Iterator[httpx.Client]:
         stop.set()
         thread.join()
     assert not faults, faults
+    assert not place.exists()
 
 
 def test_a_rule_is_added_in_the_page_and_its_events_appear(spark: Any, tmp_path: Path) -> None:
@@ -95,12 +99,18 @@ def test_a_rule_is_added_in_the_page_and_its_events_appear(spark: Any, tmp_path:
     with running(tmp_path, spark) as client:
         wait_for(client, "/events", "39 → 41.5")
         overview = wait_for(client, "/", "2 in all")
-        assert "Objects</b> is not shown" in overview
+        assert "are not shown" not in overview
+        known = client.get("/objects").text
+        assert "those that had an event of late" in known
+        assert "41.5" in known.split(">IBM</a>")[1]
+        about = client.get("/object?name=IBM").text
+        assert 'class="line s0"' in about
+        assert '/rules/1">' in about.split("Rules it is inside")[1]
         fields = {"condition": "symbol = 'SAP' AND price > 90", "detect": "enter", "name": "sap high"}
         assert "The rule was added." in client.post("/rules/add", data=fields).text
         wait_for(client, "/versions", ">2</a>")
         put(tmp_path, "b", {"symbol": "SAP", "price": 95.0, "at": 3})
-        assert "sap high" in wait_for(client, "/events?object=SAP", "95")
+        assert "sap high" in wait_for(client, "/events?object=SAP", "</span> 95</span>")
         found = client.get("/rules?holds=symbol+%3D+IBM%2C+price+%3D+47").text
         assert "BETWEEN 40 AND 50" in found
         assert "sap high" not in found

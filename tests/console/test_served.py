@@ -131,6 +131,9 @@ def test_pages_that_are_open_say_that_their_session_has_ended_and_go_on_after_an
         rule.wait_for_selector("#shut:has-text('Enter again')")
         assert rule.locator("input[type=password]").count() == 0
         assert rule.locator("h1").count() == 1
+        rule.click("text=Add the rule")
+        rule.wait_for_timeout(500)
+        assert rule.input_value("#condition") == "price > 4", "a form is not sent to the door"
         events.bring_to_front()
         events.wait_for_selector("#shut:has-text('Enter again')")
         enter(first)
@@ -138,6 +141,20 @@ def test_pages_that_are_open_say_that_their_session_has_ended_and_go_on_after_an
         rule.fill("#condition", "price > 41")
         rule.wait_for_selector("#shut", state="detached")
         assert rule.locator("#meaning").inner_text()
+        rule.click("text=Add the rule")
+        rule.wait_for_selector("text=The rule was added.")
+        rule.fill("#condition", "price > 42")
+        first.evaluate("fetch('/leave', { method: 'POST' })")
+        rule.evaluate("scrollTo(0, document.body.scrollHeight)")
+        rule.wait_for_timeout(500)
+        rule.keyboard.press("End")
+        rule.keyboard.type(".5")
+        rule.wait_for_selector("#shut")
+        box = rule.locator("#shut").bounding_box()
+        assert 0 <= box["y"] < 800, "it is seen wherever one types"
+        enter(first)
+        rule.keyboard.type("1")
+        rule.wait_for_selector("#shut", state="detached")
         events.bring_to_front()
         events.wait_for_selector(".live.on")
         events.wait_for_selector("#shut", state="detached")

@@ -112,7 +112,7 @@ def test_a_stream_of_pages_ends_with_its_token_and_counts_as_a_reader(
 
 @pytest.mark.parametrize("value", ["9" * 24, "9" * 5000, "²", "-1", "--5"])
 def test_numbers_of_any_length_are_answered_in_words(pages: Pages, value: str) -> None:
-    for path in ("objects?after", "objects?q", "events?before", "events?rule", "rules?after", "object?name"):
+    for path in ("objects?after", "objects?q", "events?before", "events?rule", "rules?after", "rules?q", "object?name"):
         assert pages(f"/{path}={value}").status_code in (200, 400, 404), path
     rule = {"condition": "price > 3", "detect": "enter"}
     for field in ("limit", "cooldown", "for_", "every", "id", "margin", "expires"):
@@ -212,3 +212,111 @@ def test_a_chart_has_the_ranges_that_are_about_its_object(pages: Pages) -> None:
         [(_, low, high)] = [each for each in drawing["ranges"] if each[0] == "two"]
         assert (low, high) == (40, 50)
     assert "And 2 more ranges of these rules." in pages("/object?name=IBM").text
+
+
+def test_a_rule_is_called_by_its_whole_name(pages: Pages) -> None:
+    """However many other names begin with it, and whatever their ids are."""
+    for number in range(25):
+        pages.service.rules.add({"name": f"floor {number}", "condition": "price > 45", "detect": "enter"}, "ann")
+    own = pages.service.rules.add({"name": "floor", "condition": "price < 40.5", "detect": "enter"}, "ann")
+    pages.service.settle()
+    pages.service.observe([{"object": "IBM", "price": 40}])
+    assert (
+        f"of rule {own.id}" in pages("/object?name=IBM&rule=floor").text
+        or "40.5" in pages("/object?name=IBM&rule=floor").text
+    )
+    assert pages("/events?rule=floor").text.count('data-position="') == 1
+    assert pages("/events?rule=high").text.count('data-position="') == 4
+    assert pages("/events?rule=nobody").status_code == 400
+    assert "No rule has the id or the name" in pages("/object?name=IBM&rule=floo").text
+
+
+def test_a_rule_says_whose_events_it_holds_back(pages: Pages) -> None:
+    fields = {"name": "slow", "condition": "price > 40", "detect": "enter,exit", "for": "1 hour"}
+    pages.service.rules.add(fields, "ann")
+    pages.service.settle()
+    pages.service.observe([{"object": name, "price": 39} for name in ("IBM", "SAP")])
+    pages.service.observe([{"object": name, "price": 41} for name in ("IBM", "SAP")])
+    [slow] = pages.service.book.find("slow")
+    text = pages(f"/rules/{slow.id}").text
+    assert "Held back: the enter of" in text
+    assert text.index(">IBM</a> since ") < text.index(">SAP</a> since ")
+    assert "Held back" not in pages("/rules/1").text
+
+
+def test_why_an_event_happened_is_told_in_words(pages: Pages) -> None:
+    [last, *_] = pages.source.events.last(1, EventFilter())
+    text = pages(f"/events/{last.fields['event_id']}").text
+    for word in ("price &gt; 40", "did not hold", "holds", "<code>40.0 &lt; price</code>"):
+        assert word in text
+
+
+def test_forms_begin_without_a_fault_and_refuse_in_one_place(pages: Pages) -> None:
+    assert 'class="fault"' not in pages("/rules/new").text
+    answer = pages("/rules/add", "POST", data={"condition": "price >", "detect": "enter"})
+    said = answer.text[answer.text.index("Not done.") :].split("</p>")[0]
+    assert (answer.status_code, "^" in said, "cannot be understood here" in said) == (400, False, True)
+    taken = pages("/rules/add", "POST", data={"condition": "price > 1", "detect": "enter", "name": "high"}).text
+    assert "The name &#39;high&#39; is that of rule 1" in taken
+    assert "Choose another name, or edit that rule." in taken
+    taken = pages("/rules/add", "POST", data={"condition": "price > 1", "detect": "enter", "id": "1"}).text
+    assert "Edit that rule, or leave the id empty." in taken
+    files = {"file": ("mine.jsonl", b'{"id": 5}')}
+    text = pages("/rules/import", "POST", files=files, data={"existing": "refuse"}).text
+    assert "Correct mine.jsonl and import it again" in text
+
+
+def test_a_chart_marks_the_events_of_its_own_rules(pages: Pages) -> None:
+    pages.service.rules.add({"name": "much", "condition": "volume > 5", "detect": "inside"}, "ann")
+    pages.service.settle()
+    for volume in (6, 7, 8):
+        pages.service.observe([{"object": "IBM", "price": 41, "volume": volume}])
+    seen = pages.source.objects.get("IBM")
+    assert seen is not None
+    kinds = {each["column"]: {kind for _, kind in each["marks"]} for each in _about(pages.source, seen, "")["drawings"]}
+    assert kinds == {"price": {"enter", "exit"}, "volume": {"inside"}}
+
+
+def test_north_is_up(pages: Pages) -> None:
+    pages.service.rules.add({"name": "box", "condition": "lat BETWEEN 52 AND 53 AND lon BETWEEN 13 AND 14"}, "ann")
+    pages.service.settle()
+    [box] = pages.service.book.find("box")
+    caption = pages(f"/rules/{box.id}").text.split("<figcaption>")[1]
+    assert caption.startswith("<b>lon</b>")
+    assert "upward" in caption.split("<b>lat</b>")[1]
+
+
+def test_a_method_that_a_route_does_not_have_is_refused_beside_pages(doorway: tuple[Doorway, Tokens]) -> None:
+    ask = doorway[0]
+    for path in ("/v1/rules", "/v1/events", "/healthz", "/metrics"):
+        answer = ask(path, "PATCH")
+        assert answer.status_code == 405, path
+        assert set(answer.json()) == {"got", "expected", "remedy", "message"}
+        assert answer.headers["allow"]
+    assert ask("/v1/nowhere", headers={"authorization": f"Bearer {ask.text}"}).status_code == 404
+
+
+def test_who_was_told_of_another_change_may_save_on_top_of_it(pages: Pages) -> None:
+    pages.service.rules.put(1, {"name": "high", "condition": "price > 50", "detect": "enter,exit"}, None, "bob")
+    mine = {"condition": "price > 60", "detect": "enter", "name": "high", "action": "save"}
+    refused = pages("/rules/1", "POST", data={**mine, "expect": "1"})
+    assert (refused.status_code, "by bob" in refused.text, "price &gt; 60</textarea>" in refused.text) == (
+        400,
+        True,
+        True,
+    )
+    assert refused.text.count('name="expect" value="2"') == refused.text.count('name="expect"')
+    assert pages("/rules/1", "POST", data={**mine, "expect": "2"}).status_code == 303
+    assert pages.service.rules.get(1).condition == "price > 60"
+
+
+def test_an_axis_names_the_bounds_that_somebody_wrote(pages: Pages) -> None:
+    for name, condition, words in (
+        ("over", "price > 0", "above 0"),
+        ("from", "price >= 40", "from 40 on"),
+        ("half", "price > 40.5 AND price <= 50", "above 40.5 and up to 50"),
+        ("both", "price BETWEEN 40 AND 50", "40 to 50"),
+        ("less", "price < 39.9", "below 39.9"),
+    ):
+        rule = pages.service.rules.add({"name": name, "condition": condition, "detect": "enter"}, "ann")
+        assert f"<b>price</b> {words}</figcaption>" in pages(f"/rules/{rule.id}").text, name

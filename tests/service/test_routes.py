@@ -1,7 +1,9 @@
 """The routes, called in one process."""
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -202,3 +204,70 @@ def test_remedies_name_routes(call: Client) -> None:
     answer = call("POST", "/v1/rules", json=rule)
     assert (answer.status_code, "()" in answer.text, "PUT /v1/rules" in answer.json()["remedy"]) == (409, False, True)
     assert answer.json()["remedy"] in answer.json()["message"]
+
+
+def test_flags_may_be_only_named(call: Client) -> None:
+    call("POST", "/v1/rules", json=FLOOR)
+    answer = call("POST", "/v1/observations?wait", json={"symbol": "IBM", "price": 39})
+    assert (answer.status_code, len(answer.json()["events"])) == (200, 1)
+    assert call("POST", "/v1/publish?dry_run").json()["dry_run"] is True
+    assert "dry_run" not in call("POST", "/v1/publish").json()
+    assert call("POST", "/v1/publish?dry_run=perhaps").status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("path", "sent", "words"),
+    [
+        ("/v1/rules", {"name": "x"}, ("nothing for condition", "condition, which is needed")),
+        ("/v1/rules", {"condition": "price > 1", "colour": 1}, ("colour: 1", "fields that the route has")),
+        ("/v1/rules", {"condition": 7}, ("condition: 7", "a valid string")),
+        ("/v1/rules", {"condition": "price <"}, ("`<` cannot be understood here", "columns, constants")),
+        ("/v1/rules", b"nonsense", ("a body that is no JSON", "JSON")),
+        ("/v1/rules", b"[" * 200_000, ("a body that cannot be read", "JSON")),
+        ("/v1/rules", b"", ("nothing for a body", "a body, which is needed")),
+        ("/v1/rules:import", b'{"id": 1}\n', ("1 fault in 1 line", "none")),
+        ("/v1/observations", {"symbol": "IBM", "time": 5, "price": 1}, ("time=5", "an instant, as in the first row")),
+    ],
+)
+def test_refusals_are_whole_sentences(call: Client, path: str, sent: Any, words: tuple[str, str]) -> None:
+    call("POST", "/v1/observations", json={"symbol": "IBM", "price": 1})
+    given = {"content": sent} if isinstance(sent, bytes) else {"json": sent}
+    answer = call("POST", path, headers={"Content-Type": "application/json"}, **given)
+    said = answer.json()
+    assert answer.status_code in (400, 422)
+    assert said["got"].startswith(words[0])
+    assert said["expected"].startswith(words[1])
+    for awkward in ("Input should", "Field required", "fencepost-import", "rule 0"):
+        assert awkward not in said["message"]
+
+
+def test_a_limit_of_a_number_is_told_in_words(call: Client) -> None:
+    said = call("GET", "/v1/rules?limit=0").json()
+    assert said["message"].startswith("limit: '0'; expected greater than or equal to 1. Correct it")
+
+
+def test_a_name_that_is_taken_is_refused_by_that_name(call: Client) -> None:
+    call("POST", "/v1/rules", json=FLOOR)
+    answer = call("POST", "/v1/rules", json=FLOOR)
+    assert (answer.status_code, answer.json()["got"]) == (409, "the name 'ibm floor' is that of rule 1")
+    assert answer.json()["remedy"] == "Choose another name, or edit that rule."
+
+
+def test_a_rule_that_does_not_exist_is_told_from_one_that_rests(call: Client) -> None:
+    call("POST", "/v1/rules", json=FLOOR)
+    call("POST", "/v1/rules/1:pause")
+    for path in ("/v1/inside/{}", "/v1/why-not?rule={}&object=IBM"):
+        unknown, paused = (call("GET", path.format(rule)) for rule in ("nope", "1"))
+        assert (unknown.status_code, unknown.json()["got"]) == (404, "no rule has the name 'nope'")
+        assert (paused.status_code, paused.json()["got"]) == (404, "rule 1 is not in force")
+
+
+def test_versions_say_when_in_words_like_everything_else(call: Client) -> None:
+    call("POST", "/v1/rules", json=FLOOR)
+    [version] = call("GET", "/v1/versions").json()["versions"]
+    assert datetime.fromisoformat(version["at"]).utcoffset() == timedelta(0)
+
+
+def test_events_behind_the_last_one_say_where_that_is(call: Client) -> None:
+    page = call("GET", "/v1/events?after=999").json()
+    assert (page["events"], page["next"], page["last"]) == ([], 999, 0)

@@ -12,7 +12,7 @@ from fencepost.book.pauses import Pauses
 from fencepost.book.reading import find_number, find_rule, find_version
 from fencepost.book.storing import chunks, ids_named, number_names, put, stored_rows
 from fencepost.book.tables import RULES, UNREMOVED
-from fencepost.errors import FencepostError
+from fencepost.errors import FencepostError, shorten
 from fencepost.rules.rule import Rule, RuleKey
 
 
@@ -23,11 +23,21 @@ def add_rule(writing: Writing, key: RuleKey, rule: Rule, author: str) -> Rule:
     last = stored_rows(writing.connection, [rule.id]).get(rule.id)
     if last is not None:
         if rule_of(last) is not None:
-            raise FencepostError(f"rule {rule.id} already exists", "ids must be unique", "Use replace() to edit it.")
+            raise _taken(key, rule.id)
         rule = replace(rule, version=last["version"] + 1)
     _put(writing, [(rule, last)], "added", author)
     _refuse_taken(writing.connection, rule)
     return rule
+
+
+def _taken(key: RuleKey, id: int) -> FencepostError:
+    """The refusal of a new rule by the id or the name of another."""
+    from fencepost.rules.checked import NameTakenError
+
+    if isinstance(key, str):
+        got, remedy = f"the name {shorten(key)!r} is that of rule {id}", "Choose another name, or edit that rule."
+        return NameTakenError(got, "a name that no other rule has", remedy)
+    return FencepostError(f"rule {id} already exists", "ids must be unique", "Use replace() to edit it.")
 
 
 def edit_rule(

@@ -1,9 +1,10 @@
 """Taking in a file or a table of rules: all are checked before the book is locked, then all are written or none."""
 
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 from sqlalchemy import Connection
@@ -28,6 +29,9 @@ from fencepost.rules.checked import rule_of_mapping
 from fencepost.rules.faults import Faults
 from fencepost.rules.files import RuleFile, read_rules
 
+if TYPE_CHECKING:
+    from fencepost.book.rulebook import RuleBook
+
 
 def import_file(
     database: Database, path: Path, existing: Existing, author: str, progress: Progress, zone: str = "UTC"
@@ -38,6 +42,31 @@ def import_file(
     rules, places = _check_rows(file, str(path), progress, zone)
     total = len(rules)
     return _import(database, lambda _: rules, total, existing, author, progress, file.unit, places.__getitem__)
+
+
+def import_content(
+    book: "RuleBook", content: bytes, ending: str, called: str, *, existing: Existing, author: str
+) -> Imported:
+    """What import_file does, with the content of a file that somebody sent.
+
+    Args:
+        book: that takes the rules.
+        content: of the file.
+        ending: of its name, such as ".jsonl", which says its format.
+        called: what refusals call it; it lies here under a name that nobody knows.
+        existing: as in import_file.
+        author: as in import_file.
+    """
+    with tempfile.TemporaryDirectory(prefix="fencepost-import-") as directory:
+        path = Path(directory) / f"rules{ending}"
+        path.write_bytes(content)
+        try:
+            return book.import_file(path, existing=existing, author=author)
+        except FencepostError as error:
+            error.args = tuple(str(each).replace(str(path), called) for each in error.args)
+            for part in ("got", "expected", "remedy"):
+                setattr(error, part, getattr(error, part).replace(str(path), called))
+            raise
 
 
 def import_table(

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, func, select
 
 from fencepost.book.changes import rule_of
 from fencepost.book.database import Database
@@ -14,6 +15,7 @@ from fencepost.rules.rule import Rule
 
 _LOOKED_AT = 20_000
 """Rules that one page looks at: a search that finds nothing among a million rules ends a page after so many."""
+_FIRST_LOOK = 500
 _NAMES = 20
 _COUNTED = 500
 """Changes that are added to a number of rules that is known; after more of them, all rules are counted."""
@@ -50,29 +52,38 @@ def search_page(
     if not labels and state is None and text is None and not search:
         found = _rules(connection, begin, limit + 1)
         return RulePage(tuple(found[:limit]), found[limit - 1].id if len(found) > limit else None)
-    last = connection.execute(select(RULES.c.id).where(begin).order_by(RULES.c.id).offset(_LOOKED_AT - 1).limit(1))
-    end = last.scalar()
-    asked = and_(begin, conditions_for(labels, state, text), mentions(search))
-    if end is not None:
-        asked = and_(asked, RULES.c.id <= end)
-    found, behind = [], asked
-    while True:
-        some = _rules(connection, behind, limit + 1)
-        found += [rule for rule in some if is_asked_for(rule, labels, text)]
-        if len(found) > limit:
-            return RulePage(tuple(found[:limit]), found[limit - 1].id)
-        if len(some) <= limit:
+    wanted = and_(begin, conditions_for(labels, state, text), mentions(search))
+    # Where the next rules fill the page, nobody need count as far as it may look.
+    for most in sorted({min(_FIRST_LOOK, _LOOKED_AT), _LOOKED_AT}):
+        last = connection.execute(select(RULES.c.id).where(begin).order_by(RULES.c.id).offset(most - 1).limit(1))
+        end = last.scalar()
+        asked = wanted if end is None else and_(wanted, RULES.c.id <= end)
+        found, behind = [], asked
+        while True:
+            some = _rules(connection, behind, limit + 1)
+            found += [rule for rule in some if is_asked_for(rule, labels, text)]
+            if len(found) > limit:
+                return RulePage(tuple(found[:limit]), found[limit - 1].id)
+            if len(some) <= limit:
+                break
+            behind = and_(asked, RULES.c.id > some[-1].id)  # the database let too much through
+        if end is None:
             break
-        behind = and_(asked, RULES.c.id > some[-1].id)  # the database let too much through
     return RulePage(tuple(found), end, None if end is None else _LOOKED_AT)
 
 
 def find_named(connection: Connection, beginning: str) -> list[Rule]:
-    """Rules whose name begins with a text, or whose id it is; not more than a person reads."""
-    asked: list[ColumnElement[bool]] = [and_(RULES.c.name >= beginning, RULES.c.name < beginning + _LAST)]
-    if beginning.lstrip("-").isdecimal() and -(2**63) <= int(beginning) < 2**63:
-        asked.append(RULES.c.id == int(beginning))
-    return _rules(connection, and_(or_(*asked), UNREMOVED), _NAMES)
+    """The rule whose id a text is, then those whose name begins with it, by their names; not more than a person reads.
+
+    The rule that has the text as its whole name is the first of these.
+    """
+    found, digits = [], beginning.removeprefix("-")
+    if digits.isdecimal() and len(digits) < 20 and -(2**63) <= int(beginning) < 2**63:
+        found = find_rules(connection, [int(beginning)])
+    # In the order of names, which the index has: that of ids would take all of a million that begin alike.
+    named = and_(RULES.c.name >= beginning, RULES.c.name < beginning + _LAST, UNREMOVED)
+    others = [rule for rule in _rules(connection, named, _NAMES, RULES.c.name) if rule not in found]
+    return [*found, *others][:_NAMES]
 
 
 def find_rules(connection: Connection, ids: Sequence[int]) -> list[Rule]:
@@ -80,8 +91,10 @@ def find_rules(connection: Connection, ids: Sequence[int]) -> list[Rule]:
     return _rules(connection, and_(RULES.c.id.in_(ids), UNREMOVED), len(ids))
 
 
-def _rules(connection: Connection, asked: ColumnElement[bool], limit: int) -> list[Rule]:
-    rows = connection.execute(select(RULES).where(asked).order_by(RULES.c.id).limit(limit)).mappings()
+def _rules(
+    connection: Connection, asked: ColumnElement[bool], limit: int, by: ColumnElement[Any] = RULES.c.id
+) -> list[Rule]:
+    rows = connection.execute(select(RULES).where(asked).order_by(by).limit(limit)).mappings()
     return [rule for row in rows if (rule := rule_of(row)) is not None]
 
 

@@ -22,6 +22,7 @@ from fencepost.console.pages import event_pages, object_pages, overview_pages, r
 from fencepost.console.paper import NotFoundPageError, Paper
 from fencepost.console.source import KINDS, Source
 from fencepost.errors import FencepostError, UnreachableError
+from fencepost.monitor.reasons import show_box
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -133,6 +134,7 @@ def make_environment() -> Environment:
     made.globals |= {
         "charts": charts,
         "event_values": shown.event_values,
+        "show_box": show_box,
         "kinds": KINDS,
         "now": time.time,
         "version_of_fencepost": __version__,

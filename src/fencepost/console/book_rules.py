@@ -1,6 +1,5 @@
 """Rules of a book, a page at a time."""
 
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -110,6 +109,10 @@ class BookRules:
         """Add a rule under an id or a name; without either it gets an id."""
         given = {name: value for name, value in options.items() if name != "name"}
         name = options.get("name")
+        if id is not None and id in self._book:
+            raise FencepostError(
+                f"rule {id} already exists", "ids must be unique", "Edit that rule, or leave the id empty."
+            )
         self._check(fields_given(0 if id is None else id, condition, options))
         with _without_warnings():
             if id is None and name:
@@ -150,16 +153,9 @@ class BookRules:
 
     def import_file(self, name: str, content: bytes, existing: "Existing", author: str) -> "Imported":
         """Take in a file, all rules or none."""
-        with tempfile.TemporaryDirectory(prefix="fencepost-import-") as directory:
-            path = Path(directory) / f"rules{_ending_of(name)}"
-            path.write_bytes(content)
-            try:
-                found = self._book.import_file(path, existing=existing, author=author)
-            except FencepostError as error:
-                # The file has a name of its own; people know it by the name that they chose.
-                error.args = tuple(str(each).replace(str(path), name) for each in error.args)
-                error.got = error.got.replace(str(path), name)
-                raise
+        from fencepost.book.importing import import_content
+
+        found = import_content(self._book, content, _ending_of(name), name, existing=existing, author=author)
         self._changed()
         return found
 

@@ -3,6 +3,7 @@
 Shapes stretch to the width of the page; words stand beside them as HTML, so that they keep their size on a phone.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
@@ -13,6 +14,7 @@ from markupsafe import Markup, escape
 from fencepost.console.conditions import ReadBox
 from fencepost.console.shown import show_number, show_rough, show_time
 from fencepost.console.source import Histogram, Series
+from fencepost.monitor.expressions import plain_end
 
 _WIDTH, _HEIGHT = 600.0, 120.0
 _MARGIN = 0.06
@@ -56,8 +58,10 @@ def lines(series: Series, unit: str, label: str) -> Markup:
     return _framed("".join(shapes), label, (f"{show_number(top)}{unit}", "0"), _ends(series.begin, series.end), legend)
 
 
-def stacked(values: Mapping[str, Sequence[float | None]], begin: Any, end: Any, label: str, unit: str = "") -> Markup:
-    """Bars over time, the kinds of events on top of each other."""
+def stacked(
+    values: Mapping[str, Sequence[float | None]], begin: Any, end: Any, label: str, *, is_keyed: bool = True
+) -> Markup:
+    """Bars over time, the kinds of events on top of each other, with a key that says which is which."""
     if not values:
         return Markup("")
     bins = max(len(row) for row in values.values())
@@ -75,8 +79,8 @@ def stacked(values: Mapping[str, Sequence[float | None]], begin: Any, end: Any, 
                     f'<rect class="fill {escape(kind)}" x="{place * width + 0.6:.1f}" y="{base:.1f}" '
                     f'width="{width - 1.2:.1f}" height="{height:.1f}"/>'
                 )
-    legend = [(f"{kind} fill", kind) for kind in values]
-    return _framed("".join(shapes), label, (f"{show_number(top)}{unit}", "0"), _ends(begin, end), legend)
+    legend = [(f"{kind} fill", kind) for kind in values] if is_keyed else []
+    return _framed("".join(shapes), label, (show_number(top), "0"), _ends(begin, end), legend)
 
 
 def histogram(found: Histogram) -> Markup:
@@ -111,9 +115,15 @@ def pair_of_counts(old: Sequence[int], new: Sequence[int], begin: Any, end: Any)
 def axes(boxes: Sequence[ReadBox], values: Mapping[str, Sequence[Any]] | None = None) -> Markup:
     """The ranges of a condition, an axis for each column; two columns make a plane."""
     names = list(dict.fromkeys(name for box in boxes for name in box.ranges))
+    names.sort(key=_goes_up)
     if len(names) == 2 and all(_is_number(end) for box in boxes for ends in box.ranges.values() for end in ends):
         return _plane(boxes, names, values or {})
     return Markup("").join(_axis(name, boxes, (values or {}).get(name, ())) for name in names)
+
+
+def _goes_up(name: str) -> bool:
+    """Whether a column is one that maps have upward."""
+    return name.lower().endswith(("lat", "latitude", "northing"))
 
 
 def _axis(name: str, boxes: Sequence[ReadBox], values: Sequence[Any]) -> Markup:
@@ -275,14 +285,26 @@ def _is_number(value: Any) -> bool:
 
 
 def show_span(low: Any, high: Any) -> str:
-    """A range in words."""
+    """A range in words, by its smallest and its largest value; None where it is unbounded.
+
+    >>> show_span(40, 50), show_span(40.00000000000001, None), show_span(5e-324, 39.99999999999999)
+    ('40 to 50', 'above 40', 'above 0 and below 40')
+    """
+    (first, is_above), (last, is_below) = plain_end(low, -math.inf), plain_end(high, math.inf)
     if low is None and high is None:
         return "any value"
+    if low is not None and low == high:
+        return show_value(low)
+    above, below = (f"above {show_value(first)}", f"below {show_value(last)}")
     if low is None:
-        return f"up to {show_value(high)}"
+        return below if is_below else f"up to {show_value(last)}"
     if high is None:
-        return f"from {show_value(low)} on"
-    return show_value(low) if low == high else f"{show_value(low)} to {show_value(high)}"
+        return above if is_above else f"from {show_value(first)} on"
+    if not (is_above or is_below):
+        return f"{show_value(first)} to {show_value(last)}"
+    return (
+        f"{above if is_above else f'from {show_value(first)}'} and {below if is_below else f'up to {show_value(last)}'}"
+    )
 
 
 def show_value(value: Any) -> str:

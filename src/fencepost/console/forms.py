@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fencepost.console.source import KINDS, EventFilter, RuleSearch
+from fencepost.console.source import KINDS, EventFilter, RuleSearch, Source
 from fencepost.errors import FencepostError
 from fencepost.rules import Rule
 
@@ -137,17 +137,26 @@ def read_id(text: str) -> int | None:
     return number if -(2**63) <= number < 2**63 else None
 
 
+def find_rule(source: Source, text: str) -> int | None:
+    """The id of a rule that somebody calls by its id or its name; None where there is none."""
+    id = read_id(text)
+    if id is None and text and source.rules:
+        named = [rule for rule in source.rules.page(None, 1, RuleSearch(text=text)).named if rule.name == text]
+        id = named[0].id if named else None
+    return id
+
+
 def read_search(query: Mapping[str, str]) -> RuleSearch:
     """What is looked for among the rules."""
     return RuleSearch(*(query.get(name, "").strip() for name in ("q", "label", "holds", "state")))
 
 
-def read_filter(query: Mapping[str, str]) -> EventFilter:
+def read_filter(query: Mapping[str, str], source: Source) -> EventFilter:
     """Which events are meant."""
     rule, detect = query.get("rule", "").strip(), query.get("detect", "").strip()
-    id = read_id(rule) if rule else None
+    id = find_rule(source, rule)
     if rule and id is None:
-        raise FencepostError(f"rule {rule!r}", "the id of a rule, a whole number", "Write for example 7.")
+        raise FencepostError(f"rule {rule[:80]!r}", "the id or the name of a rule", "Write for example 7.")
     if detect not in ("", *KINDS):
         raise FencepostError(f"kind {detect!r}", f"one of {', '.join(KINDS)}", "Choose one of the list.")
     return EventFilter(id, query.get("object", "").strip(), detect)

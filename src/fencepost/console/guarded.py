@@ -8,6 +8,7 @@ from jinja2 import Environment
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.routing import Match
 
 from fencepost.console.app import asks_for_fragment, is_same_origin, make_console, make_environment
 from fencepost.console.paper import Paper
@@ -51,6 +52,11 @@ class _Guarded:
         """See ASGI."""
         request = Request(scope, receive)
         path = request.url.path
+        for route in request.app.routes:  # pages are asked for all that no route has matched in full
+            match, more = route.matches(scope)
+            if match is Match.PARTIAL:
+                await route.handle({**scope, **more}, receive, send)  # which says what methods it has
+                return
         if path.startswith("/v1/"):
             raise HTTPException(404, "Not Found")
         if path != _ENTER and not path.startswith("/static/"):

@@ -21,6 +21,8 @@ class MonitorObjects:
     def __init__(self, monitor: Callable[[], Monitor], trail: Callable[[str, int], Trail | None]) -> None:
         self._monitor, self._trail = monitor, trail
 
+    about = ""
+
     def count(self) -> int:
         """How many there are."""
         return self._monitor().objects(0, 1).total
@@ -68,6 +70,14 @@ class MonitorObjects:
             found = self._monitor().inside(rule)
         except FencepostError as error:
             return Missing(str(error))
+        return found[:limit], len(found)
+
+    def held_back(self, rule: int, limit: int) -> tuple[Sequence[Waiting], int]:
+        """Some objects whose enter or exit of a rule waits, and how many do."""
+        try:
+            found = self._monitor().waiting(rule)
+        except FencepostError:  # a rule that is not in force
+            found = []
         return found[:limit], len(found)
 
     def why_not(self, rule: int, name: str) -> Any:

@@ -11,18 +11,24 @@ import pyarrow as pa
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
+from fencepost._files.whole import PRIVATE, write_whole
 from fencepost._text import count
 from fencepost.book import RuleBook
 from fencepost.console.book_rules import BookRules
 from fencepost.console.recorder import Recorder
+from fencepost.console.rows import RecentRows, RowObjects
 from fencepost.console.serving import ConsoleServer
-from fencepost.console.source import KINDS, EventsPart, Figure, Missing, Overview, RulesPart, VersionsPart
+from fencepost.console.source import KINDS, EventsPart, Figure, Missing, ObjectsPart, Overview, RulesPart, VersionsPart
 from fencepost.console.versions import BookVersions, rules_at
 from fencepost.errors import FencepostError
 from fencepost.pipeline.file.document import PipelineFile
+from fencepost.pipeline.runtime.identity import own_place
 from fencepost.published import VersionDirectory
 
 _LOOK = 1.0
+_ROWS = 100_000
+"""Events that say how objects are, and objects at most."""
+_BY_EVENTS = "The workers of Spark know all objects. Here are those that had an event of late, as it was then."
 _FILES = 50
 """Files of events that are read at once, and of those that were there before."""
 
@@ -60,7 +66,11 @@ class PipelineSource:
             self.events = Missing(
                 "No sink of this pipeline writes Parquet or JSON files on this machine, which the console could follow."
             )
-        self.objects = Missing("Objects are kept by the workers of Spark. Choose one by its name under Events.")
+        self.objects: ObjectsPart | Missing = Missing("Objects are kept by the workers of Spark. Look at their events.")
+        self._recent = RecentRows("object", "time", _ROWS)
+        self._objects = RowObjects(self._recent, lambda values: rules_at(self._versions, values), _BY_EVENTS, _ROWS)
+        if self._sink is not None and file.section("operator")["kind"] == "watch":
+            self.objects = self._objects
         self.rows = Missing("a pipeline does not keep its rows; fencepost backtest FILE does the same on a file.")
 
     # -- following -----------------------------------------------------------------------------------------
@@ -76,6 +86,9 @@ class PipelineSource:
                 self.recorder.count(fresh.get("rows", 0), {kind: fresh.get(kind, 0) for kind in KINDS})
             else:
                 self.recorder.record(events, fresh.get("rows", 0))
+                rows = _as_rows(events)
+                self._recent.record(rows)
+                self._objects.record(rows)
 
     # -- answers -------------------------------------------------------------------------------------------
 
@@ -192,19 +205,43 @@ def _as_events(table: Any) -> Any:
     return table
 
 
+def _as_rows(events: Any) -> Any:
+    """What events say of their objects: the values after, as rows have them."""
+    names = events.schema.names
+    return events.select(["object", "time", *(name for name in names if f"{name}_before" in names)])
+
+
 _READERS: Mapping[str, Callable[[Path], Any]] = {"parquet": pq.read_table, "json": pj.read_json}
 
 
 @contextmanager
-def open_console(file: PipelineFile, progress: Any, rules: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Serve the pages of a pipeline while it runs."""
+def open_console(
+    file: PipelineFile, progress: Any, rules: str, say: Callable[[str], None], show: Callable[[str], None] | None = None
+) -> Iterator[None]:
+    """Serve the pages of a pipeline while it runs.
+
+    The address ends with a token that opens the pages. Logs go to many places, so it is in a file of the user's own.
+
+    Args:
+        file: of the pipeline.
+        progress: what it has done so far.
+        rules: the directory of versions that its operator follows.
+        say: writes to the log.
+        show: shows the address to somebody who looks on, if anybody does.
+    """
     with ExitStack() as ends:
         source = PipelineSource(file, progress, rules, ends)
         ended = threading.Event()
         following = threading.Thread(target=source.follow, args=(ended,), name="fencepost console", daemon=True)
         server = ends.enter_context(ConsoleServer(source))
         following.start()
-        say(f"console at {server.address}")
+        place = own_place(file, "console.url")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(place, f"{server.address}\n", mode=PRIVATE)
+        ends.callback(place.unlink, missing_ok=True)
+        say(f"console at {server.base}; the address that opens it is in {place}")
+        if show is not None:
+            show(f"open the console: {server.address}")
         try:
             yield
         finally:

@@ -20,6 +20,7 @@ _ROWS = 500_000
 _TRIED = 200_000
 _BINS = 40
 _MOST = 3
+_OBJECTS = 1_000_000
 
 
 class RecentRows:
@@ -144,26 +145,41 @@ class RowObjects:
 
     Args:
         rows: the last rows.
-        inside: how to find the rules at given values; None where that cannot be told.
-        objects_inside: how to find the objects inside a rule, among some.
+        rules_at: how to find the rules at given values, or why that cannot be told.
+        about: what people should know of these objects.
+        most: how many are known; those of which a row came last.
     """
 
-    def __init__(self, rows: RecentRows, rules_at: Callable[[Mapping[str, Any]], Sequence[int]] | Missing) -> None:
-        self._rows, self._rules_at = rows, rules_at
+    def __init__(
+        self,
+        rows: RecentRows,
+        rules_at: Callable[[Mapping[str, Any]], Sequence[int]] | Missing,
+        about: str = "",
+        most: int = _OBJECTS,
+    ) -> None:
+        self._rows, self._rules_at, self._most = rows, rules_at, most
+        self.about = about
         self._names: dict[str, None] = {}
-        self._sorted: list[str] = []
+        self._sorted: list[str] | None = None
         self._lock = threading.Lock()
 
     def record(self, rows: Any) -> None:
         """Note who is in a table of rows."""
-        for name in pc.unique(rows[self._rows.object].combine_chunks()).cast(pa.string()).to_pylist():
-            if name is not None:
-                self._names.setdefault(name)
+        names = pc.unique(rows[self._rows.object].combine_chunks()).cast(pa.string()).to_pylist()
+        with self._lock:
+            for name in names:
+                if name is not None:
+                    if self._names.pop(name, name) is not None:
+                        self._sorted = None  # it is new
+                    self._names[name] = None
+            while len(self._names) > self._most:
+                del self._names[next(iter(self._names))]
+                self._sorted = None
 
     def _all(self) -> list[str]:
         with self._lock:
-            if len(self._sorted) != len(self._names):
-                self._sorted = sorted(self._names.copy())
+            if self._sorted is None:
+                self._sorted = sorted(self._names)
             return self._sorted
 
     def count(self) -> int:
@@ -223,6 +239,10 @@ class RowObjects:
     def inside(self, rule: int, limit: int) -> Missing:  # noqa: ARG002 (as in ObjectsPart)
         """Only the engine knows."""
         return Missing("Only the workers of Spark know which objects are inside; look at the events of the rule.")
+
+    def held_back(self, rule: int, limit: int) -> tuple[Sequence[Any], int]:  # noqa: ARG002 (as in ObjectsPart)
+        """Only the engine knows."""
+        return (), 0
 
     def why_not(self, rule: int, name: str) -> Missing:  # noqa: ARG002 (as in ObjectsPart)
         """Only the engine knows."""

@@ -210,6 +210,10 @@ class Trail:
 class ObjectsPart(Protocol):
     """Objects."""
 
+    @property
+    def about(self) -> str:
+        """What people should know of these objects; mostly nothing."""
+
     def count(self) -> int:
         """How many there are."""
 
@@ -230,6 +234,9 @@ class ObjectsPart(Protocol):
 
     def inside(self, rule: int, limit: int) -> "tuple[Sequence[Any], int] | Missing":
         """Some objects that are inside a rule, and how many are."""
+
+    def held_back(self, rule: int, limit: int) -> "tuple[Sequence[Any], int]":
+        """Some objects whose enter or exit of a rule waits, with `object`, `kind` and `since`, and how many do."""
 
     def why_not(self, rule: int, name: str) -> Any | Missing:
         """Where an object stands with a rule, a `Standing`."""

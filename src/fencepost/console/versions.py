@@ -20,6 +20,8 @@ from fencepost.rules.faults import RuleFault
 from fencepost.snapshot import Snapshot
 
 _SUMMARIES = 100
+_DIFFERENCES = 16
+"""Differences that are kept; each may name as many rules as there are."""
 _ROLLED_BACK = 100_000
 """Rules that are set back at once."""
 
@@ -46,6 +48,7 @@ class BookVersions:
         self.can_publish = publishing
         self._loaded: tuple[int, Snapshot] | None = None
         self._summaries: dict[int, VersionSummary] = {}
+        self._differences: dict[tuple[int, int], Difference] = {}
 
     def list(self, limit: int) -> "list[PublishedVersion]":
         """The newest ones first."""
@@ -80,9 +83,14 @@ class BookVersions:
         return self._loaded[1]
 
     def difference(self, before: int, after: int) -> Difference:
-        """What changed from one to another."""
-        old = self._directory.load(before, verify=False)
-        return compare_versions(old, self._load(after), {}, {})
+        """What changed from one to another; it never changes, so it is found out once."""
+        if (before, after) not in self._differences:
+            old = self._directory.load(before, verify=False)
+            found = compare_versions(old, self._load(after), {}, {})
+            if len(self._differences) >= _DIFFERENCES:
+                self._differences.clear()
+            self._differences[before, after] = found
+        return self._differences[before, after]
 
     def preview(self) -> Difference:
         """What publishing would change."""

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from fencepost.indexes.kernels.damping import RAW, REPORTED, SINCE
 from fencepost.watching.engine import Watch
+from fencepost.watching.entries import Pending
 from fencepost.watching.objects import UNKNOWN
 from fencepost.watching.tables import table_of, waiting_texts
 
@@ -20,6 +21,8 @@ class Waiting:
     kind: str
     """"enter" or "exit"."""
     since: Any
+    object: Any = None
+    """Whose event, where one asks for a rule."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +74,26 @@ def find_object(watch: Watch, object: Any) -> KnownObject | None:
     held = np.union1d(held, pending.rules[pending.states[:, RAW] != 0])
     until = clock.instants(rules.expires[rules.snapshot().rows_of(held)])
     inside = tuple(held[until > clock.at_least(state.times[place])].tolist())
-    waiting = []
-    for number, own in zip(pending.rules.tolist(), pending.states, strict=True):
-        if own[RAW] != own[REPORTED]:
-            since = None if clock.column is None or clock.type is None else _decode(clock.type, int(own[SINCE]))
-            waiting.append(Waiting(number, "enter" if own[RAW] else "exit", since))
+    waiting = _read_waiting(watch, pending)
     time = now if clock.type is None else _decode(clock.type, now)
     return KnownObject(object, time, dict(sorted(values.items())), inside, tuple(waiting))
+
+
+def find_waiting(watch: Watch, rule: int) -> list[Waiting]:
+    """The objects whose enter or exit of a rule damping holds back."""
+    pending = watch.state.damped.all()
+    return _read_waiting(watch, pending.take(pending.rules == rule), with_objects=True)
+
+
+def _read_waiting(watch: Watch, pending: Pending, *, with_objects: bool = False) -> list[Waiting]:
+    clock = watch.clock
+    waits = pending.take(pending.states[:, RAW] != pending.states[:, REPORTED])
+    objects = watch.state.objects.values(waits.slots).to_pylist() if with_objects else [None] * len(waits.rules)
+    found = []
+    for number, own, object in zip(waits.rules.tolist(), waits.states, objects, strict=True):
+        since = None if clock.column is None or clock.type is None else _decode(clock.type, int(own[SINCE]))
+        found.append(Waiting(number, "enter" if own[RAW] else "exit", since, object))
+    return found
 
 
 def list_objects(watch: Watch, after: int, limit: int) -> ObjectPage:

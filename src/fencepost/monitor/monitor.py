@@ -16,7 +16,15 @@ from fencepost.indexes.arguments import id_column
 from fencepost.monitor import files, one_row, reasons
 from fencepost.monitor.aside import Aside
 from fencepost.monitor.host import Host, asks, changes
-from fencepost.monitor.known import KnownObject, ObjectPage, find_object, list_objects, state_table
+from fencepost.monitor.known import (
+    KnownObject,
+    ObjectPage,
+    Waiting,
+    find_object,
+    find_waiting,
+    list_objects,
+    state_table,
+)
 from fencepost.monitor.pair_reasons import BandReason, explain_band
 from fencepost.monitor.pair_standing import find_pair_standing
 from fencepost.monitor.rules_view import RulesView
@@ -378,6 +386,17 @@ class Monitor(Host):
         inside = self._watch.inside(self._in_force(id))
         objects: list[Any] = self._watch.state.objects.values(self._watch.everyone().slots[inside]).to_pylist()
         return objects
+
+    @asks
+    def waiting(self, rule_id: RuleKey) -> list[Waiting]:
+        """The objects whose enter or exit of a rule damping holds back now; not of a band.
+
+        Args:
+            rule_id: of the rule, or its name.
+
+        """
+        id = self._id(rule_id)
+        return [] if self._pairs.find(id) is not None else find_waiting(self._watch, id)
 
     @asks
     def object_state(self, object: Any) -> KnownObject | None:

@@ -61,12 +61,14 @@ def compare_versions(
     old_known = {} if before is None else before.paused
     same, now, then = np.intersect1d(ids, old_ids, assume_unique=True, return_indices=True)
     is_edited = versions[now] != old_versions[then]
-    gone = np.setdiff1d(old_ids, ids, assume_unique=True)
+    is_new, is_gone = np.ones(len(ids), np.bool_), np.ones(len(old_ids), np.bool_)
+    is_new[now] = is_gone[then] = False
+    gone = old_ids[is_gone]
     is_paused = np.isin(gone, np.array(list(after.paused), np.int64))
     known = np.array([id for id in old_known if id not in after.paused], np.int64)
-    removed = np.union1d(gone[~is_paused], np.setdiff1d(known, ids))
+    removed = np.union1d(gone[~is_paused], known[~np.isin(known, ids)] if len(known) else known)
     return Difference(
-        tuple(np.setdiff1d(ids, old_ids, assume_unique=True).tolist()),
+        tuple(ids[is_new].tolist()),
         tuple(same[is_edited].tolist()),
         tuple(removed.tolist()),
         tuple(gone[is_paused].tolist()),

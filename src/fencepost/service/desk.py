@@ -1,13 +1,12 @@
 """The rules of a service: its book, asked and changed by those who call it."""
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from fencepost.book import Change, RuleBook
+from fencepost.book.importing import import_content
 from fencepost.book.paging import RulePage
 from fencepost.errors import FencepostError
 from fencepost.language import Band, types_suggested_by
@@ -23,6 +22,8 @@ from fencepost.watching.clock import BeyondClock
 
 Key = int | str
 _BEFORE_ALL = -(2**63)
+_NO_ID = 0
+"""What a rule is checked by that has no id yet."""
 
 
 class Desk:
@@ -93,7 +94,7 @@ class Desk:
         """Add a rule; without an id it is called by its name, or gets the next id."""
         given = {name: value for name, value in fields.items() if value is not None}
         key = given.pop("id", given.get("name"))
-        checked = self.check({**given, "id": key if isinstance(key, int) else 0})
+        checked = self.check({**given, "id": key if isinstance(key, int) else _NO_ID})
         options = _options(checked)
         with without_warnings():
             try:
@@ -123,7 +124,7 @@ class Desk:
         With `exists` it is refused where the rule is there and should not be, or the other way round.
         """
         given = {name: value for name, value in fields.items() if value is not None and name not in ("id", "version")}
-        checked = self.check({**given, "id": key if isinstance(key, int) else 0})
+        checked = self.check({**given, "id": key if isinstance(key, int) else _NO_ID})
         options = _options(checked)
         if isinstance(key, str) and checked.name is None:
             options["name"] = key
@@ -189,7 +190,11 @@ class Desk:
             raise FencepostError(
                 f"the field {unknown[0]!r:.80}", f"the fields {', '.join(FIELDS)}", "Correct its name."
             )
-        made = rule_of_mapping(fields, self.book.zone)
+        try:
+            made = rule_of_mapping(fields, self.book.zone)
+        except FencepostError as error:
+            error.got = error.got.removeprefix(f"rule {_NO_ID}: ")  # nobody has called it so
+            raise
         if isinstance(made.parsed, Band):
             raise FencepostError(
                 f"rule {made.rule.id} is about two streams",
@@ -217,10 +222,8 @@ class Desk:
         lines = body.count(b"\n") + (not body.endswith(b"\n"))
         if lines > most:
             raise TooLargeError(f"a call with {lines:,} rules", f"at most {most:,}", "Send several calls.")
-        with tempfile.TemporaryDirectory() as folder, without_warnings():
-            file = Path(folder) / "rules.jsonl"
-            file.write_bytes(body)
-            done = self.book.import_file(file, existing=existing, author=author)
+        with without_warnings():
+            done = import_content(self.book, body, ".jsonl", "the lines", existing=existing, author=author)
         return asdict(done)
 
 

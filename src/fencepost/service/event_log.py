@@ -156,7 +156,7 @@ class EventLog:
                 found.append(table)
             if count == limit or reached - after >= _SEARCHED_AT_ONCE or blocks >= _BLOCKS_AT_ONCE:
                 break
-        return EventPage(join_events(found), reached, max(last, reached))
+        return EventPage(join_events(found), reached, max(last, min(reached, self.last)))
 
     def newest(self, asked: EventFilter, limit: int, before: int | None = None) -> EventPage:
         """The last events that fit, of those before a position and that one call looks at, in their order."""

@@ -3,6 +3,7 @@
 import threading
 from concurrent.futures import Future
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -41,8 +42,8 @@ class VersionInfo:
     """One version in the directory."""
 
     version: int
-    at: float
-    """When it was published, in seconds since 1970."""
+    at: datetime | None
+    """When it was published."""
     rules: int
     in_force: bool
     needed: bool
@@ -148,7 +149,8 @@ class Publishing:
     def _describe(self, number: int, in_force: int) -> VersionInfo:
         folder = self._path / f"{number:08}"
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        at = modified(self.directory.path / f"{number:08}.published") or 0.0
+        seconds = modified(self.directory.path / f"{number:08}.published")
+        at = None if seconds is None else datetime.fromtimestamp(seconds, UTC)
         rules = len(self.directory.load(number, verify=False))
         return VersionInfo(number, at, rules, number == in_force, number in self._leases, size)
 

@@ -151,12 +151,13 @@ def table_of(records: Sequence[Mapping[str, Any]]) -> pa.Table:
         raise FencepostError("a text with half a character", "text in Unicode", "Leave out half characters.") from None
 
 
-def with_times(table: pa.Table, object: str, time: str, now: datetime, *, counts: bool = False) -> pa.Table:
+def with_times(table: pa.Table, object: str, time: str, now: datetime, clock: Any = None) -> pa.Table:
     """The rows with their object and time under the names of the service; those without a time get that of now.
 
-    Texts in the column of time are read as instants, without a zone as UTC. With `counts` times are no instants, and
-    must be there.
+    Texts in the column of time are read as instants, without a zone as UTC. `clock` is the Arrow type of the times
+    that came before: where these are no instants, times must be there.
     """
+    counts = clock is not None and not pa.types.is_timestamp(clock)
     given = Table(table)
     own = given.find(object)
     if own is None:
@@ -190,6 +191,11 @@ def with_times(table: pa.Table, object: str, time: str, now: datetime, *, counts
             ) from None
     if pa.types.is_timestamp(column.type):
         _check_years(column, time)
+    elif clock is not None and not counts and not pa.types.is_temporal(column.type):
+        raise FencepostError(
+            f"{time}={column[0].as_py()}", "an instant, as in the first row that came",
+            "Write for example 2026-01-05T09:31:00Z.",
+        )  # fmt: skip
     return table.set_column(table.column_names.index(own), time, column)
 
 

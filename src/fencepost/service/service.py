@@ -177,9 +177,7 @@ class Service:
                 )
             digest = hashlib.blake2b(write_rows(table), digest_size=16).hexdigest()
         now = datetime.now(UTC)
-        clock = self.engine.watcher.time_type
-        counts = clock is not None and not pa.types.is_timestamp(clock)
-        table = with_times(table, self.settings.object, self.settings.time, now, counts=counts)
+        table = with_times(table, self.settings.object, self.settings.time, now, self.engine.watcher.time_type)
         about = {"at": now.timestamp()}
         if (newest := newest_time(table[self.settings.time])) is not None:
             about["newest"] = newest
@@ -304,6 +302,7 @@ class Service:
 
     def _check_in_force(self, rule: int | str) -> None:
         if rule not in self.engine.watcher.monitor.rules:
+            self.rules.get(rule)  # which refuses one that does not exist at all
             raise MissingError(
                 f"rule {rule} is not in force", "a rule that is", "Look whether it is paused, or publish."
             )

@@ -1,6 +1,8 @@
 """`fencepost check`, `run` and `connector`: pipelines in a TOML file."""
 
+import sys
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -57,7 +59,7 @@ def run(
     as_json: Json = False,
     log_format: _LogFormat = LogFormat.text,
     console: Annotated[
-        bool, typer.Option("--console", help="Serve pages about the pipeline on this machine, and log their address.")
+        bool, typer.Option("--console", help="Serve pages about the pipeline on this machine, and log where.")
     ] = False,
 ) -> None:
     """Run a pipeline file.
@@ -94,7 +96,9 @@ def _console() -> "Beside":
             "what the extra serve brings",
             "Install it: pip install 'fencepost[serve]'.",
         ) from None
-    return open_console
+    if not sys.stderr.isatty():
+        return open_console
+    return partial(open_console, show=lambda text: print(text, file=sys.stderr))
 
 
 class Part(StrEnum):

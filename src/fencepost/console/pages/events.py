@@ -37,7 +37,7 @@ def event_pages(paper: Paper) -> list[Route]:
             known: dict[str, Any] = {"title": "Events", "place": "Events", "missing": paper.source.events}
             return paper.page("left_out.html", request, **known)
         query = request.query_params
-        chosen, before = read_filter(query), read_place(query.get("before", ""))
+        chosen, before = read_filter(query, paper.source), read_place(query.get("before", ""))
         found, rest = part().search(_PAGE + 1, chosen, before)
         fields = {"rule": query.get("rule", ""), "object": chosen.object, "detect": chosen.detect}
         return paper.page(
@@ -55,7 +55,8 @@ def event_pages(paper: Paper) -> list[Route]:
         )
 
     async def stream(request: Request) -> Response:
-        chosen, last = read_filter(request.query_params), request.headers.get("last-event-id", "")
+        chosen = await run_in_threadpool(read_filter, request.query_params, paper.source)
+        last = request.headers.get("last-event-id", "")
         source, may_read = part(), request.scope.get("fencepost.may_read", _may_always)
 
         async def tell() -> AsyncIterator[str]:
@@ -73,11 +74,11 @@ def event_pages(paper: Paper) -> list[Route]:
         return StreamingResponse(tell(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
     def picture(request: Request) -> Response:
-        found = part().histogram(read_filter(request.query_params), _BINS)
+        found = part().histogram(read_filter(request.query_params, paper.source), _BINS)
         return paper.page("fragments/histogram.html", request, histogram=found, kept=part().kept)
 
     def export(request: Request) -> Response:
-        content = part().export(read_filter(request.query_params))
+        content = part().export(read_filter(request.query_params, paper.source))
         headers = {"content-disposition": 'attachment; filename="events.parquet"'}
         return Response(content, media_type="application/vnd.apache.parquet", headers=headers)
 

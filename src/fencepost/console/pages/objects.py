@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from fencepost.console.conditions import ReadBox, read_condition
-from fencepost.console.forms import read_id
+from fencepost.console.forms import find_rule
 from fencepost.console.paper import NotFoundPageError, Paper, rule_names
 from fencepost.console.source import EventFilter, Missing, SeenObject, Source, Trail
 from fencepost.errors import FencepostError
@@ -39,6 +40,8 @@ def object_pages(paper: Paper) -> list[Route]:
 
     def one(request: Request) -> Response:
         source, name = paper.source, request.query_params.get("name", "")
+        if not source.objects and name and source.events:
+            return paper.go(request, f"/events?{urlencode({'object': name})}")  # all that is known of it
         if not source.objects:
             return paper.page("left_out.html", request, title="Objects", place="Objects", missing=source.objects)
         seen = source.objects.get(name)
@@ -58,7 +61,7 @@ def _about(source: Source, seen: SeenObject, asked: str) -> dict[str, Any]:
     rules = source.rules.some(ids) if source.rules and not isinstance(ids, Missing) else {}
     events = source.events.last(_EVENTS, EventFilter(object=name)) if source.events else ()
     trail = source.objects.trail(name, _TRAIL)
-    asked_id = _find_asked(source, asked)
+    asked_id = find_rule(source, asked)
     standing, refusal = _ask_why_not(source, name, asked, asked_id)
     near: dict[int, Any] = {}
     for id in [*([] if asked_id is None else [asked_id]), *rules, *(event.fields["rule_id"] for event in events)]:
@@ -91,17 +94,19 @@ def _fitting(boxes: Sequence[ReadBox], seen: SeenObject) -> list[ReadBox]:
 
 def _draw(trail: Trail, read: Any, events: Any) -> list[dict[str, Any]]:
     """A chart for each column of numbers: ranges of rules, and marks where events were."""
-    marks = [(event.fields["time"], event.fields["detect"]) for event in events]
     found = []
     for column, values in trail.values.items():
         if not any(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
             continue
-        ranges, more = [], 0
+        ranges, more, drawn = [], 0, set()
         for rule, boxes in read:
+            drawn |= {rule.id} if any(column in box.ranges for box in boxes) else set()
             ends = list(dict.fromkeys(box.ranges[column] for box in boxes if column in box.ranges))
             ranges += [(rule.name or f"rule {rule.id}", *each) for each in ends[:_RANGES]]
             more += max(0, len(ends) - _RANGES)
-        own = {"ranges": ranges, "marks": marks if ranges else [], "more": more}
+        fields = [event.fields for event in events if event.fields["rule_id"] in drawn]
+        marks = [(each["time"], each["detect"]) for each in fields]
+        own = {"ranges": ranges, "marks": marks, "more": more}
         found.append({"column": column, "times": trail.times, "values": values, **own})
     return found
 
@@ -117,15 +122,6 @@ def _plane(trail: Trail, read: Any) -> dict[str, Any] | None:
     return None
 
 
-def _find_asked(source: Source, asked: str) -> int | None:
-    """The id of the rule that somebody asks about, by its id or its name."""
-    id = read_id(asked)
-    if id is None and asked and source.rules:
-        named = source.rules.page(None, 1, _by_name(asked)).named
-        id = named[0].id if named else None
-    return id
-
-
 def _ask_why_not(source: Source, name: str, asked: str, id: int | None) -> tuple[Any, str]:
     """Where the object stands with a rule, or why that cannot be told."""
     if not asked or not source.objects:
@@ -137,9 +133,3 @@ def _ask_why_not(source: Source, name: str, asked: str, id: int | None) -> tuple
     except FencepostError as error:
         return None, str(error)
     return (None, found.reason) if isinstance(found, Missing) else (found, "")
-
-
-def _by_name(text: str) -> Any:
-    from fencepost.console.source import RuleSearch
-
-    return RuleSearch(text=text)

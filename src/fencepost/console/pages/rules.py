@@ -114,9 +114,12 @@ class _RulePages:
         events = source.events.last(_EVENTS, EventFilter(rule=id)) if source.events else ()
         per_minute = source.events.per_minute([id])[id] if source.events else ()
         inside = source.objects.inside(id, _INSIDE) if source.objects else source.objects
+        held = source.objects.held_back(id, _INSIDE) if source.objects else ((), 0)
         types = part.types()
         read = None if rule is None else read_condition(str(rule.condition), types)
         filled = dict(rule_fields(rule) if fields is None else fields)
+        if rule is not None:  # who has seen this page knows that version, and may save again on top of it
+            filled["expect"] = rule.version
         typed = read_condition(filled["condition"], types) if fields is not None else read
         return self._paper.page(
             "rule.html",
@@ -130,6 +133,7 @@ class _RulePages:
             typed=typed,
             values=self._values(read, inside),
             inside=inside,
+            held=held,
             events=events,
             names={} if rule is None or rule.name is None else {id: rule.name},
             per_minute=per_minute,

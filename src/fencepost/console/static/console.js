@@ -188,6 +188,19 @@ function edit(editor) {
     trial.innerHTML = await answer.text();
   });
 
+  // Who sends a form without a session is led to the door, and what was typed is gone: so that is asked before.
+  let isOpen = false;
+  form.addEventListener("submit", async (event) => {
+    if (isOpen) return;
+    event.preventDefault();
+    await send(editor.dataset.editor);
+    if (document.getElementById("shut")) return;
+    isOpen = true;
+    form.requestSubmit(event.submitter);
+  });
+
+  addEventListener("pageshow", () => { isOpen = false; });
+
   text.addEventListener("input", () => { paint([]); read(); });
   text.addEventListener("scroll", () => { mirror.scrollTop = text.scrollTop; });
   form.addEventListener("input", tryIt);

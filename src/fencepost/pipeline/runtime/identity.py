@@ -2,6 +2,7 @@
 
 checkpoint/fencepost/pipeline.json   what may not change: source, operator, rules, sink; never a user or a password
 checkpoint/fencepost/status.json     what the pipeline did last
+checkpoint/fencepost/console.url     the address that opens its pages, while they are served
 checkpoint/fencepost/spark.log       what Spark said; spark.log.1 of the run before
 checkpoint/fencepost/rules/          the published versions of a book
 checkpoint/fencepost/markers/        the times that the pipeline has announced to itself

@@ -20,7 +20,7 @@ from fencepost.service.web import doors as sessions
 from fencepost.service.web import events, measures, rows, rules, state, stream
 from fencepost.service.web.answers import Answer, refuse, to_refusal
 from fencepost.service.web.bodies import Bodies
-from fencepost.service.web.doors import OpenDoors, allow
+from fencepost.service.web.doors import OpenDoors, allow, refuse_stranger
 from fencepost.service.web.endings import Endings
 from fencepost.service.web.headers import SafeHeaders
 from fencepost.service.web.straight import Straight
@@ -83,14 +83,22 @@ async def _refuse_ours(_: Request, error: Exception) -> Answer:
 async def _refuse_validation(_: Request, error: Exception) -> Answer:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
-    given = repr(first.get("input"))
+    place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path")) or "the body"
+    given = f"{first.get('input')!r:.120}"
     if isinstance(first.get("input"), bytes):  # curl -d says by itself that it is a form
         remedy = "Send the header Content-Type: application/json."
-        return to_refusal(f"{place}: {given[:120]}, not named as JSON", "JSON that is named so", remedy, 422)
-    return to_refusal(
-        f"{place}: {given[:120]}", first["msg"][:300], "Correct it; /openapi.json has what is taken.", 422
-    )
+        return to_refusal(f"{place}: {given}, not named as JSON", "JSON that is named so", remedy, 422)
+    kind, remedy = first["type"], "Correct it; /openapi.json has what is taken."
+    if kind == "json_invalid":
+        why = first.get("ctx", {}).get("error", "it cannot be read")
+        return to_refusal(f"a body that is no JSON ({why}, at character {place})", "JSON", "Correct it.", 422)
+    if kind == "missing":
+        what = "a body" if place == "the body" else place
+        return to_refusal(f"nothing for {what}", f"{what}, which is needed", "Add it.", 422)
+    if kind == "extra_forbidden":
+        return to_refusal(f"{place}: {given}", "fields that the route has", "Correct its name, or leave it out.", 422)
+    expected = first["msg"][:300].removeprefix("Input should be ").removeprefix("Value should be ")
+    return to_refusal(f"{place}: {given}", expected[0].lower() + expected[1:], remedy, 422)
 
 
 async def _refuse_http(request: Request, error: Exception) -> Answer:
@@ -98,6 +106,10 @@ async def _refuse_http(request: Request, error: Exception) -> Answer:
     if error.status_code == 413:
         return to_refusal(error.detail, "a smaller one", "Send several calls.", 413)
     got = f"{request.method} {request.url.path[:200]} ({error.detail})"
+    if error.status_code == 401:
+        return refuse(refuse_stranger(request))
+    if error.status_code == 400:  # before the route has looked at it
+        return to_refusal(f"a body that cannot be read ({error.detail})", "JSON", "Correct it.", 400)
     answer = to_refusal(
         got, "a route of the service", _REMEDIES.get(error.status_code, "Correct it."), error.status_code
     )

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fencepost.errors import FencepostError
 from fencepost.service.refusals import TooLargeError
 from fencepost.service.web.answers import refuse
+from fencepost.service.web.doors import refuse_stranger
 
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _OF_STRANGERS = 16_384
@@ -36,14 +37,17 @@ class Bodies:
         state = request.app.state
         most = int(state.service.settings.limits.body)
         try:
-            if scope["path"] in _ENTRIES or await state.doors.find(request) is None:
-                most = min(most, _OF_STRANGERS)
+            is_stranger = await state.doors.find(request) is None
         except FencepostError as error:
             await refuse(error)(scope, receive, send)
             return
+        is_entry = scope["path"] in _ENTRIES
+        if is_stranger or is_entry:
+            most = min(most, _OF_STRANGERS)
+        status = 401 if is_stranger and not is_entry else 413
         length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length) > most:
-            await refuse(_too_large(most))(scope, receive, send)
+            await refuse(refuse_stranger(request) if status == 401 else _too_large(most))(scope, receive, send)
             return
         size = 0
 
@@ -52,7 +56,7 @@ class Bodies:
             message = await receive()
             size += len(message.get("body", b""))
             if size > most:
-                raise HTTPException(413, f"a body of more than {most:,} bytes")
+                raise HTTPException(status, f"a body of more than {most:,} bytes")
             return message
 
         await self._app(scope, count, send)

@@ -70,11 +70,7 @@ class Doors:
         """The caller, who must have a scope."""
         caller = await self.find(request)
         if caller is None:
-            raise StrangerError(
-                f"{request.method} {request.url.path[:200]} without a valid token",
-                "the header Authorization: Bearer fp_...",
-                "Make one: fencepost token create NAME --scope read.",
-            )
+            raise refuse_stranger(request)
         if not caller.may(scope):
             raise ForbiddenError(
                 f"a token of {caller.name} that allows {', '.join(sorted(caller.scopes))}",
@@ -172,6 +168,15 @@ class OpenDoors:
 
     def end_session(self, cookie: str | None) -> None:
         """There is none."""
+
+
+def refuse_stranger(request: Request) -> StrangerError:
+    """The refusal of somebody who shows no token that opens anything."""
+    return StrangerError(
+        f"{request.method} {request.url.path[:200]} without a valid token",
+        "the header Authorization: Bearer fp_...",
+        "Make one: fencepost token create NAME --scope read.",
+    )
 
 
 def is_same_origin(request: Request) -> bool:

@@ -13,7 +13,7 @@ from fencepost.service.rows import ARROW, LINES, read_rows
 from fencepost.service.service import Service
 from fencepost.service.web.answers import Answer, event_dicts
 from fencepost.service.web.doors import refusals
-from fencepost.service.web.rules import READS, WRITES, Serving
+from fencepost.service.web.rules import READS, WRITES, Flag, Serving
 
 router = APIRouter(prefix="/v1", tags=["rows"])
 
@@ -140,7 +140,7 @@ def backtest(service: Serving, body: BacktestBody) -> Answer:
 async def observe(
     request: Request,
     service: Serving,
-    wait: Annotated[bool, Query(description="Answer with the events that the rows cause.")] = False,
+    wait: Annotated[Flag, Query(description="Answer with the events that the rows cause.")] = False,
     key: Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)] = None,
 ) -> Answer:
     """Take rows. They are on the disk when this answers, with the position of the call in the log."""

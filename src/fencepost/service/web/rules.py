@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Depends, Header, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from fencepost.rules.rule import Rule, checked_instant
@@ -26,6 +26,8 @@ IfMatch = Annotated[
 IfNoneMatch = Annotated[
     str | None, Header(alias="If-None-Match", description="`*` adds the rule, and replaces none.", max_length=100)
 ]
+Flag = Annotated[bool, BeforeValidator(lambda given: given == "" or given), Query()]
+"""On or off; on as well where it is only named, as in `?dry_run`."""
 _INTEGER = Field(ge=-(2**63), lt=2**63)
 
 
@@ -255,7 +257,7 @@ async def import_rules(
 
 
 @router.post("/publish", responses=refusals(409), dependencies=[PUBLISHES])
-def publish(service: Serving, dry_run: Annotated[bool, Query()] = False) -> Answer:
+def publish(service: Serving, dry_run: Flag = False) -> Answer:
     """Let the rules be in force as the book has them now; with dry_run say what that would change."""
     if dry_run:
         return Answer({"dry_run": True, "version": service.version, **difference_json(service.preview())})

@@ -19,7 +19,7 @@ from fencepost.service.web import rows
 from fencepost.service.web.answers import Answer, refuse
 
 _FLAGS = {
-    **dict.fromkeys(("1", "true", "t", "on", "yes", "y"), True),
+    **dict.fromkeys(("", "1", "true", "t", "on", "yes", "y"), True),  # `?wait` alone, too
     **dict.fromkeys(("0", "false", "f", "off", "no", "n"), False),
 }
 
@@ -70,8 +70,8 @@ class Straight:
 def read_flag(name: str, text: str) -> bool:
     """A parameter that is on or off.
 
-    >>> read_flag("wait", "true"), read_flag("wait", "0")
-    (True, False)
+    >>> read_flag("wait", ""), read_flag("wait", "true"), read_flag("wait", "0")
+    (True, True, False)
     """
     flag = _FLAGS.get(text.lower())
     if flag is None:
