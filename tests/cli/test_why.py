@@ -21,7 +21,7 @@ ROWS = "symbol,ts,price\nIBM,2026-01-05T09:31:00Z,39.5\nIBM,2026-01-05T10:40:00Z
     [
         (0, "since 2026-01-05 09:31:00+00:00, due 2026-01-05 09:36:00+00:00: `for` 5 minutes"),
         (-2, "silent of rule 8 (version 1, timeout) at 2026-01-05 10:01:00+00:00"),
-        (-1, "  stay: symbol = 'IBM' and price <= 40.99999999999999: before and after"),
+        (-1, "  stay: symbol = 'IBM' and price < 41.0: before and after"),
     ],
 )
 @pytest.mark.parametrize("published", [True, False])

@@ -32,6 +32,8 @@ class BandReason:
     left_keys: dict[str, str]
     right_keys: dict[str, str]
     time: Any = None
+    name: str | None = None
+    """Of the rule."""
 
     def __str__(self) -> str:
         lines = [f"{self.object} and {self.other}: {headline(self)}"]

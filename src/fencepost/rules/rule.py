@@ -78,7 +78,10 @@ def checked_id(id: Any) -> int:
     except TypeError:
         number = 2**63
     if not -(2**63) <= number < 2**63:
-        raise FencepostError(f"{id!r} cannot be the id of a rule", "an integer of 64 bits", "Number the rules.")
+        remedy = "Number the rules."
+        if isinstance(id, str):
+            remedy += " A text can be their name: name=; a RuleBook gives ids to names by itself."
+        raise FencepostError(f"{id!r} cannot be the id of a rule", "an integer of 64 bits", remedy)
     return number
 
 
