@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from fencepost._text import printable
+from fencepost._text import printable, printable_lines
 
 SHOWN = 10
 """How many rows a notebook shows of what may have millions."""
@@ -24,6 +24,15 @@ def html_table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[Any
         body.append(f'<td colspan="{len(used)}">and {hidden:,} more</td>')
     lines = "".join(f"<tr>{row}</tr>" for row in body)
     return f"<table><caption>{_as_html(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+
+
+def html_text(value: Any) -> str:
+    """What prints as a short report, with its lines.
+
+    >>> html_text("a < b")
+    '<pre>a &lt; b</pre>'
+    """
+    return f"<pre>{escape(printable_lines(str(value)))}</pre>"
 
 
 def _as_html(value: Any) -> str:

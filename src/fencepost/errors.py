@@ -5,8 +5,8 @@ import re
 from fencepost._text import mask_urls, printable
 
 _FIRST_WORDS = re.compile(
-    "(an?|the|no|two|both|neither|more|other|rule ([0-9]+|'[^']*')|rows?|columns?|ids?|bounds|labels|keys|ranges|arrays|groups|"
-    "query|(left|right) row|side|domain|on the|objects?|version|line|interval|box|values?)(?=[ :,;])"
+    "(an?|the|no|two|both|neither|more|other|rule ([0-9]+|'[^']*')|rows?|columns?|ids?|bounds|labels|keys|ranges|"
+    "arrays|groups|query|(left|right) row|side|domain|on the|objects?|version|line|interval|box|values?)(?=[ :,;])"
 )
 """Words of ours that messages begin with. Names, paths and values of users stay as they are written."""
 

@@ -57,9 +57,9 @@ def test_a_book_calls_a_rule_by_its_name_while_it_has_no_id(tmp_path: Path) -> N
     with RuleBook(f"sqlite:///{tmp_path}/rules.db") as book:
         assert book.add("floor", "price < 40").id == 1
         for call in (book.add, book.replace):
-            with pytest.raises(FencepostError, match="^Rule 'roof': `price > 5` and `price < 3` exclude each other"):
+            with pytest.raises(FencepostError, match=r"^Rule 'roof': `price > 5` and `price < 3` exclude each other"):
                 call("roof", "price > 5 AND price < 3")
-            with pytest.raises(FencepostError, match="^Rule 'roof': detect='no'; expected any of"):
+            with pytest.raises(FencepostError, match=r"^Rule 'roof': detect='no'; expected any of"):
                 call("roof", "price > 5", detect="no")
         book.publish(tmp_path / "published")
         with pytest.warns(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from fencepost._html import html_text
 from fencepost.computed import Computed
 from fencepost.errors import FencepostError, shorten
 from fencepost.monitor.expressions import columns_used, compute, show_part, show_range, shown_values
@@ -94,6 +95,9 @@ class Reason:
         lines += [f"  {box}" for box in self.boxes]
         lines += [f"  stay: {box}" for box in self.stay]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return html_text(self)
 
 
 def headline(reason: Any) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fencepost._html import html_text
 from fencepost._text import count
 from fencepost.errors import call_rule
 from fencepost.indexes.arrays import Int64s
@@ -53,6 +54,9 @@ class Difference:
             lines.append("columns added: " + ", ".join(f"{name} {kind}" for name, kind in self.columns.items()))
         lines.append(f"unchanged: {count(self.unchanged, 'rule')}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return html_text(self)
 
     @property
     def shown(self) -> list[int]:

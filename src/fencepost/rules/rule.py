@@ -64,6 +64,11 @@ class Rule:
         lengths = self.for_ or self.keep_firing_for or self.cooldown or self.every
         return Damping.of(self) if lengths or self.stay or self.margin or self.limit else None
 
+    def _repr_html_(self) -> str:
+        from fencepost.rules.html import rules_html
+
+        return rules_html(f"rule {self.id}", [self], 1)
+
 
 RuleKey = SupportsIndex | str
 """What a rule is called by: its id, or its name."""
