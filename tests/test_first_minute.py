@@ -76,7 +76,7 @@ def test_notebooks_show_tables_in_which_nothing_is_markup() -> None:
     rules = example()
     monitor = fp.Monitor(rules, object="symbol")
     (event,) = fp.Monitor(entering(), object="symbol").update_one("<b>", price=41.0)
-    assert "<td>&lt;b&gt;</td>" in event._repr_html_()
+    assert '<td style="text-align: left">&lt;b&gt;</td>' in event._repr_html_()
     assert dir(event) == sorted({*dir(event)}), "each name once"
     assert {"rule_id", "price_before", "asdict"} <= {*dir(event)}
     shown: list[Any] = [rules, rules.compile(), rules.compile().explain(), monitor, monitor.rules, event]
