@@ -23,7 +23,12 @@ def html_table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[Any
     rows = [list(row) for row in rows]
     texts = [["" if each is None else _as_html(each) for each in row] for row in rows]
     used = [place for place in range(len(headers)) if not texts or any(row[place] for row in texts)]
-    words = {place for row in rows for place, each in enumerate(row) if isinstance(each, str)}
+    words = {
+        place
+        for row in rows
+        for place, each in enumerate(row)
+        if isinstance(each, str) and each and not each.replace(",", "").isdecimal()
+    }
     style = {place: ' style="text-align: left"' if place in words else "" for place in used}
     head = "".join(f"<th{style[place]}>{_as_html(headers[place])}</th>" for place in used)
     body = ["".join(f"<td{style[place]}>{row[place]}</td>" for place in used) for row in texts]

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from fencepost._files.local_copies import mapped
 from fencepost._files.whole import replace_file
+from fencepost._text import count
 from fencepost.emitting.emitter import Emitter
 from fencepost.emitting.engine import Counts
 from fencepost.errors import FencepostError
@@ -184,8 +185,8 @@ def _compare_rules(path: Path, header: dict[str, Any], rules: RulesInForce, pair
             )
     if header["rules"] != _fingerprint(rules):
         raise FencepostError(
-            f"a Monitor whose {len(rules):,} rules, or their versions, differ from those of {path}",
-            f"the same {header['rules']['count']:,} rules in the same versions",
+            f"a Monitor whose {count(len(rules), 'rule')}, or their versions, differ from those of {path}",
+            f"the same {count(header['rules']['count'], 'rule')} in the same versions",
             "Build the Monitor from the rules of that time, restore, then change them with add, replace and remove.",
         )
 

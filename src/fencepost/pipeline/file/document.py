@@ -168,10 +168,9 @@ def _faults(made: PipelineFile, content: Mapping[str, Any], *, any_format: bool)
     session = content.get("session")
     for name, section in _written_sections(content):
         if not any_format and (found := _misspelled_format(name, section, session)) is not None:
-            chooser, variants = variants_of(name)
-            got, expected = repr(section[chooser]), f"one of {', '.join(variants)}"
-            yield made.fault(f"{name}.{chooser}", got, expected, f"Did you mean {found}?")
-            section = {**section, chooser: found}
+            got, expected = repr(section["format"]), f"one of {', '.join(variants_of(name)[1])}"
+            yield made.fault(f"{name}.format", got, expected, f"Did you mean {found}?")
+            section = {**section, "format": found}
         yield from _section_faults(made, name, section)
     yield from _combination_faults(made)
 
@@ -204,8 +203,7 @@ def _is_tables(value: Any) -> bool:
 
 def _misspelled_format(name: str, given: Mapping[str, Any], session: Any) -> str | None:
     """The format that is meant by one that is none, but almost; the other keys are checked as those of it."""
-    chooser, variants = variants_of(name)
-    written = given.get(chooser or "")
+    variants, written = variants_of(name)[1], given.get("format")
     if ANY not in variants or not isinstance(written, str) or written in variants:
         return None
     return find_misspelled(written, variants, session if isinstance(session, dict) else {})
