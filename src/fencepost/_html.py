@@ -17,7 +17,7 @@ def html_table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[Any
 
     >>> html_table("1 rule", ["id", "labels"], [[7, None]])
     '<table><caption>1 rule</caption><thead><tr><th>id</th></tr></thead><tbody><tr><td>7</td></tr></tbody></table>'
-    >>> html_table("", ["name"], [["a"]])[33:79]
+    >>> html_table("", ["name"], [["a"]])[33:80]
     '<tr><th style="text-align: left">name</th></tr>'
     """
     rows = [list(row) for row in rows]

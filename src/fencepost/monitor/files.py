@@ -50,9 +50,9 @@ def save(path: Path, watch: Watch, pairs: Pairwise, emitter: Emitter, whole: dic
     themselves, and all settings, which are given.
     """
     tables = dict(zip(("", *(f"{side} " for side in SIDES)), [*watch.tables(), *pairs.tables()], strict=True))
-    count = max(len(table) for table in tables.values())
+    rows = max(len(table) for table in tables.values())
     columns = {
-        f"{prefix}{name}": pa.concat_arrays([column.combine_chunks(), pa.nulls(count - len(table), column.type)])
+        f"{prefix}{name}": pa.concat_arrays([column.combine_chunks(), pa.nulls(rows - len(table), column.type)])
         for prefix, table in tables.items()
         for name, column in zip(table.column_names, table.columns, strict=True)
     }
@@ -126,10 +126,10 @@ def restore(path: Path, watch: Watch, pairs: Pairwise, emitter: Emitter) -> None
     _compare_rules(path, header, watch.rules, pairs)
     objects, *counts = header["rows"]
     sides = []
-    for name, count in zip(SIDES, counts, strict=True):
+    for name, number in zip(SIDES, counts, strict=True):
         chosen = [column for column in table.column_names if column.startswith(f"{name} ")]
         own = table.select(chosen).rename_columns([column[len(name) + 1 :] for column in chosen])
-        sides.append(own.slice(0, count))
+        sides.append(own.slice(0, number))
     watch.restore([[table.slice(0, objects)]])
     watch.clock.restore(header["clock"])
     pairs.restore([sides], header["key_kinds"])
