@@ -13,6 +13,9 @@ suppress_warnings = ["myst.strikethrough"]
 # A link such as bands.md#what-is-reported needs the headings to have names.
 myst_heading_anchors = 3
 
+# Blocks that name no language are drawings and answers, not Python. A docstring's examples are Python all the same.
+highlight_language = "none"
+
 # Docstrings write `name` for code.
 default_role = "code"
 autodoc_member_order = "bysource"

@@ -76,7 +76,9 @@ def test_notebooks_show_tables_in_which_nothing_is_markup() -> None:
     rules = example()
     monitor = fp.Monitor(rules, object="symbol")
     (event,) = fp.Monitor(entering(), object="symbol").update_one("<b>", price=41.0)
-    assert "<td>&lt;b&gt;</td>" in event._repr_html_()
+    assert '<td style="text-align: left">&lt;b&gt;</td>' in event._repr_html_()
+    assert dir(event) == sorted({*dir(event)}), "each name once"
+    assert {"rule_id", "price_before", "asdict"} <= {*dir(event)}
     shown: list[Any] = [rules, rules.compile(), rules.compile().explain(), monitor, monitor.rules, event]
     for value in shown:
         html = value._repr_html_()
@@ -93,3 +95,24 @@ def test_an_application_passes_strict_checks_of_types() -> None:
     checked = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)  # noqa: S603
     assert checked.returncode == 0, checked.stdout
     assert "Success" in checked.stdout
+
+
+def test_answers_in_words_keep_their_lines_in_notebooks(tmp_path: Path) -> None:
+    rules = example()
+    monitor = fp.Monitor(rules, object="symbol")
+    (event,) = monitor.update({"symbol": ["IBM"], "price": [4.0], "note": ["<b>"]}).to_pylist()
+    bands = fp.Rules()
+    bands.add(1, "left.price - right.price < 1", detect="enter", name="<b>")
+    pairs = fp.Monitor(bands, object="id")
+    pairs.update(left=[{"id": 1, "price": 5.0}])
+    (met,) = pairs.update(right=[{"id": 2, "price": 5.5}]).to_pylist()
+    with RuleBook(f"sqlite:///{tmp_path}/rules.db") as book:
+        book.add("<b>", "price < 50")
+        shown: list[Any] = [book.preview(tmp_path / "published")]
+    shown += [monitor.why(event), monitor.why_not(1, "IBM"), pairs.why(met)]
+    for value in shown:
+        html = value._repr_html_()
+        assert html.startswith("<pre>")
+        assert html.count("\n") == str(value).count("\n") > 0
+        assert "<b>" not in html
+    assert "<caption>rule 1</caption>" in rules[1]._repr_html_()

@@ -40,6 +40,25 @@ def test_events_are_drawn_by_kind_and_by_rule() -> None:
     assert few._suptitle.get_text() == "alerts"
 
 
+def test_the_bars_of_rules_are_as_high_for_one_rule_as_for_many() -> None:
+    def drawn(number: int) -> tuple[float, list[str]]:
+        rules = fp.Rules()
+        for id in range(1, number + 1):
+            rules.add(id, "price < 50", detect="enter", name=f"{id}" * 60)
+        monitor = fp.Monitor(rules, object="symbol", time="ts", labels=True)
+        figure = plot.events(monitor.update(ROWS))
+        figure.canvas.draw()
+        axes = figure.axes[1]
+        inches = axes.get_window_extent().height / figure.dpi / (axes.get_ylim()[0] - axes.get_ylim()[1])
+        return inches, [label.get_text() for label in axes.get_yticklabels()]
+
+    (one, [name]), (many, names) = drawn(1), drawn(12)
+    assert len(name) == 28, "a long name leaves room for the bars"
+    assert one == pytest.approx(many, rel=0.35)
+    assert many > 0.18, "two labels of rules do not touch"
+    assert len(names) == 12
+
+
 def test_events_may_be_a_list_or_none_at_all() -> None:
     monitor = fp.Monitor(watched()[0], object="symbol", time="ts")
     single = [event for row in ROWS for event in monitor.update_one(row["symbol"], row["ts"], price=row["price"])]

@@ -11,10 +11,10 @@ _HARMLESS = {"host", "port", "sslmode", "connect_timeout", "application_name", "
 def count(number: int, noun: str) -> str:
     """A number and its noun.
 
-    >>> count(1, "rule"), count(2000, "rule"), count(2, "match")
-    ('1 rule', '2,000 rules', '2 matches')
+    >>> count(1, "rule"), count(2000, "rule"), count(2, "match"), count(2, "box")
+    ('1 rule', '2,000 rules', '2 matches', '2 boxes')
     """
-    ending = "" if number == 1 else "es" if noun.endswith("ch") else "s"
+    ending = "" if number == 1 else "es" if noun.endswith(("ch", "x")) else "s"
     return f"{number:,} {noun}{ending}"
 
 

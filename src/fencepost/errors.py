@@ -5,8 +5,8 @@ import re
 from fencepost._text import mask_urls, printable
 
 _FIRST_WORDS = re.compile(
-    "(an?|the|no|two|both|neither|more|other|rule [0-9]+|rows?|columns?|ids?|bounds|labels|keys|ranges|arrays|groups|"
-    "query|(left|right) row|side|domain|on the|objects?|version|line|interval|box|values?)(?=[ :,;])"
+    "(an?|the|no|two|both|neither|more|other|rule ([0-9]+|'[^']*')|rows?|columns?|ids?|bounds|labels|keys|ranges|"
+    "arrays|groups|query|(left|right) row|side|domain|on the|objects?|version|line|interval|box|values?)(?=[ :,;])"
 )
 """Words of ours that messages begin with. Names, paths and values of users stay as they are written."""
 
@@ -31,6 +31,15 @@ def join_message(got: str, expected: str, remedy: str) -> str:
 def shorten(text: str, most: int = 400) -> str:
     """A text without its middle where it is longer than anyone reads: what users write may be megabytes."""
     return text if len(text) <= most else f"{text[: most - 100]} ... {text[-95:]}"
+
+
+def call_rule(id: int, name: str | None) -> str:
+    """A rule in a message: its id, and its name where it has one.
+
+    >>> call_rule(7, "ibm floor"), call_rule(8, None)
+    ('7 (ibm floor)', '8')
+    """
+    return str(id) if name is None else f"{id} ({shorten(name)})"
 
 
 class FencepostError(Exception):

@@ -48,6 +48,8 @@ _GREY = "#888888"
 
 _BINS = 60
 _RULES = 12
+_OVER_TIME, _BAR = 2.6, 0.24
+"""Inches of height: of events over time, and of a rule."""
 _OBJECTS = 3
 _ATTRIBUTES = 3
 _POINTS = 400
@@ -63,8 +65,9 @@ def events(events: Any, *, rules: int = _RULES, title: str | None = None) -> "Fi
         title: in place of the count of events.
     """
     table = _event_table(events)
-    figure: Any = _picture_class()(figsize=(9, 5.4), layout="constrained")
-    over_time, by_rule = figure.subplots(2, 1, height_ratios=[3, 2])
+    bars = max(1, min(rules, pc.count_distinct(table["rule_id"]).as_py())) * _BAR
+    figure: Any = _picture_class()(figsize=(9, _OVER_TIME + bars + 1.6), layout="constrained")
+    over_time, by_rule = figure.subplots(2, 1, height_ratios=[_OVER_TIME, bars])
     figure.suptitle(title or count(table.num_rows, "event"), x=0.01, ha="left", weight="bold")
     kinds = [kind for kind in DETECTS if pc.any(pc.equal(table["detect"], kind)).as_py()]
     _draw_over_time(over_time, table, kinds)
@@ -114,6 +117,7 @@ def _draw_by_rule(axes: Any, table: Any, kinds: Sequence[str], most: int) -> Non
         left += lengths
     names = _names_of(table)
     axes.set_yticks(range(len(ids)), [printable(names.get(id, f"rule {id}")) for id in ids])
+    axes.set_ylim(-0.5, max(1, len(ids)) - 0.5)
     axes.invert_yaxis()
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.xaxis.set_major_formatter("{x:,.0f}")

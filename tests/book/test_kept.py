@@ -5,6 +5,8 @@ import os
 import random
 import shutil
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -287,3 +289,15 @@ def test_a_few_rules_are_not_kept(tmp_path: Path, cache: Path) -> None:
         book.add(1, "price > 4")
         book.compile()
     assert not cache.exists() or not kept_files(cache)
+
+
+@pytest.mark.slow
+def test_what_is_kept_is_read_without_the_import_of_pandas(book: RuleBook) -> None:
+    """It would be a quarter of what the second command takes, and nothing of it is needed."""
+    book.compile(SCHEMA)
+    program = (
+        "import sys; from fencepost.book import RuleBook; "
+        f"print(len(RuleBook({book.url!r}).compile({SCHEMA!r})), 'pandas' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout.split() == [str(RULES - 1), "False"]

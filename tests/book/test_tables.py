@@ -193,8 +193,11 @@ def test_an_origin_that_takes_rules_over(tmp_path: Path) -> None:
     some = {name: values[:2] for name, values in table.items()}
     with a_book(tmp_path) as book:
         book.sync(table, origin="old", ranges=RANGE)
-        with pytest.raises(fp.RuleFaultsError, match="row 0: rule 1 is in the book, and was not made from this table"):
+        with pytest.raises(
+            fp.RuleFaultsError, match="row 0: rule 1 is in the book, and was not made from this table, but from old"
+        ) as refused:
             book.sync(some, origin="new", ranges=RANGE)
+        assert "call the table as before with --origin" in str(refused.value)
         assert book.sync(some, origin="new", ranges=RANGE, adopt=True).revision is None
         gone = {name: values[2:] for name, values in table.items()}
         assert book.sync(gone, origin="old", ranges=RANGE).removed == 0, "those are no longer its own"
@@ -267,7 +270,7 @@ def test_names_in_place_of_ids(tmp_path: Path) -> None:
             fp.RuleFaultsError, match=r"row 1: key is null(.|\n)*row 2: the name 'a' is in an earlier row"
         ):
             book.sync(table("a", None, "a"), origin="o", **shape)
-        with pytest.raises(fp.RuleFaultsError, match="row 0: rule 41 is already in the book"):
+        with pytest.raises(fp.RuleFaultsError, match=r"row 0: rule 41 \(b\) is already in the book"):
             book.add_table(table("b"), **shape)
         assert book.add_table(table("d", "b", low=3.0), existing="replace", **shape).replaced == 1
         assert (book["d"].id, book["b"].version) == (44, 3)

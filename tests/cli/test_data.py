@@ -274,3 +274,14 @@ def test_damped_rules_are_replayed_as_a_monitor_does(tmp_path: Path) -> None:
     said = " ".join(shell.run("fencepost why --rule 7 --object IBM", 2).err.replace("│", " ").split())
     assert "its absence --rule, --object, --rows and --object-column" in said
     assert "--time" not in said.split("absence")[1]
+
+
+def test_backtest_shows_names(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.call("fencepost rules add 'ibm floor' 'price > 40' --detect enter")
+    shell.call("fencepost rules add 8 'price > 41' --detect enter")
+    (tmp_path / "rows.csv").write_text("symbol,ts,price\nIBM,1,39\nIBM,2,42\n")
+    asked = "fencepost backtest rows.csv --object symbol --time ts"
+    header, *rows = [line.split("\t") for line in shell.call(asked).out.splitlines()]
+    assert [(row[0], row[header.index("name")]) for row in rows] == [("1", "ibm floor"), ("8", "")]
+    assert [rule["name"] for rule in json.loads(shell.call(f"{asked} --json").out)["rules"]] == ["ibm floor", None]

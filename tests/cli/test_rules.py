@@ -202,3 +202,28 @@ def test_rules_with_expressions_match_a_file(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("bid,ask,name,x\n1.0,1.0,Acme,\n2.0,1.0,IBM,3\n", encoding="utf-8")
     lines = shell.run("fencepost match data.csv").out.splitlines()
     assert [json.loads(line)["rule_ids"] for line in lines] == [[1, 2], [3]]
+
+
+def test_a_pause_ends_in_time_to_come(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.call("fencepost rules add 'ibm floor' 'price > 40'")
+    told = shell.call_refused("fencepost rules pause 'ibm floor' --until 2020-01-01")
+    assert "--until 2020-01-01, which is past; expected a time to come. Times without a zone are UTC" in told
+    told = shell.call_refused("fencepost rules pause 1 --until tomorrow")
+    assert "--until tomorrow; expected a date or a time. Write for example '2030-01-01 08:00'." in told
+    assert len(json.loads(shell.call("fencepost rules history 1 --json").out)) == 1, "nothing has changed"
+    shell.call("fencepost rules pause 1 --until '2100-01-01 08:00'")
+    assert "paused until 2100-01-01 08:00:00" in shell.call("fencepost rules list").out
+
+
+def test_status_counts_rules_that_are_there(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    for id in (1, 2, 3):
+        shell.call(f"fencepost rules add {id} 'price > 40'")
+    shell.call("fencepost publish published")
+    shell.call("fencepost rules replace 1 'price > 41'")
+    shell.call("fencepost rules remove 2")
+    shell.call("fencepost rules pause 3")
+    shell.call("fencepost rules add 4 'price > 42'")
+    shell.call("fencepost publish published")
+    assert "rules:        3, 2 in force" in shell.call("fencepost status published").out

@@ -106,3 +106,18 @@ def test_integers_among_doubles_and_nan() -> None:
     rules.add(1, "x >= 1")
     records = [{"x": 1}, {"x": 0.5}, {"x": float("nan")}, {"x": np.float32(2)}, {}, {"x": None}]
     assert rules.compile().match(records).sets() == [{1}, set(), set(), {1}, set(), set()]
+
+
+def test_records_need_not_have_the_columns_that_events_carry() -> None:
+    rules = Rules()
+    rules.add(8, "price < 40", detect="enter,exit")
+    monitor = Monitor(rules, object="symbol", time="ts", carry=["venue"])
+    events = [monitor.update([{"symbol": "IBM", "ts": 1, "price": 39.0}])]
+    events.append(monitor.update([{"symbol": "IBM", "ts": 2, "price": 41.0, "venue": "X"}, {"symbol": "HP", "ts": 2}]))
+    events.append(monitor.update([{"symbol": "IBM", "ts": 3, "price": 39.0}]))
+    assert [told.column("venue").to_pylist() for told in events] == [[None], ["X"], [None]]
+    assert events[2].schema == events[1].schema, "the type stays known, so that tables can be put together"
+    table = {"symbol": ["IBM"], "ts": [4], "price": [41.0]}
+    assert "without the column venue; expected that column, since carry= names it" in refusal(
+        lambda: monitor.update(table)
+    )

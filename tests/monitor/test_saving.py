@@ -71,7 +71,7 @@ def test_saved_state_is_refused_where_it_does_not_fit(tmp_path: Path) -> None:
     )
     assert refusal(lambda: monitor_of("x >= 1", "x >= 2").restore(path)) == (
         f"A Monitor whose 2 rules, or their versions, differ from those of {path}; "
-        "expected the same 1 rules in the same versions. Build the Monitor from the rules of that time, restore, "
+        "expected the same 1 rule in the same versions. Build the Monitor from the rules of that time, restore, "
         "then change them with add, replace and remove."
     )
     assert refusal(lambda: monitor_of("x >= 1", schema={"x": "bigint"}).restore(path)) == (

@@ -122,12 +122,44 @@ once = 1
         "operator.first (line 12): 'loud'; expected one of enter, silent. Remove it; there are enter, silent.",
         "operator.explode (line 13): the key explode; expected a key of [operator] with kind = 'watch'. "
         "Remove it; it is for match.",
+        "sink.path (line 14): no path; expected path, directory to write to. Add path to [sink].",
+        "sink.checkpoint (line 14): no checkpoint; expected checkpoint, directory that remembers how far the "
+        "pipeline has come. Add checkpoint to [sink].",
         "sink.format (line 15): 'parket'; expected one of parquet, json, csv, kafka, console, webhook, "
         "any other that Spark knows. Did you mean parquet?",
         "trigger.every (line 17): '1 fortnight'; expected a number and milliseconds, seconds, minutes, hours "
         'or days. Write for example "1 second".',
         "trigger.once (line 18): 1; expected true or false: read the rows that are there, then end. Correct the value.",
         "rules: no [rules]; expected that section. Add [rules].",
+    ]
+
+
+def test_what_is_almost_a_format_or_a_kind_is_checked_as_that(home: Path) -> None:
+    text = """
+[source]
+format = "jsonn"
+path = "events/"
+schema = { symbol = "string", price = "dubble", ts = "timestamp" }
+[rules]
+directory = "published/"
+[operator]
+kind = "wach"
+object = "symbl"
+time = "ts"
+bukets = 3
+[sink]
+format = "weebhook"
+url = "ftp://there"
+checkpoint = "checkpoint/"
+"""
+    assert [each.partition(" ")[0] for each in faults(home, text)] == [
+        "source.format",
+        "source.schema",
+        "operator.kind",
+        "operator.object",
+        "operator.bukets",
+        "sink.format",
+        "sink.url",
     ]
 
 

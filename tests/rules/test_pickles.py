@@ -6,11 +6,14 @@ import pickletools
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fencepost.book import RuleBook
+from fencepost.monitor import Monitor
 from fencepost.rules import Rules
 from fencepost.snapshot import Snapshot
 from tests.monitor.examples import refusal
@@ -110,3 +113,12 @@ def test_rules_and_snapshots_go_to_other_processes() -> None:
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         found = list(pool.map(count_matches, [(rules, DATA), (rules.compile(), DATA)]))
     assert found == [len(rules.compile().match(DATA).ids)] * 2
+
+
+@pytest.mark.parametrize("way", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_what_cannot_be_copied_says_what_can(way: Any, tmp_path: Path) -> None:
+    rules = Rules()
+    rules.add(1, "price > 40")
+    assert "Write it with save(path, rules=True)" in refusal(lambda: way(Monitor(rules, object="symbol")))
+    with RuleBook(f"sqlite:///{tmp_path}/rules.db") as book:
+        assert "Open the book again where it is needed: RuleBook(url)." in refusal(lambda: way(book))

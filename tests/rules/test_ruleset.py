@@ -84,7 +84,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"id": 2**63},
         "9223372036854775808 cannot be the id of a rule; expected an integer of 64 bits. Number the rules.",
     ),
-    ({"id": "7"}, "'7' cannot be the id of a rule; expected an integer of 64 bits. Number the rules."),
+    (
+        {"id": "7"},
+        "'7' cannot be the id of a rule; expected an integer of 64 bits. Number the rules. A text can be their name: "
+        "name=; a RuleBook gives ids to names by itself.",
+    ),
     ({"id": True}, "True cannot be the id of a rule; expected an integer of 64 bits. Number the rules."),
     (
         {"condition": "x > 5 AND x < 3"},

@@ -192,7 +192,7 @@ def test_a_small_change_leaves_the_large_layer_alone(tmp_path: Path) -> None:
     assert again.unlike(Snapshot.load(tmp_path / "1")).tolist() == [1000], "layers are known by where they are saved"
     second.save(tmp_path / "whole" / "2")
     assert len(Snapshot.load(tmp_path / "whole" / "2")) == 1000
-    assert "1 boxes of 1 rules on symbol =, volume, changed since (layer 1)" in str(again.explain())
+    assert "1 box of 1 rule on symbol =, volume, changed since (layer 1)" in str(again.explain())
     (tmp_path / "1" / "header.json").write_text((tmp_path / "whole" / "2" / "header.json").read_text())
     with pytest.raises(FencepostError, match=r"in .*1; expected|which is not the snapshot that"):
         Snapshot.load(tmp_path / "2")

@@ -14,7 +14,7 @@ from fencepost.ordinals import DOUBLE
 from fencepost.pairing.sides import Pairing
 from fencepost.published import VersionDirectory
 from fencepost.snapshot import Table
-from fencepost.spark.work.band_task import BandTask
+from fencepost.spark.work.band_task import BandTask, cut_by_time
 from fencepost.spark.work.bucket import step
 from fencepost.spark.work.caches import Published
 from fencepost.spark.work.packing import CLOCK, OTHER_ROWS, ROWS, VERSION, packed_bytes, packed_table
@@ -194,3 +194,9 @@ def test_buckets_share_the_rules_and_nothing_else(tmp_path: Path) -> None:
     one.update([Table(rows), Table(rows)]).settle()
     assert (len(one.tables()[0]) > 0, len(two.tables()[0])) == (True, 0)
     assert task.make_engine(1, 2).counts.rows == 0
+
+
+def test_rows_are_cut_by_time_without_a_warning_those_without_one_first() -> None:
+    table = pa.table({TIME: pa.array([3, None, 1, 2], pa.int64()), "n": [0, 1, 2, 3]})
+    pieces = [left for left, _ in cut_by_time([table, None])]
+    assert pa.concat_tables(pieces)["n"].to_pylist() == [1, 2, 3, 0]

@@ -23,7 +23,7 @@ from fencepost.book.storing import (
     put,
     stored_rows,
 )
-from fencepost.errors import FencepostError
+from fencepost.errors import FencepostError, call_rule
 from fencepost.rules import Rule
 from fencepost.rules.checked import rule_of_mapping
 from fencepost.rules.faults import Faults
@@ -109,7 +109,9 @@ def _import(
             _note_names(rules(writing.connection), place, named),
             total,
             existing,
-            lambda number, rule: faults.add(place(number), f"rule {rule.id} is already in the book"),
+            lambda number, rule: faults.add(
+                place(number), f"rule {call_rule(rule.id, rule.name)} is already in the book"
+            ),
             progress,
         )
         faults.raise_if_any(

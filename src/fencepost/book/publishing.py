@@ -7,6 +7,7 @@ the book was restored from a backup: a version that this book has no record of i
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from os import PathLike
@@ -20,7 +21,7 @@ from fencepost.book.changes import rule_of
 from fencepost.book.compiling import BookCompiler
 from fencepost.book.database import Database
 from fencepost.book.settings import read_setting, write_setting
-from fencepost.book.storing import Progress, chunks
+from fencepost.book.storing import Progress, chunks, names_of
 from fencepost.book.tables import BOOK, PUBLISHED, RULES, UNREMOVED
 from fencepost.errors import FencepostError
 from fencepost.ordinals.schema import read_schema
@@ -117,7 +118,13 @@ class Publisher:
         known = versions.schema() or {}
         named = {} if schema is None else read_schema(schema).as_texts()
         columns = {name: kind for name, kind in {**named, **made.snapshot.columns}.items() if name not in known}
-        return compare_versions(before, made.snapshot, made.faulty.found, columns)
+        found = compare_versions(before, made.snapshot, made.faulty.found, columns)
+        return replace(found, names=self.names(found.shown))
+
+    def names(self, ids: Iterable[int]) -> dict[int, str]:
+        """The names of rules that have one."""
+        with self._database.reading() as connection:
+            return names_of(connection, ids)
 
     def _compile(
         self,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from sqlalchemy import Connection, select
 
@@ -120,7 +120,7 @@ class RuleBook:
             author: who adds it, if not the author of the book.
             **options: as in Rules.add.
         """
-        rule = self._check(0 if isinstance(id, str) else id, condition, with_name(options, id))
+        rule = self._check(id, condition, with_name(options, id))
         by = self._author(author)
         with self._database.writing() as writing:
             return add_rule(writing, id, rule, by)
@@ -144,7 +144,7 @@ class RuleBook:
             author: as in add.
             **options: as in add; nothing is taken over from the old rule, but for the name where that is named.
         """
-        rule = self._check(0 if isinstance(id, str) else id, condition, with_name(options, id))
+        rule = self._check(id, condition, with_name(options, id))
         return self._edit(id, "replaced", lambda old: replace(rule, id=old.id), expect, author)
 
     def remove(self, id: RuleKey, *, expect: int | None = None, author: str | None = None) -> None:
@@ -546,10 +546,11 @@ class RuleBook:
         """
         from fencepost.rules.faults import report_faults
 
-        number, faulty = self._publishing().publish(
+        publishing = self._publishing()
+        number, faulty = publishing.publish(
             directory, schema, keep, progress, shards=shards, strict=strict, infer=infer, unusable=unusable
         )
-        report_faults(faulty.found, faults, faulty.undecided)
+        report_faults(faulty.found, publishing.names(faulty.found), faults, faulty.undecided)
         return number
 
     def preview(
@@ -709,6 +710,13 @@ class RuleBook:
         """Gives the connections to the database back; the book opens them again when it is used."""
         self._database.close()
 
+    def __reduce__(self) -> Any:
+        raise FencepostError(
+            "a RuleBook, which cannot be pickled or copied",
+            "book.rules() or book.compile(), which can",
+            "Open the book again where it is needed: RuleBook(url).",
+        )
+
     def __repr__(self) -> str:
         return f"RuleBook({self.url!r}, author={self.author!r})"
 
@@ -738,13 +746,17 @@ class RuleBook:
             write_setting(connection, "zone", wanted)
         return wanted
 
-    def _check(self, id: SupportsIndex, condition: str, options: RuleOptions) -> Rule:
-        """A rule that parses and can be stored; warns where it does not fit the columns that were published."""
+    def _check(self, id: RuleKey, condition: str, options: RuleOptions) -> Rule:
+        """A rule that parses and can be stored; warns where it does not fit the columns that were published.
+
+        One that is called by its name has the id 0 until the book gives it its own.
+        """
         from fencepost.rules.checked import check_rule, warn_unknown_columns
 
-        made = check_rule(id, condition, options, zone=self.zone)
+        number, called = (0, id) if isinstance(id, str) else (id, None)
+        made = check_rule(number, condition, options, zone=self.zone, called=called)
         if columns := self.columns:
-            warn_unknown_columns(made, columns, self.zone)
+            warn_unknown_columns(made, columns, self.zone, called)
         return check_storable(made.rule)
 
     def _author(self, author: str | None) -> str:

@@ -89,6 +89,12 @@ def ids_named(connection: Connection, names: Sequence[str], *, also_removed: boo
     return found
 
 
+def names_of(connection: Connection, ids: Iterable[int]) -> dict[int, str]:
+    """The names of these rules, also of removed ones; those without a name are left out."""
+    asked = select(RULES.c.id, RULES.c.name).where(RULES.c.name.is_not(None))
+    return {row.id: row.name for some in chunks(ids) for row in connection.execute(asked.where(RULES.c.id.in_(some)))}
+
+
 def number_names(connection: Connection, names: Sequence[str]) -> list[int]:
     """An id for each name: that of the rule which has it, or had it last before it was removed, or a new one.
 

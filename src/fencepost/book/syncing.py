@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlalchemy import Connection, RowMapping, delete, insert, select, update
+from sqlalchemy import Connection, RowMapping, delete, insert, inspect, select, update
 
 from fencepost._text import count
 from fencepost.book.changes import Stamp, change_row, check_texts, rule_of, stamp_now
@@ -23,7 +23,7 @@ from fencepost.book.importing import refuse_taken
 from fencepost.book.incoming import IncomingTable
 from fencepost.book.storing import Progress, Synced, chunks, number_names, put, stored_rows
 from fencepost.book.tables import MIRRORED, ORIGINS, REMOVED, RULES
-from fencepost.errors import FencepostError
+from fencepost.errors import FencepostError, call_rule
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.rules import Rule
 from fencepost.rules.faults import Faults
@@ -214,6 +214,7 @@ class _Sync:
             self._now = self._now.take(self._order)
         self._named: dict[str, int] = {}
         self._adopted: list[int] = []
+        self._others: dict[str, Int64s] | None = None
 
     def _number(self, names: UInt8s) -> Int64s:
         """The ids of names: those that are known, and what the book says of the others."""
@@ -319,7 +320,9 @@ class _Sync:
                 last = stored.get(rule.id)
                 now = None if last is None else rule_of(last)
                 if now is not None and not is_mine and not self._adopt:
-                    faults.add(row, f"rule {rule.id} is in the book, and was not made from this table")
+                    made = self._made_from(rule.id)
+                    called = call_rule(rule.id, rule.name)
+                    faults.add(row, f"rule {called} is in the book, and was not made from this table{made}")
                     continue
                 if last is not None:
                     rule = replace(rule, version=last["version"] + 1)
@@ -337,8 +340,22 @@ class _Sync:
             yield changes
         faults.raise_if_any(
             self._incoming.count,
-            "Take them over with --adopt (adopt=True), or give them other ids; no rule was changed.",
+            "Take them over with --adopt (adopt=True), call the table as before with --origin (origin=), or give them "
+            "other ids; no rule was changed.",
         )
+
+    def _made_from(self, id: int) -> str:
+        """Which other table a rule was made from, in words; none if somebody wrote it."""
+        if self._others is None:
+            has_any = inspect(self._connection).has_table(ORIGINS.name)
+            origins = self._connection.execute(select(ORIGINS.c.origin)).scalars().all() if has_any else []
+            loaded = {origin: load_mirrored(self._connection, origin) for origin in origins}
+            self._others = {origin: each.ids for origin, each in loaded.items() if each is not None}
+        for origin, ids in self._others.items():
+            place = int(np.searchsorted(ids, id))
+            if place < len(ids) and ids[place] == id:
+                return f", but from {origin}"
+        return ""
 
     def _removals(self, gone: Int64s) -> Iterator[list[tuple[str, Rule, RowMapping | None]]]:
         for some in chunks(gone.tolist()):

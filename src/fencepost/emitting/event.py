@@ -94,7 +94,7 @@ class Event(tuple[Any, ...]):
         return tuple.__getitem__(self, key)
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self.columns]
+        return sorted({*super().__dir__(), *self.columns})
 
     def __repr__(self) -> str:
         return f"Event({', '.join(f'{name}={value!r}' for name, value in zip(self.columns, self, strict=True))})"

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from fencepost._files.local_copies import mapped
 from fencepost._files.whole import replace_file
+from fencepost._text import count
 from fencepost.emitting.emitter import Emitter
 from fencepost.emitting.engine import Counts
 from fencepost.errors import FencepostError
@@ -49,9 +50,9 @@ def save(path: Path, watch: Watch, pairs: Pairwise, emitter: Emitter, whole: dic
     themselves, and all settings, which are given.
     """
     tables = dict(zip(("", *(f"{side} " for side in SIDES)), [*watch.tables(), *pairs.tables()], strict=True))
-    count = max(len(table) for table in tables.values())
+    rows = max(len(table) for table in tables.values())
     columns = {
-        f"{prefix}{name}": pa.concat_arrays([column.combine_chunks(), pa.nulls(count - len(table), column.type)])
+        f"{prefix}{name}": pa.concat_arrays([column.combine_chunks(), pa.nulls(rows - len(table), column.type)])
         for prefix, table in tables.items()
         for name, column in zip(table.column_names, table.columns, strict=True)
     }
@@ -125,10 +126,10 @@ def restore(path: Path, watch: Watch, pairs: Pairwise, emitter: Emitter) -> None
     _compare_rules(path, header, watch.rules, pairs)
     objects, *counts = header["rows"]
     sides = []
-    for name, count in zip(SIDES, counts, strict=True):
+    for name, number in zip(SIDES, counts, strict=True):
         chosen = [column for column in table.column_names if column.startswith(f"{name} ")]
         own = table.select(chosen).rename_columns([column[len(name) + 1 :] for column in chosen])
-        sides.append(own.slice(0, count))
+        sides.append(own.slice(0, number))
     watch.restore([[table.slice(0, objects)]])
     watch.clock.restore(header["clock"])
     pairs.restore([sides], header["key_kinds"])
@@ -184,8 +185,8 @@ def _compare_rules(path: Path, header: dict[str, Any], rules: RulesInForce, pair
             )
     if header["rules"] != _fingerprint(rules):
         raise FencepostError(
-            f"a Monitor whose {len(rules):,} rules, or their versions, differ from those of {path}",
-            f"the same {header['rules']['count']:,} rules in the same versions",
+            f"a Monitor whose {count(len(rules), 'rule')}, or their versions, differ from those of {path}",
+            f"the same {count(header['rules']['count'], 'rule')} in the same versions",
             "Build the Monitor from the rules of that time, restore, then change them with add, replace and remove.",
         )
 

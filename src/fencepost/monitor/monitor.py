@@ -1,6 +1,7 @@
 """Monitor: standing rules over objects that move, in one process: engines, an emitter, and the questions one asks."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
@@ -453,11 +454,13 @@ class Monitor(Host):
         given = reasons.as_mapping(event, self._emitter.schema(self._watch.subjects()).names)
         rule = self._in_force(int(given["rule_id"]))
         band = self._pairs.find(rule.id)
+        name = self._rules.name(rule)
         if band is not None:
-            return explain_band(band, given, self._pairs.types)
+            return replace(explain_band(band, given, self._pairs.types), name=name)
         boxes, stay = self._rules.boxes(rule), self._rules.stay_boxes(rule)
         terms = self._rules.terms_of(rule, {name for _, ranges in (*boxes, *stay) for name in ranges})
-        return reasons.explain(rule, boxes, given, self._rules.types, self._rules.computed_of(rule), terms, stay)
+        computed = self._rules.computed_of(rule)
+        return replace(reasons.explain(rule, boxes, given, self._rules.types, computed, terms, stay), name=name)
 
     @asks
     def why_not(self, rule_id: int | str, object: Any, other: Any = None) -> Standing:
@@ -561,6 +564,13 @@ class Monitor(Host):
 
         """
         files.restore(Path(path), self._watch, self._pairs, self._emitter)
+
+    def __reduce__(self) -> Any:
+        raise FencepostError(
+            "a Monitor, which cannot be pickled or copied",
+            "its rules or a snapshot, which can",
+            "Write it with save(path, rules=True), and read it with Monitor.load(path).",
+        )
 
     def __repr__(self) -> str:
         by = f"object={self.object!r}" + ("" if self.time is None else f", time={self.time!r}")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fencepost._html import html_text
 from fencepost.monitor.reasons import check_version, headline
 from fencepost.ordinals import AttributeType
 from fencepost.pairing.rules import BandRule
@@ -32,6 +33,8 @@ class BandReason:
     left_keys: dict[str, str]
     right_keys: dict[str, str]
     time: Any = None
+    name: str | None = None
+    """Of the rule."""
 
     def __str__(self) -> str:
         lines = [f"{self.object} and {self.other}: {headline(self)}"]
@@ -41,6 +44,9 @@ class BandReason:
         for side, keys in (("left", self.left_keys), ("right", self.right_keys)):
             lines += [f"  {side}.{name} = '{text}'" for name, text in keys.items()]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return html_text(self)
 
 
 def write_band(difference: str, lower: float | None, upper: float | None, closed: tuple[bool, bool]) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from fencepost._html import html_text
 from fencepost.computed import Computed
-from fencepost.errors import FencepostError
+from fencepost.errors import FencepostError, shorten
 from fencepost.monitor.expressions import columns_used, compute, show_part, show_range, shown_values
 from fencepost.ordinals import AttributeType
 from fencepost.rules.damping import Damping, span_numbers, spelled
@@ -84,6 +85,8 @@ class Reason:
     """What damping had to do with it, where it had."""
     stay: tuple[ReasonBox, ...] = ()
     """The wider boxes, of `stay` or `margin`, that who is inside leaves; none where they are the same."""
+    name: str | None = None
+    """Of the rule."""
 
     def __str__(self) -> str:
         lines = [f"{self.object}: {headline(self)}"]
@@ -93,12 +96,16 @@ class Reason:
         lines += [f"  stay: {box}" for box in self.stay]
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        return html_text(self)
+
 
 def headline(reason: Any) -> str:
     """What happened, of which rule, and when."""
     cause = "" if reason.reason is None else f", {reason.reason}"
     when = "" if reason.time is None else f" at {reason.time}"
-    return f"{reason.detect} of rule {reason.rule_id} (version {reason.rule_version}{cause}){when}"
+    name = "" if reason.name is None else f"{shorten(reason.name)}, "
+    return f"{reason.detect} of rule {reason.rule_id} ({name}version {reason.rule_version}{cause}){when}"
 
 
 def show_box(keys: Mapping[str, str], ranges: Mapping[str, tuple[Any, Any]]) -> str:

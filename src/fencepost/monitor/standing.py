@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fencepost._html import html_text
 from fencepost._text import count
 from fencepost.computed import Computed
 from fencepost.emitting.damping import find_policy_dues, new_states
@@ -117,6 +118,9 @@ class Standing:
         lines += [f"  {box}" for box in self.boxes]
         lines += [f"  stay: {box}" for box in self.stay]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return html_text(self)
 
 
 @dataclass(frozen=True)

@@ -88,13 +88,14 @@ def _rules_status(versions: VersionDirectory) -> dict[str, Any]:
     latest = numbers[-1]
     published = modified(versions.path / f"{latest:08}.published")
     snapshot = versions.load(latest, verify=False)
+    in_force = int(snapshot.in_force.size)
     return {
         "kind": "rules",
         "directory": str(versions.path),
         "version": latest,
         "published": None if published is None else datetime.fromtimestamp(published, UTC).isoformat(),
-        "rules": len(snapshot.rules.ids),
-        "in_force": int(snapshot.in_force.size),
+        "rules": in_force + len(snapshot.paused),
+        "in_force": in_force,
         "columns": versions.schema(),
         "versions": len(numbers),
         "oldest": numbers[0],

@@ -1,11 +1,13 @@
 """What a version would change."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from fencepost._html import html_text
 from fencepost._text import count
+from fencepost.errors import call_rule
 from fencepost.indexes.arrays import Int64s
 from fencepost.snapshot import Snapshot
 
@@ -24,6 +26,7 @@ class Difference:
         faulty: by id, why enabled rules cannot be published; they count as paused.
         columns: columns that the directory gets, with their types.
         unchanged: how many rules stay as they are.
+        names: of the first rules of each kind, by id.
     """
 
     added: tuple[int, ...]
@@ -33,6 +36,7 @@ class Difference:
     faulty: dict[int, str]
     columns: dict[str, str]
     unchanged: int
+    names: dict[int, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = []
@@ -40,16 +44,28 @@ class Difference:
             ids = getattr(self, what)
             if ids:
                 more = f" and {len(ids) - _SHOWN:,} more" if len(ids) > _SHOWN else ""
-                lines.append(f"{what}: {count(len(ids), 'rule')}: {', '.join(map(str, ids[:_SHOWN]))}{more}")
+                lines.append(f"{what}: {count(len(ids), 'rule')}: {', '.join(map(self._call, ids[:_SHOWN]))}{more}")
         if self.faulty:
             lines.append(f"faulty: {count(len(self.faulty), 'rule')}, not published:")
-            lines += [f"  rule {id}: {reason}" for id, reason in list(self.faulty.items())[:_SHOWN]]
+            lines += [f"  rule {self._call(id)}: {reason}" for id, reason in list(self.faulty.items())[:_SHOWN]]
             if len(self.faulty) > _SHOWN:
                 lines.append(f"  and {len(self.faulty) - _SHOWN:,} more")
         if self.columns:
             lines.append("columns added: " + ", ".join(f"{name} {kind}" for name, kind in self.columns.items()))
         lines.append(f"unchanged: {count(self.unchanged, 'rule')}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return html_text(self)
+
+    @property
+    def shown(self) -> list[int]:
+        """The ids of the rules that are printed."""
+        kinds = (self.added, self.edited, self.removed, self.paused, list(self.faulty))
+        return [id for ids in kinds for id in ids[:_SHOWN]]
+
+    def _call(self, id: int) -> str:
+        return call_rule(id, self.names.get(id))
 
 
 def compare_versions(

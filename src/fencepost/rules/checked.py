@@ -42,9 +42,14 @@ class TextRule(NamedTuple):
 
 
 def check_rule(
-    id: SupportsIndex, condition: str, options: Mapping[str, Any], version: int = 1, zone: str = "UTC"
+    id: SupportsIndex,
+    condition: str,
+    options: Mapping[str, Any],
+    version: int = 1,
+    zone: str = "UTC",
+    called: str | None = None,
 ) -> TextRule:
-    """A rule with its parsed condition.
+    """A rule with its parsed condition; refusals say `called` in place of an id that is yet to be given.
 
     >>> check_rule(7, "price > 40", {"detect": "exit, enter"}).rule.detect
     'enter,exit'
@@ -59,11 +64,17 @@ def check_rule(
             assert rule.damping is not None
             check_outer(parsed, rule.damping, zone)
     except ConditionError as error:
-        got = f"rule {number}: {error.got}"
+        got = f"rule {_call(number, called)}: {error.got}"
         raise ConditionError(got, error.expected, error.remedy, error.text, error.spans) from None
     except FencepostError as error:
-        raise FencepostError(f"rule {number}: {error.got}", error.expected, error.remedy) from None
+        got = f"rule {_call(number, called)}: {error.got}"
+        raise FencepostError(got, error.expected, error.remedy) from None
     return TextRule(rule, parsed)
+
+
+def _call(id: int, name: str | None) -> str:
+    """What a rule is called in a message: by its name while that is all it has."""
+    return str(id) if name is None else repr(shorten(name))
 
 
 def _check_band_options(rule: Rule) -> None:
@@ -95,8 +106,10 @@ class UnknownColumnWarning(UserWarning):
     """A rule that does not fit the columns that its book was published with."""
 
 
-def warn_unknown_columns(made: TextRule, columns: Mapping[str, str], zone: str = "UTC") -> None:
-    """Warn where a rule could not be published with these columns, and say how it could."""
+def warn_unknown_columns(
+    made: TextRule, columns: Mapping[str, str], zone: str = "UTC", called: str | None = None
+) -> None:
+    """Warn where a rule could not be published with these columns, and say how it could; `called` as in check_rule."""
     types = read_schema(columns).types
     try:
         if isinstance(made.parsed, Band):
@@ -106,7 +119,7 @@ def warn_unknown_columns(made: TextRule, columns: Mapping[str, str], zone: str =
         if made.rule.stay is not None:
             bind(parse_stay(made.rule.stay, zone), types)
     except FencepostError as error:
-        text = f"rule {made.rule.id} is stored, but not published as it is: {error.one_line}"
+        text = f"rule {_call(made.rule.id, called)} is stored, but not published as it is: {error.one_line}"
         stay = [] if made.rule.stay is None else [parse_stay(made.rule.stay, zone)]
         new = [name for parsed in (made.parsed, *stay) for name in _new_columns(parsed, types)]
         if new:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fencepost._text import count as count_of
-from fencepost.errors import FencepostError, shorten
+from fencepost.errors import FencepostError, call_rule, shorten
 from fencepost.indexes.arrays import Bools, Int64s
 
 if TYPE_CHECKING:
@@ -45,6 +45,13 @@ class RuleFault(NamedTuple):
 
     id: int
     reason: str
+    name: str | None = None
+    """The name of the rule, if it has one."""
+
+    @property
+    def called(self) -> str:
+        """Its id, and its name where it has one."""
+        return call_rule(self.id, self.name)
 
 
 class FaultyRulesWarning(UserWarning):
@@ -62,13 +69,18 @@ class FaultyRulesWarning(UserWarning):
 def describe_faults(faults: Sequence[RuleFault]) -> str:
     """What was left out, in a line for each of the first rules."""
     lines = [f"{count_of(len(faults), 'faulty rule')} not published; treated as paused until corrected:"]
-    lines += [f"  rule {fault.id}: {shorten(fault.reason, _LONGEST)}" for fault in faults[:_MOST_SHOWN]]
+    lines += [f"  rule {fault.called}: {shorten(fault.reason, _LONGEST)}" for fault in faults[:_MOST_SHOWN]]
     if len(faults) > _MOST_SHOWN:
         lines.append(f"  ... and {len(faults) - _MOST_SHOWN:,} more")
     return "\n".join(lines)
 
 
-def report_faults(found: Mapping[int, str], taken: list[RuleFault] | None, undecided: Sequence[str] = ()) -> None:
+def report_faults(
+    found: Mapping[int, str],
+    names: Mapping[int, str],
+    taken: list[RuleFault] | None,
+    undecided: Sequence[str] = (),
+) -> None:
     """Give the caller of `publish` the faults: in the list that it passed, else by a warning.
 
     A directory keeps the types of its columns for ever, so those that nothing tells are warned of.
@@ -81,7 +93,7 @@ def report_faults(found: Mapping[int, str], taken: list[RuleFault] | None, undec
             f"schema={{{undecided[0]!r}: 'string'}}, or --type {undecided[0]}=string on the command line.",
             stacklevel=3,
         )
-    faults = [RuleFault(id, reason) for id, reason in sorted(found.items())]
+    faults = [RuleFault(id, reason, names.get(id)) for id, reason in sorted(found.items())]
     if taken is not None:
         taken += faults
     elif faults:

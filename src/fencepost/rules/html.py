@@ -15,7 +15,7 @@ def rules_html(caption: str, rules: Iterable[Rule], total: int) -> str:
             rule.name,
             rule.condition,
             rule.detect,
-            rule.damping,
+            None if rule.damping is None else str(rule.damping),
             ", ".join(f"{name}={text}" for name, text in (rule.labels or {}).items()),
             rule.expires,
             None if rule.enabled else "paused",

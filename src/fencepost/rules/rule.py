@@ -65,6 +65,11 @@ class Rule:
         lengths = self.for_ or self.keep_firing_for or self.cooldown or self.every
         return Damping.of(self) if lengths or self.stay or self.margin or self.limit else None
 
+    def _repr_html_(self) -> str:
+        from fencepost.rules.html import rules_html
+
+        return rules_html(f"rule {self.id}", [self], 1)
+
 
 RuleKey = SupportsIndex | str
 """What a rule is called by: its id, or its name."""
@@ -79,7 +84,10 @@ def checked_id(id: Any) -> int:
     except TypeError:
         number = 2**63
     if not -(2**63) <= number < 2**63:
-        raise FencepostError(f"{id!r} cannot be the id of a rule", "an integer of 64 bits", "Number the rules.")
+        remedy = "Number the rules."
+        if isinstance(id, str):
+            remedy += " A text can be their name: name=; a RuleBook gives ids to names by itself."
+        raise FencepostError(f"{id!r} cannot be the id of a rule", "an integer of 64 bits", remedy)
     return number
 
 

@@ -462,7 +462,8 @@ class Rules:
         number = versions.publish(compile_version, named, shards)
         if self._compiled is not None and self._compiled.types is None:  # the first version fixed them
             self._compiled = self._compiled._replace(types=dict(read_schema(versions.schema()).types))
-        report_faults(faulty.found, faults, faulty.undecided)
+        names = {id: name for id in faulty.found if (name := self[id].name) is not None}
+        report_faults(faulty.found, names, faults, faulty.undecided)
         return number
 
     def to_jsonl(self, path: str | PathLike[str]) -> None:

@@ -67,17 +67,19 @@ class Explanation:
     """The expressions that are computed once per batch."""
 
     def __str__(self) -> str:
-        lines = [f"snapshot {self.version}: {self.rules:,} rules, {sum(g.nbytes for g in self.groups):,} bytes indexed"]
+        indexed = sum(group.nbytes for group in self.groups)
+        lines = [f"snapshot {self.version}: {count(self.rules, 'rule')}, {indexed:,} bytes indexed"]
         for group in self.groups:
             on = _columns_on(group)
             changed = f", changed since (layer {group.layer})" if group.layer else ""
-            lines.append(f"  {group.boxes:,} boxes of {group.rules:,} rules on {on}{changed}")
+            boxes = count(group.boxes, "box")
+            lines.append(f"  {boxes} of {count(group.rules, 'rule')} on {on}{changed}")
             lines.append(
                 f"    {group.structure}; {group.nbytes:,} bytes, {group.nbytes / max(1, group.boxes):.0f} per box"
             )
         lines += [f"  {each}" for each in self.computed]
         if self.bands:
-            lines.append(f"  {self.bands:,} bands, kept for a band join")
+            lines.append(f"  {count(self.bands, 'band')}, kept for a band join")
         if self.damped:
             lines.append(f"  {self._damping()}")
         if self.zone != "UTC" or "timestamp" in self.types.values():

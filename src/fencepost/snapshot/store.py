@@ -248,9 +248,8 @@ def _text_arrays(name: str, strings: Any) -> dict[str, npt.NDArray[Any]]:
 
 def _text(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> Any:
     offsets, data, valid = (arrays[f"text.{name}.{field}"] for field in ("offsets", "data", "valid"))
-    mask = pa.array(valid).buffers()[1] if len(valid) else None
-    buffers = [mask, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.LargeStringArray.from_buffers(len(valid), buffers[1], buffers[2], buffers[0])
+    mask = pa.py_buffer(np.packbits(valid, bitorder="little"))  # not pa.array, which imports pandas
+    return pa.LargeStringArray.from_buffers(len(valid), pa.py_buffer(offsets), pa.py_buffer(data), mask)
 
 
 def with_prefix(items: Mapping[str, Any], prefix: str) -> dict[str, Any]:

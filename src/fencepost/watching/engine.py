@@ -196,7 +196,7 @@ class Watch:
         columns = (self.columns.object, self.columns.sequence)
         rows, time_type = read_rows(table, state, columns, self.clock, values, find_observing(values, self.naming()))
         if self.columns.carry:
-            rows = rows._replace(carried=read_carried(table, self.columns.carry))
+            rows = rows._replace(carried=read_carried(table, self.columns.carry, self._carried_types))
         if not len(rows.numbers):
             return rows
         if beside is not None and rows.objects.type != beside:

@@ -81,8 +81,11 @@ def read_rows(
     return rows if usable.all() else rows.take(np.flatnonzero(usable)), time_type
 
 
-def read_carried(table: Table, names: Sequence[str]) -> dict[str, Any]:
-    """The columns of a batch that events carry; records may all lack one."""
+def read_carried(table: Table, names: Sequence[str], types: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """The columns of a batch that events carry; records may lack them, as they may any column.
+
+    A column of nulls alone has the type that it had before, so that tables of events can be put together.
+    """
     table.fill(names)
     for name in names:
         if table.find(name) is None:
@@ -91,7 +94,9 @@ def read_carried(table: Table, names: Sequence[str]) -> dict[str, Any]:
                 "that column, since carry= names it",
                 f"Add it; the table has {', '.join(table.names) or 'no columns'}.",
             )
-    return {name: takeable(plain(table.arrow(name))) for name in names}
+    columns = {name: takeable(plain(table.arrow(name))) for name in names}
+    untyped = [name for name, column in columns.items() if pa.types.is_null(column.type) and name in types]
+    return {**columns, **{name: pa.nulls(table.rows, types[name]) for name in untyped}}
 
 
 def split_late(rows: Rows, state: State) -> tuple[Rows, Int64s | None]:

@@ -285,6 +285,11 @@ class RulesInForce:
         damping = None if text is None else damping_of(text)
         return LiveRule(id, version, detects, initial, expires, None, row, damping=damping)
 
+    def name(self, rule: LiveRule) -> str | None:
+        """The name of a rule; None where it has none."""
+        name: str | None = rule.name if rule.row is None else self.compiled.rules.names[rule.row].as_py()
+        return name
+
     def boxes(self, rule: LiveRule) -> list[Box]:
         """The boxes of a rule in force."""
         if rule.boxes is not None:

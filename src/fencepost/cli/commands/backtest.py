@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _SPARK = 24
 _KINDS = ("inside", "enter", "exit", "cross", "silent")
-_SPARE = ("mostly", "last", "first", *_KINDS)
-_HEADERS = ("rule", "events", *_KINDS, "objects", "mostly", "first", "last", "when", "condition")
+_SPARE = ("mostly", "last", "first", *_KINDS, "objects", "name")
+_HEADERS = ("rule", "name", "events", *_KINDS, "objects", "mostly", "first", "last", "when", "condition")
 
 
 @with_options(damping_options, after="detect")
@@ -108,16 +108,21 @@ def backtest(
         draw_episode(tally, bound, monitor, plot)
     elif plot is not None:
         draw(tally, len(shown), plot)
-    conditions = _conditions(bound.snapshot, shown)
+    told = _told(bound.snapshot, shown)
     if as_json:
-        counted = [{**each._asdict(), "condition": conditions[each.rule_id]} for each in shown]
+        counted = [
+            {**each._asdict(), "name": name, "condition": condition}
+            for each, (name, condition) in zip(shown, told, strict=True)
+        ]
         print_json({**monitor.counters, "sorted": not in_order, "rules": counted, "over_time": tally.histogram()})
         return
     if not in_order:
         order = " and ".join([time, *(sequence or ())])
         note(f"sorted {count(monitor.counters['rows'], 'row')} by {order}: {file} is in another order")
     note_ignored(monitor, bound)
-    rows_shown = [_row(each, tally.histogram(each.rule_id, _SPARK), conditions) for each in shown]
+    rows_shown = [
+        _row(each, tally.histogram(each.rule_id, _SPARK), *texts) for each, texts in zip(shown, told, strict=True)
+    ]
     print_table(_HEADERS, rows_shown, spare=_SPARE)
     rules_there, rows = count(len(bound.snapshot), "rule"), count(monitor.counters["rows"], "row")
     hidden = f"; the first {len(shown):,} are shown" if len(shown) < len(fired) else ""
@@ -130,12 +135,13 @@ def _has_ranges_alone(snapshot: Any) -> bool:
     return bool(snapshot.attributes) and not any(part.computed for part in parts)
 
 
-def _row(fired: "Fired", counts: list[int], conditions: dict[int, str | None]) -> list[Any]:
+def _row(fired: "Fired", counts: list[int], name: str | None, condition: str | None) -> list[Any]:
     from fencepost.monitor.tally import sparkline
 
     kinds = fired.events
     return [
         fired.rule_id,
+        name,
         sum(kinds.values()),
         *(kinds[kind] or "" for kind in _KINDS),
         fired.objects,
@@ -143,13 +149,14 @@ def _row(fired: "Fired", counts: list[int], conditions: dict[int, str | None]) -
         fired.first,
         fired.last,
         sparkline(counts),
-        conditions[fired.rule_id],
+        condition,
     ]
 
 
-def _conditions(snapshot: Any, shown: "list[Fired]") -> dict[int, str | None]:
+def _told(snapshot: Any, shown: "list[Fired]") -> list[tuple[str | None, str | None]]:
+    """The name and the condition of each of these rules."""
     import numpy as np
 
-    ids = [each.rule_id for each in shown]
-    rows = snapshot.rows_of(np.array(ids, np.int64)).tolist()
-    return {id: snapshot.rules.conditions[row].as_py() if row >= 0 else None for id, row in zip(ids, rows, strict=True)}
+    rows = snapshot.rows_of(np.array([each.rule_id for each in shown], np.int64)).tolist()
+    rules = snapshot.rules
+    return [(rules.names[row].as_py(), rules.conditions[row].as_py()) if row >= 0 else (None, None) for row in rows]

@@ -1,5 +1,6 @@
 """`fencepost rules`: shows and changes the rules of the book."""
 
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,13 +21,12 @@ from fencepost.cli.output import (
     warnings_as_notes,
 )
 from fencepost.cli.rule_options import damping_options, plain_options, with_options
+from fencepost.errors import FencepostError
 from fencepost.rules.damping import FIELDS
 from fencepost.rules.options import fields_of
 from fencepost.rules.table_arguments import read_pairs
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from fencepost.rules import Rule
 
 _SHOWN = 100
@@ -108,9 +108,23 @@ def pause(
     as_json: Json = False,
 ) -> None:
     """Store the rule but do not evaluate it."""
+    end = None if until is None else _read_end(until)
     with open_book(book, author) as rules:
-        paused = rules.pause(id, until=until, expect=expect)  # type: ignore[arg-type]
+        paused = rules.pause(id, until=end, expect=expect)
     _print_change(paused, "paused", as_json)
+
+
+def _read_end(text: str) -> datetime:
+    """When a pause ends: a time to come."""
+    try:
+        end = datetime.fromisoformat(text)
+    except ValueError:
+        raise FencepostError(f"--until {text}", "a date or a time", "Write for example '2030-01-01 08:00'.") from None
+    end, now = end if end.tzinfo else end.replace(tzinfo=UTC), datetime.now(UTC)
+    if end <= now:
+        remedy = f"Times without a zone are UTC, where it is {now:%Y-%m-%d %H:%M} now."
+        raise FencepostError(f"--until {text}, which is past", "a time to come", remedy)
+    return end
 
 
 @app.command("resume")

@@ -10,7 +10,7 @@ from typing import Any
 
 from fencepost._files.storage import is_url
 from fencepost.errors import FencepostError
-from fencepost.pipeline.file.faults import Fault, fault_of, meant
+from fencepost.pipeline.file.faults import Fault, fault_of, find_near, meant
 from fencepost.pipeline.file.formats import find_misspelled
 from fencepost.pipeline.file.keys import ANY, SECTIONS, Key, variants_of
 from fencepost.pipeline.file.secrets import Resolved, Secrets, resolve
@@ -167,11 +167,11 @@ def _faults(made: PipelineFile, content: Mapping[str, Any], *, any_format: bool)
             yield made.fault(name, f"no [{name}]", "that section", f"Add [{name}].")
     session = content.get("session")
     for name, section in _written_sections(content):
-        wrong = None if any_format else _misspelled_format(made, name, section, session)
-        if wrong is not None:
-            yield wrong
-        else:
-            yield from _section_faults(made, name, section)
+        if not any_format and (found := _misspelled_format(name, section, session)) is not None:
+            got, expected = repr(section["format"]), f"one of {', '.join(variants_of(name)[1])}"
+            yield made.fault(f"{name}.format", got, expected, f"Did you mean {found}?")
+            section = {**section, "format": found}
+        yield from _section_faults(made, name, section)
     yield from _combination_faults(made)
 
 
@@ -201,16 +201,12 @@ def _is_tables(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
 
 
-def _misspelled_format(made: PipelineFile, name: str, given: Mapping[str, Any], session: Any) -> Fault | None:
-    """A format that is none, but almost; its other keys cannot be checked."""
-    chooser, variants = variants_of(name)
-    written = given.get(chooser or "")
+def _misspelled_format(name: str, given: Mapping[str, Any], session: Any) -> str | None:
+    """The format that is meant by one that is none, but almost; the other keys are checked as those of it."""
+    variants, written = variants_of(name)[1], given.get("format")
     if ANY not in variants or not isinstance(written, str) or written in variants:
         return None
-    found = find_misspelled(written, variants, session if isinstance(session, dict) else {})
-    if found is None:
-        return None
-    return made.fault(f"{name}.{chooser}", repr(written), f"one of {', '.join(variants)}", f"Did you mean {found}?")
+    return find_misspelled(written, variants, session if isinstance(session, dict) else {})
 
 
 def _section_faults(made: PipelineFile, name: str, given: Mapping[str, Any]) -> Iterator[Fault]:
@@ -226,7 +222,10 @@ def _section_faults(made: PipelineFile, name: str, given: Mapping[str, Any]) -> 
                 yield made.fault(place, f"no {chooser}", f"one of {choices}", f"Add {chooser} to {header_of(name)}.")
             else:
                 yield made.fault(place, repr(variant), f"one of {choices}", meant(str(variant), filter(None, variants)))
-            return
+            found = find_near(str(variant), filter(None, variants)) if variant else None
+            if found is None:
+                return
+            variant = written = found  # so that everything else is said at once, too
     known = {key.name: key for key in variants[variant]}
     section = {key.name: key.default for key in known.values() if not key.required}
     if chooser is not None:

@@ -69,5 +69,11 @@ def meant(wrong: str, known: Iterable[str]) -> str:
     'Remove it; there are format, path.'
     """
     names = sorted(known)
-    close = get_close_matches(wrong, names, n=1)
-    return f"Did you mean {close[0]}?" if close else f"Remove it; there are {', '.join(names)}."
+    near = find_near(wrong, names)
+    return f"Remove it; there are {', '.join(names)}." if near is None else f"Did you mean {near}?"
+
+
+def find_near(wrong: str, known: Iterable[str]) -> str | None:
+    """The name that is most likely meant; None where none is near."""
+    close = get_close_matches(wrong, sorted(known), n=1)
+    return close[0] if close else None

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost._files.recent import RecentlyUsed
@@ -110,7 +111,9 @@ def cut_by_time(tables: list[Any]) -> Iterator[list[Any]]:
             ordered.append(None)
             times.append(np.zeros(0, np.int64))
             continue
-        table = table.take(pc.sort_indices(table, [(TIME, "ascending")], null_placement="at_start"))
+        # Rows without a time come first; the option for that is spelled otherwise in newer Arrow, which warns.
+        order = pa.table({"known": pc.is_valid(table[TIME]), "time": table[TIME]})
+        table = table.take(pc.sort_indices(order, [("known", "ascending"), ("time", "ascending")]))
         column = table.column(TIME).combine_chunks()
         kind = kind or AttributeType.parse(column.type)
         ordinals, known = kind.encode(column, TIME)
