@@ -149,7 +149,7 @@ def test_why_says_how_an_event_waited() -> None:
     reason = monitor.why(event)
     assert isinstance(reason, Reason)
     assert str(reason).splitlines()[:2] == [
-        f"IBM: enter of rule 7 (version 1, held) at {at(5)}",
+        f"IBM: enter of rule 7 (floor, version 1, held) at {at(5)}",
         f"  since {at(0)}, due {at(5)}: `for` 5 minutes",
     ]
     monitor.update_one("IBM", at(7), price=41.0)
