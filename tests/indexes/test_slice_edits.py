@@ -16,6 +16,7 @@ from fencepost.indexes import SliceList
 from fencepost.indexes.ordinal import ValueType
 from fencepost.indexes.slice_list import edits
 from fencepost.indexes.slice_list import index as slice_index
+from fencepost.indexes.slice_list import view as slice_view
 from fencepost.indexes.slice_list.view import Slices
 from fencepost.indexes.slice_list.windows import has_pieces
 from fencepost.lab import workloads
@@ -251,7 +252,12 @@ def _scales(index: SliceList) -> list[Any]:
     return [part.scales for part in index._parts.values()]
 
 
-def test_listed_and_counted_ids_are_told_apart_in_answers_of_every_length() -> None:
+@pytest.mark.parametrize("streamed", [False, True])
+def test_listed_and_counted_ids_are_told_apart_in_answers_of_every_length(
+    streamed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slice_view, "_STREAMED_BYTES", 0 if streamed else 2**60)
+    monkeypatch.setattr(slice_view, "streaming_pays", lambda: True)
     index = SliceList()
     index.insert_many(np.arange(600), np.zeros(600, np.int64), np.arange(600) + 1)
     for far in range(0, 60, 7):

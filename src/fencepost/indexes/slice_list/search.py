@@ -284,12 +284,14 @@ def copy_runs(
         offsets[i + 1] = at
 
 
-@kernel
+@kernel_piece
 def put_listed(out: Int64s, at: int, ids: UInt32s, start: int, count: int, translation: Translation) -> None:
     """Put the ids of those slots of a run that are listed: few, so that most lines have none."""
     slot_ids, counted = translation.slot_ids, translation.counted
-    for line in range(0, count, _LINE_SLOTS):
-        listed = not_below_16(ids, start + line, counted) & low_bits(count - line)
+    for line in range(0, count, 2 * _LINE_SLOTS):
+        listed = not_below_16(ids, start + line, counted)
+        listed |= not_below_16(ids, start + line + _LINE_SLOTS, counted) << u64(_LINE_SLOTS)
+        listed &= low_bits(count - line)
         while listed != 0:
             j = line + bit_count((listed & (~listed + u64(1))) - u64(1))
             out[at + j] = slot_ids[i64(ids[start + j]) - counted]
