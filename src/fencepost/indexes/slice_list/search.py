@@ -189,11 +189,13 @@ def find_runs(
             i = places[j]
             value = values[block + i]
             own = row * w
-            if i64(windows[own + 4]) >= SPLIT:
+            edges_until = i64(windows[own + 4])
+            if edges_until >= SPLIT:
                 w = piece_of(keys, windows, row, w, value)
                 own = row * w
+                edges_until = edges_end(windows, own)
             edge, ends = i64(windows[own + 1]), i64(windows[own + 2]) & MOST_ENDS
-            both = edges_end(windows, own) - edge
+            both = edges_until - edge
             begin, end = i64(windows[own]), i64(windows[own + 3])
             undecided = both > _MOST_COMPARED
             if not undecided:

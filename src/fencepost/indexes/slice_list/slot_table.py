@@ -107,6 +107,8 @@ class SlotTable:
 
     def find(self, ids: Int64s) -> Int64s:
         """The slot of each id that is held, or -1."""
+        if not len(self.owners):
+            return np.full(len(ids), -1)
         slots = np.empty(len(ids), np.int64)
         slot_ids, origin, counted = self.translation
         near = 0 if self.listed else counted or len(self.owners)
