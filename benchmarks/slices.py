@@ -10,6 +10,7 @@ from benchmarks.harness import Report, console, interleaved, once
 from benchmarks.limits import copy_contestants
 from benchmarks.peers import PEERS
 from fencepost.indexes import Matches, SliceList
+from fencepost.indexes.arrays import Int64s
 from fencepost.lab import workloads
 from fencepost.lab.workloads import IntervalWorkload
 
@@ -206,20 +207,23 @@ def single_changes() -> Report:
     n = len(work.los)
     index = built(work)
     picked = np.random.default_rng(9).integers(0, n, SINGLES)
-    rows = list(zip(range(n, n + SINGLES), work.los[picked].tolist(), work.his[picked].tolist(), strict=True))
-
-    def insert() -> None:
-        for id, lo, hi in rows:
-            index.insert(id, lo, hi)
-
-    def remove() -> None:
-        for id, _, _ in rows:
-            index.remove(id)
-
+    widths = work.his[picked] - work.los[picked]
+    anywhere = np.random.default_rng(10).integers(0, int(work.los.max()), SINGLES)
     report = Report(f"SliceList, {SINGLES:,} single changes at {n:,} intervals")
-    times = [(once(insert), once(remove)) for _ in range(4)][1:]
-    for what, taken in zip(("insert", "remove"), np.median(times, axis=0).tolist(), strict=True):
-        report.at_most(f"single {what}", taken / SINGLES * 1e6, 10, " µs")
+    for where, los in (("like one that is there", work.los[picked]), ("anywhere", anywhere)):
+        rows = list(zip(range(n, n + SINGLES), los.tolist(), (los + widths).tolist(), strict=True))
+
+        def insert(rows: list[tuple[int, int, int]] = rows) -> None:
+            for id, lo, hi in rows:
+                index.insert(id, lo, hi)
+
+        def remove(rows: list[tuple[int, int, int]] = rows) -> None:
+            for id, _, _ in rows:
+                index.remove(id)
+
+        times = [(once(insert), once(remove)) for _ in range(4)][1:]
+        for what, taken in zip(("insert", "remove"), np.median(times, axis=0).tolist(), strict=True):
+            report.at_most(f"single {what}, {where}", taken / SINGLES * 1e6, 10, " µs")
     return report
 
 
@@ -232,15 +236,16 @@ def small_changes() -> Report:
     )
     rng = np.random.default_rng(9)
     picked = rng.integers(0, n, (CHANGE_ROUNDS, EACH_ROUND))
+    anywhere = rng.integers(0, int(work.los.max()), (CHANGE_ROUNDS, EACH_ROUND))
     gone = rng.choice(n, (CHANGE_ROUNDS, EACH_ROUND), replace=False)
 
-    def change(index: SliceList, first: int) -> None:
-        for number, (some, old) in enumerate(zip(picked, gone, strict=True)):
+    def change(index: SliceList, first: int, los: Int64s = work.los[picked]) -> None:
+        for number, (some, own, old) in enumerate(zip(picked, los, gone, strict=True)):
             ids = np.arange(first, first + EACH_ROUND) + number * EACH_ROUND
-            index.insert_many(ids, work.los[some], work.his[some])
+            index.insert_many(ids, own, own + work.his[some] - work.los[some])
             index.remove_many(old)
 
-    before, near, far = (built(work) for _ in range(3))
+    before, near, far, mixed = (built(work) for _ in range(4))
     seconds: dict[str, list[float]] = {"near": [], "far": []}
     for number in range(3):
         for name, first in (("near", n), ("far", FAR)):
@@ -250,11 +255,14 @@ def small_changes() -> Report:
                 seconds[name].append(lasted)
     change(near, n)
     change(far, FAR)
+    change(mixed, n, anywhere)
     room = int(1.1 * work.counts().sum())
     out = Matches(np.empty(len(work.values) + 1, np.int64), np.zeros(room, np.int64))
-    contest = {"before": before, "near": near, "far": far}
+    contest = {"before": before, "near": near, "far": far, "anywhere": mixed}
     taken = interleaved({name: partial(each.stab, work.values, out=out) for name, each in contest.items()})
     report.at_most("stab ids after / before", taken["near"] / taken["before"], 1.15)
+    report.at_most("stab ids after / before, where new ones lie anywhere", taken["anywhere"] / taken["before"], 1.15)
+    report.at_most("space per interval after them", mixed.storage().nbytes / n, 64, " bytes")
     near_seconds, far_seconds = min(seconds["near"]), min(seconds["far"])
     report.at_most(
         f"ids from {FAR:,} on: changes ({far_seconds * 1e3:,.0f} ms) / with near ids ({near_seconds * 1e3:,.0f} ms)",

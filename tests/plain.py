@@ -65,6 +65,10 @@ def below_64(array: Any, start: int, value: int) -> tuple[Any, Any]:
     return as_mask(items < value), U64((items == value).any())
 
 
+def not_below_16(array: Any, start: int, value: int) -> Any:
+    return as_mask(array[start : start + 16] >= value)
+
+
 def bit_count(bits: Any) -> int:
     return int(bits).bit_count()
 
@@ -121,6 +125,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     form.__name__: form
     for form in (
         copy_run, widen_run, fence, prefetch, items_until_aligned, count_above, is_among, first_above, below_64,
+        not_below_16,
         bit_count, bit_length, load_word, compare_32, between_32, compress_32, lowest_bit, first_lanes, mix_lanes,
     )
 } | {"stream_run": copy_run}  # fmt: skip

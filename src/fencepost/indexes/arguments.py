@@ -18,10 +18,10 @@ _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
 class _Memory:
-    """Lends a read-only array's memory as writable to the type system; keeps the array alive."""
+    """Lends an array's memory, as writable to the type system; keeps the array alive, and a keeper if there is one."""
 
-    def __init__(self, array: npt.NDArray[Any]) -> None:
-        self._array = array
+    def __init__(self, array: npt.NDArray[Any], keeper: object = None) -> None:
+        self._array, self._keeper = array, keeper
         self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
 
 
@@ -34,6 +34,11 @@ def kernel_ready(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if not (array.flags.c_contiguous and array.flags.aligned):
         return array.copy(order="C")
     return array if array.flags.writeable else np.asarray(_Memory(array))
+
+
+def lent(array: npt.NDArray[Any], keeper: object) -> npt.NDArray[Any]:
+    """The array; while anyone holds it, or a part of it, its keeper is alive."""
+    return np.asarray(_Memory(array, keeper))
 
 
 class Owners(NamedTuple):

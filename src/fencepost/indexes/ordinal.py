@@ -5,6 +5,7 @@ neighbouring floats have neighbouring ordinals, -0.0 and 0.0 share one, and orde
 closed, is then one inclusive range ``[first, last]`` of ordinals.
 """
 
+import struct
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,6 +20,10 @@ VALUE_TYPES: tuple[ValueType | None, ...] = (None, "int64", "float64")
 """By their number in saved arrays; None is not settled yet."""
 
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
+_EXACT = 2**53
+"""Whole numbers up to this one are floats; so are few enough of those beyond."""
+_PLAIN = (float, int)
+_DOUBLE, _BITS = struct.Struct("<d"), struct.Struct("<q")
 
 
 class Ranges(NamedTuple):
@@ -62,6 +67,24 @@ def ranges(los: Any, his: Any, bounds: str, values: ValueType, owners: Owners | 
     empty = np.zeros(len(not_a_number), np.bool_)
     include_ends(firsts, lasts, open_below, open_above, bounds[0] == "(", bounds[1] == ")", empty)
     return Ranges(firsts, lasts, not_a_number, empty)
+
+
+def plain_range(lo: Any, hi: Any, values: ValueType | None) -> tuple[int, int] | None:
+    """The ordinals of one range ``[lo, hi)`` that is not empty, between plain numbers of its type; None for all others.
+
+    What `ranges` says of one row, where there is nothing to refuse: it is for those who change one row at a time.
+    """
+    if values == "int64":
+        if type(lo) is int and type(hi) is int and SMALLEST <= lo < hi <= LARGEST:
+            return lo, hi - 1
+    elif values == "float64" and type(lo) in _PLAIN and type(hi) in _PLAIN and -_EXACT <= lo < hi <= _EXACT:
+        return _float_ordinal(lo), _float_ordinal(hi) - 1
+    return None
+
+
+def _float_ordinal(number: float) -> int:
+    bits: int = _BITS.unpack(_DOUBLE.pack(number))[0]
+    return bits if bits >= 0 else SMALLEST - bits
 
 
 def _whole_column(

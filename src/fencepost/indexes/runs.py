@@ -1,8 +1,9 @@
 """The run manager: how the production indexes take changes without being built anew each time.
 
-An index is a few runs, each built once: the bulk, then recent changes. A change is built together with the runs that
-are not much larger, so that nothing is built more than O(log n) times (a logarithmic merge). What is removed is only
-marked, as a bit. Once recent changes, or what is gone, are so many that readers would notice, all is built anew.
+An index is a few runs, each built once: the bulk, then recent changes that have no place in it. A change is built
+together with the runs that are not much larger, so that nothing is built more than O(log n) times (a logarithmic
+merge). What is removed is only marked, as a bit, where a structure cannot take it out. Once recent changes, or what is
+gone, are so many that readers would notice, all is built anew.
 """
 
 from abc import ABC, abstractmethod
@@ -12,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from fencepost.indexes.arrays import Bools, Int64s
-from fencepost.indexes.slice_list.slot_table import SlotTable, is_dense
+from fencepost.indexes.slice_list.slot_table import SlotTable
 from fencepost.indexes.slice_list.window_kernels import Intervals
 
 _MERGED_FACTOR = 4
@@ -29,16 +30,7 @@ class SizedRun(Protocol):
         """How many rows it was built from."""
 
 
-class SlottedRun(SizedRun, Protocol):
-    """One build whose rows have slots in a range."""
-
-    @property
-    def slots(self) -> range:
-        """Where its slots are, if ids are listed."""
-
-
 R = TypeVar("R", bound=SizedRun)
-S = TypeVar("S", bound=SlottedRun)
 
 
 class Runs(Generic[R]):
@@ -91,11 +83,11 @@ class Runs(Generic[R]):
         return self.rows - bulk > bulk / _BULK_FACTOR + _ALWAYS_RECENT
 
 
-class SlottedRuns(ABC, Generic[S]):
+class SlottedRuns(ABC, Generic[R]):
     """Intervals in runs, by slot: what `SliceList` and the rules on one axis share."""
 
     _slots: SlotTable
-    _runs: Runs[S]
+    _runs: Runs[R]
     _live: int
 
     @abstractmethod
@@ -103,7 +95,7 @@ class SlottedRuns(ABC, Generic[S]):
         """Forget everything."""
 
     @abstractmethod
-    def _take_apart(self, run: S) -> list[Intervals]:
+    def _take_apart(self, run: R) -> list[Intervals]:
         """The live intervals of a run, those with and those without groups apart."""
 
     @abstractmethod
@@ -112,21 +104,22 @@ class SlottedRuns(ABC, Generic[S]):
 
     def _slots_of(self, ids: Int64s) -> Int64s:
         """The slot of each id, or -1."""
-        return self._slots.find(ids, (run.slots for run in self._runs))
+        return self._slots.find(ids)
 
     def _prepare_slots(self, ids: Int64s) -> None:
-        """Choose how ids map to slots; all is built anew where ids were dense and no longer are."""
+        """Choose how ids map to slots, or see whether these can have slots like the others."""
         low, high = int(ids.min()), int(ids.max())
         if not self._live:
             self._clear()
             self._slots.map(low, high, len(ids))
-        elif not self._slots.listed:
-            origin = self._slots.translation.origin
-            high = max(high, origin + len(self._slots.owners) - 1)
-            if low < origin or not is_dense(origin, high, self._live + len(ids)):
-                self._rebuild(min(low, origin), high, self._live + len(ids))
-        if not self._slots.listed:
-            self._slots.reach(high - self._slots.translation.origin + 1)
+        elif not self._slots.reaches(low, high, self._live + len(ids)):
+            self._scatter(low, high, self._live + len(ids))
+
+    def _scatter(self, low: int, high: int, count: int) -> None:
+        """Ids were dense and are so no longer, with the new ones: all is built anew."""
+        origin = self._slots.translation.origin
+        self._rebuild(min(low, origin), max(high, origin + len(self._slots.owners) - 1), count)
+        self._slots.reaches(low, high, count)
 
     def _rebuild(self, low: int | None = None, high: int | None = None, expected: int | None = None) -> None:
         """Build everything anew from what is live, with slots for ids between `low` and `high`."""

@@ -105,13 +105,8 @@ class AxisRules(SlottedRuns[_Run]):
             if chosen.any()
         ]
         self._live += len(ids)
-        own = len(rows)
         for run in self._runs.take_smaller(len(ids)):
             rows += self._take_apart(run)
-            if self._slots.listed:
-                self._slots.owners[run.slots.start : run.slots.stop] = 0
-        if self._slots.listed and len(rows) > own:
-            rows = self._renumber(rows, self._slots.ids(np.concatenate([each.slots for each in rows])))
         self._push(rows)
         if len(self.parts()) > _MOST_PARTS or self._runs.outgrown:
             self._rebuild()
@@ -352,10 +347,10 @@ class AxisRules(SlottedRuns[_Run]):
         rules = cls()
         rules.is_float, rules._live = bool(is_float), live
         rules.lists = Lists(*(ready[name] for name in Lists._fields))
-        rules._borrowed = rules._slots.borrowed = True
-        rules._slots.owners, rules._slots.first_windows = ready["owners"], ready["slot_starts"]
-        rules._slots.translation = Translation(ready["slot_ids"], origin)
-        rules._slots.next, rules._slots.listed = next_slot, bool(listed)
+        rules._borrowed = True
+        translation = Translation(ready["slot_ids"], origin)
+        listed_ids = next_slot if listed else 0
+        rules._slots.borrow(ready["owners"], ready["slot_starts"], translation, listed_ids, [range(start, stop)])
         if parts:
             made = tuple(Part(*(ready[f"part{number}.{name}"] for name in Part._fields)) for number in range(parts))
             rules._runs.add(_Run(made, range(start, stop), live))

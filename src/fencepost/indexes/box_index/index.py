@@ -209,7 +209,7 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
                 self._group_numbers = np.full(start, EVERY_GROUP, np.uint32)
             self._group_numbers = grow(self._group_numbers, stop)
             self._group_numbers[start:stop] = numbers if len(numbers) else EVERY_GROUP
-        slot_ids, origin = self._translation
+        slot_ids, origin, _ = self._translation
         if not start:
             origin = int(ids[0])
         if not len(slot_ids) and not _counts_on(ids, origin + start):
@@ -298,7 +298,7 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
     def _slots_of(self, ids: Int64s) -> Int64s:
         """The slot of each id that is held, or -1."""
         slots = np.full(len(ids), -1, np.int64)
-        slot_ids, origin = self._translation
+        slot_ids, origin, _ = self._translation
         if not len(slot_ids):
             within = (ids >= origin) & (ids - origin < self._used)
             slots[within] = ids[within] - origin
@@ -502,7 +502,7 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
             if self._gone_count or len(self._runs) > 1:
                 self._rebuild()
                 self._publish()
-            slot_ids, origin = self._translation
+            slot_ids, origin, _ = self._translation
             arrays: dict[str, npt.NDArray[Any]] = {
                 "ranges": self._ranges[: self._used],
                 "slot_ids": slot_ids[: self._used],
@@ -612,7 +612,7 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
         assert self._hidden_count == np.count_nonzero(hidden), "what is hidden was counted"
         bounds = [0, *(run.stop for run in self._runs)]
         assert bounds == [*(run.start for run in self._runs), self._used], "runs lie side by side"
-        slot_ids, _ = self._translation
+        slot_ids = self._translation.slot_ids
         held = [np.zeros(0, np.uint32)]
         for run in self._runs:
             for part in run.parts:

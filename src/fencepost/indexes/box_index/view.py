@@ -136,7 +136,7 @@ def answer(asked: Asked, dtype: npt.DTypeLike, out: Matches | None, likely: floa
     offsets, ids = answer_buffers(total, 0, dtype, out, likely)
     offsets[0] = 0
     done = 0
-    slot_ids, origin = view.translation
+    slot_ids, origin, _ = view.translation
     as_slots = dtype == np.uint32
     if len(view.parts) == 1 and not len(view.gone) and (as_slots or not len(slot_ids)):
         done, ids = _answer_directly(asked, offsets, ids, out, 0 if as_slots else origin)

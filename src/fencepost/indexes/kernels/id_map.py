@@ -97,6 +97,18 @@ def put(table: IdMap, key: int, place: int) -> None:
 
 
 @kernel
+def set_place(table: IdMap, key: int, place: int) -> None:
+    """Let a key have a place, whether it is there or not; the caller has made room with `grown`."""
+    count = len(table.slots)
+    at = home(key, count)
+    while table.slots[at, _PLACE] != ABSENT and table.slots[at, _KEY] != key:
+        at = (at + 1) & (count - 1)
+    table.size[0] += table.slots[at, _PLACE] == ABSENT
+    table.slots[at, _KEY] = key
+    table.slots[at, _PLACE] = place
+
+
+@kernel
 def drop(table: IdMap, key: int) -> None:
     """Remove a key that is there, closing the gap so that no tombstones are left."""
     count = len(table.slots)

@@ -307,6 +307,21 @@ def below_64(typingctx: Any, array: Any, start: Any, value: Any) -> Any:  # noqa
 
 
 @vector_intrinsic
+def not_below_16(typingctx: Any, array: Any, start: Any, value: Any) -> Any:  # noqa: ARG001
+    """Compare 16 uint32 items from `start` on with a value: a bit mask of those that are not below it."""
+    signature = types.uint64(array, types.int64, types.uint32)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        vector = ir.VectorType(ir.IntType(32), 16)
+        data = builder.gep(item_pointer(context, builder, sig.args[0], args[0]), [args[1]])
+        loaded = builder.load(builder.bitcast(data, vector.as_pointer()), align=4, typ=vector)
+        above = builder.icmp_unsigned(">=", loaded, spread_lanes(builder, vector, args[2]))
+        return builder.zext(builder.bitcast(above, ir.IntType(16)), ir.IntType(64))
+
+    return signature, generate
+
+
+@vector_intrinsic
 def bit_count(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001
     """The number of set bits of a uint64."""
     signature = types.int64(types.uint64)

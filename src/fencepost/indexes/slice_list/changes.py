@@ -1,97 +1,72 @@
-"""Kernels for what changes after windows were filled: intervals that go, windows that are swept or taken apart.
-
-What is gone is a bit per position of the shared id array, in words of 64.
-"""
+"""Kernels that read windows back: copied with or without room to spare, taken apart, or one interval traced."""
 
 from typing import Any
 
 import numpy as np
 
 from fencepost.compiled import kernel
-from fencepost.indexes.arrays import Int16s, Int64s, UInt32s, UInt64s, i64, u64
-from fencepost.indexes.kernels.vectors import bit_count
-from fencepost.indexes.slice_list.window_kernels import LARGEST, MOST_ENDS, Part
+from fencepost.indexes.arrays import Int16s, Int64s, UInt8s, UInt32s, i64
+from fencepost.indexes.slice_list.window_kernels import (
+    LARGEST,
+    LOOSE,
+    MOST_ENDS,
+    PACKED,
+    SPLIT,
+    Part,
+    edges_end,
+    following,
+)
+
+_SPARE = 3
+"""A window may grow by an eighth, as a shift."""
 
 
 @kernel
-def count_gone(gone: UInt64s, start: int, end: int) -> Any:
-    """How many positions of ``[start, end)`` are gone."""
-    count = 0
-    for word in range(start >> 6, (end + 63) >> 6):
-        bits = gone[word]
-        if word == start >> 6:
-            bits &= ~u64(0) << u64(start & 63)
-        if word == end >> 6:
-            bits &= (u64(1) << u64(end & 63)) - u64(1)
-        count += bit_count(bits)
-    return count
+def measure_copy(part: Part, spare: bool) -> tuple[int, int]:
+    """The most slots and edges that a copy of a part's windows takes."""
+    row = part.meta[3]
+    slots, edges = i64(0), i64(0)
+    for w in range(part.meta[4]):
+        count = i64(part.windows[row * w + 3]) - i64(part.windows[row * w])
+        both = edges_end(part.windows, row * w) - i64(part.windows[row * w + 1])
+        slots += count + ((count >> _SPARE) if spare else 0)
+        edges += both + ((both >> _SPARE) if spare else 0)
+    return slots, edges
 
 
 @kernel
-def next_gone(gone: UInt64s, start: int, stop: int) -> Any:
-    """The first position of ``[start, stop)`` that is gone, or `stop`."""
-    word = start >> 6
-    bits = gone[word] & (~u64(0) << u64(start & 63))
-    while bits == 0:
-        word += 1
-        if word << 6 >= stop:
-            return stop
-        bits = gone[word]
-    return min(stop, (word << 6) + bit_count((bits & (~bits + u64(1))) - u64(1)))
-
-
-@kernel
-def mark_gone(
+def copy_windows(
     part: Part,
     ids: UInt32s,
-    slots: Int64s,
-    first_windows: UInt32s,
-    gone: UInt64s,
-) -> Any:
-    """Mark every position of these slots, each from its first window on; how many there were."""
-    windows = part.windows
-    marked = 0
-    for i in range(len(slots)):
-        window = i64(first_windows[i])
-        found = True
-        while found and window < len(windows) - 1:
-            found = False
-            for at in range(i64(windows[window, 0]), i64(windows[window + 1, 0])):
-                if ids[at] == slots[i]:
-                    gone[at >> 6] |= u64(1) << u64(at & 63)
-                    marked += 1
-                    found = True
-                    break
-            window += 1
-    return marked
-
-
-@kernel
-def sweep_windows(
-    part: Part,
-    ids: UInt32s,
-    gone: UInt64s,
+    owners: UInt8s,
+    owner: int,
     new_ids: UInt32s,
     base: int,
     windows: UInt32s,
+    room: UInt32s,
     edges: Int64s,
     short_edges: Int16s,
-) -> tuple[int, int]:
-    """Copy every window's ends, covers and starts that are not gone; slots and edges that were kept."""
+) -> tuple[int, int, int]:
+    """Copy every window's ends, covers and starts: slots copied, where the next slot and the next edge may be.
+
+    Only those that have this owner, or all if `owners` is empty. Windows have room to spare and say where it ends if
+    `room` can take that; else they are packed.
+    """
+    row = part.meta[3]
     old_windows, old_edges, old_short = part.windows, part.edges, part.short_edges
-    at = i64(base)
-    edge_at = i64(0)
-    last = len(old_windows) - 1
-    for w in range(last):
-        begin, end = i64(old_windows[w, 0]), i64(old_windows[w + 1, 0])
-        edge, ends = i64(old_windows[w, 1]), i64(old_windows[w, 2]) & MOST_ENDS
-        starts_from = end - (i64(old_windows[w + 1, 1]) - edge - ends)
-        windows[w, 0] = at
-        windows[w, 1] = edge_at
-        kept_ends = 0
-        # A window that nothing is gone from is copied whole.
-        if count_gone(gone, begin, end) == 0:
-            both = i64(old_windows[w + 1, 1]) - edge
+    at, edge_at, stored = i64(base), i64(0), i64(0)
+    loose = len(room) > 0
+    count = part.meta[4] if loose else i64(part.groups_first[len(part.groups_first) - 1])
+    for w in range(count):
+        begin, end = i64(old_windows[row * w]), i64(old_windows[row * w + 3])
+        edge = i64(old_windows[row * w + 1])
+        both = edges_end(old_windows, row * w) - edge
+        ends = i64(old_windows[row * w + 2]) & MOST_ENDS
+        starts_from = end - (both - ends)
+        own = (LOOSE if loose else PACKED) * w
+        windows[own], windows[own + 1], windows[own + 2] = at, edge_at, old_windows[row * w + 2]
+        first_slot, first_edge = at, edge_at
+        if len(owners) == 0:
             for i in range(end - begin):
                 new_ids[at + i] = ids[begin + i]
             for i in range(both):
@@ -99,31 +74,55 @@ def sweep_windows(
                 short_edges[edge_at + i] = old_short[edge + i]
             at += end - begin
             edge_at += both
-            windows[w, 2] = old_windows[w, 2]
-            continue
-        # Else slot by slot; those that end or start here have an edge each.
-        for position in range(begin, end):
-            if (gone[position >> 6] >> u64(position & 63)) & u64(1):
-                continue
-            new_ids[at] = ids[position]
-            at += 1
-            if position - begin < ends or position >= starts_from:
-                from_edge = edge + position - begin if position - begin < ends else edge + ends + position - starts_from
-                edges[edge_at] = old_edges[from_edge]
-                short_edges[edge_at] = old_short[from_edge]
-                edge_at += 1
-                kept_ends += position - begin < ends
-        windows[w, 2] = (old_windows[w, 2] & ~np.uint32(MOST_ENDS)) | np.uint32(kept_ends)
-    windows[last, 0] = at
-    windows[last, 1] = edge_at
-    return at - base, edge_at
+        else:
+            # Slot by slot; those that end or start here have an edge each.
+            kept_ends = 0
+            for position in range(begin, end):
+                if owners[ids[position]] != owner:
+                    continue
+                new_ids[at] = ids[position]
+                at += 1
+                if position - begin < ends or position >= starts_from:
+                    is_end = position - begin < ends
+                    from_edge = edge + position - begin if is_end else edge + ends + position - starts_from
+                    edges[edge_at] = old_edges[from_edge]
+                    short_edges[edge_at] = old_short[from_edge]
+                    edge_at += 1
+                    kept_ends += is_end
+            windows[own + 2] = (i64(old_windows[row * w + 2]) & ~MOST_ENDS) | kept_ends
+        stored += at - first_slot
+        windows[own + 3], windows[own + 4] = at, edge_at
+        if loose:
+            windows[own + 5] = following(old_windows, row, w)
+            if row == LOOSE:
+                windows[own + 4] |= old_windows[row * w + 4] & np.uint32(SPLIT)
+            # What is spare is zeros, so that nobody else's memory is there.
+            for i in range((at - first_slot) >> _SPARE):
+                new_ids[at + i] = 0
+            at += (at - first_slot) >> _SPARE
+            edge_at += (edge_at - first_edge) >> _SPARE
+            room[2 * w], room[2 * w + 1] = at, edge_at
+    if not loose:
+        windows[PACKED * count], windows[PACKED * count + 1] = at, edge_at
+    return stored, at, edge_at
+
+
+@kernel
+def slot_bounds(part: Part, ids: UInt32s) -> tuple[int, int]:
+    """The smallest and the largest slot of a part; 0 and -1 if it has none."""
+    row = part.meta[3]
+    lowest, highest = i64(1) << 32, i64(-1)
+    for w in range(part.meta[4]):
+        for at in range(i64(part.windows[row * w]), i64(part.windows[row * w + 3])):
+            lowest = min(lowest, i64(ids[at]))
+            highest = max(highest, i64(ids[at]))
+    return min(lowest, highest + 1), highest
 
 
 @kernel
 def unpack_windows(
     part: Part,
     ids: UInt32s,
-    gone: UInt64s,
     first_windows: UInt32s,
     lowest: int,
     slots: UInt32s,
@@ -135,17 +134,18 @@ def unpack_windows(
 
     Firsts, lasts and groups are written by slot, counted from `lowest`.
     """
+    row = part.meta[3]
     count = 0
     for g in range(len(part.groups_first) - 1):
         end = i64(part.groups_first[g + 1])
-        for w in range(i64(part.groups_first[g]), end):
-            base, behind = i64(part.windows[w, 0]), i64(part.windows[w + 1, 0])
-            edge, ends = i64(part.windows[w, 1]), i64(part.windows[w, 2]) & MOST_ENDS
-            starts = i64(part.windows[w + 1, 1]) - edge - ends
-            until = part.keys[w + 1] - 1 if w + 1 < end else LARGEST
+        w = i64(part.groups_first[g])
+        while w != end:
+            base, behind = i64(part.windows[row * w]), i64(part.windows[row * w + 3])
+            edge, ends = i64(part.windows[row * w + 1]), i64(part.windows[row * w + 2]) & MOST_ENDS
+            starts = edges_end(part.windows, row * w) - edge - ends
+            next_one = following(part.windows, row, w)
+            until = part.keys[next_one] - 1 if next_one != end else LARGEST
             for at in range(base, behind):
-                if len(gone) and (gone[at >> 6] >> u64(at & 63)) & u64(1):
-                    continue
                 slot = ids[at]
                 place = i64(slot) - lowest
                 from_start = at - (behind - starts)
@@ -156,19 +156,31 @@ def unpack_windows(
                     slots[count] = slot
                     count += 1
                 lasts[place] = part.edges[edge + at - base] if at - base < ends else until
+            w = next_one
     return count
+
+
+@kernel
+def built_window(part: Part, window: int) -> Any:
+    """The window that one is a piece of, or itself."""
+    row, count = part.meta[3], i64(part.groups_first[len(part.groups_first) - 1])
+    window = following(part.windows, row, window)
+    while window > count:
+        window = following(part.windows, row, window)
+    return window - 1
 
 
 @kernel
 def trace(part: Part, ids: UInt32s, group_end: int, slot: int, window: int) -> tuple[int, int]:
     """The first and last ordinal of a slot's interval, from its first window on."""
+    row = part.meta[3]
     first = part.keys[window]
     last = first
     begin = window
-    while window < group_end:
-        base, behind = i64(part.windows[window, 0]), i64(part.windows[window + 1, 0])
-        edge, ends = i64(part.windows[window, 1]), i64(part.windows[window, 2]) & MOST_ENDS
-        starts = i64(part.windows[window + 1, 1]) - edge - ends
+    while window != group_end:
+        base, behind = i64(part.windows[row * window]), i64(part.windows[row * window + 3])
+        edge, ends = i64(part.windows[row * window + 1]), i64(part.windows[row * window + 2]) & MOST_ENDS
+        starts = edges_end(part.windows, row * window) - edge - ends
         at = base
         while at < behind and ids[at] != slot:
             at += 1
@@ -176,8 +188,9 @@ def trace(part: Part, ids: UInt32s, group_end: int, slot: int, window: int) -> t
             break
         if window == begin and at >= behind - starts:
             first = part.edges[edge + ends + at - (behind - starts)]
-        last = part.keys[window + 1] - 1 if window + 1 < group_end else LARGEST
+        next_one = following(part.windows, row, window)
+        last = part.keys[next_one] - 1 if next_one != group_end else LARGEST
         if at - base < ends:
             last = part.edges[edge + at - base]
-        window += 1
+        window = next_one
     return first, last

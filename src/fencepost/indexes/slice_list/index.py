@@ -1,6 +1,7 @@
 """SliceList: the production interval index, whose answers are contiguous runs of a shared array."""
 
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Self
 
@@ -16,21 +17,32 @@ from fencepost.indexes.contracts.registry import Bounds, Contents
 from fencepost.indexes.kernels.radix import sorted_positions
 from fencepost.indexes.kernels.vectors import PADDING, aligned_empty
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, split_rows, widened
-from fencepost.indexes.ordinal import ValueType, bounds_of, values_to_ordinals
+from fencepost.indexes.ordinal import LARGEST, SMALLEST, ValueType, bounds_of, plain_range, values_to_ordinals
 from fencepost.indexes.runs import Runs, SlottedRuns, join_intervals
-from fencepost.indexes.slice_list.changes import mark_gone, trace
+from fencepost.indexes.slice_list.changes import built_window, measure_copy, slot_bounds, trace
+from fencepost.indexes.slice_list.edits import (
+    EDGES_NEEDED,
+    MARKS,
+    READ,
+    SLOTS_NEEDED,
+    USED,
+    insert_rows,
+    remove_rows,
+)
 from fencepost.indexes.slice_list.search import Translation, find_runs
 from fencepost.indexes.slice_list.slot_table import SlotTable
 from fencepost.indexes.slice_list.view import Slices, View, answer_values, count_values, locate_values, write_runs
-from fencepost.indexes.slice_list.window_kernels import Intervals, Part
+from fencepost.indexes.slice_list.window_kernels import PACKED, Intervals, Part
 from fencepost.indexes.slice_list.windows import (
     build_part,
     check_part,
     check_touched,
+    copy_part,
+    edge_count,
+    has_pieces,
     part_bytes,
     sort_intervals,
     split_layers,
-    sweep_part,
     unpack,
 )
 
@@ -42,9 +54,14 @@ _SMALL_RUN = 256
 """Intervals that take about as long to lay out as one does."""
 _LOOKUPS_PER_ROW = 8
 """Lookups that a part more costs as much as laying one interval out again."""
-_GONE_TO_SWEEP, _SHARE_TO_SWEEP, _SHARE_TO_REBUILD = 4096, 32, 16
-"""Entries that are gone cost every search that meets them: that many, and that part of all, are swept out by copying;
-a larger part asks for a rebuild, since windows were cut for what is gone."""
+_FEW, _SHARE_TO_EDIT = 64, 64
+"""So many changes, and that part of all intervals, are edited in place; for more it is faster to copy or to build."""
+_WORTH_SORTING = 16
+"""Changes from which on it is faster to go from window to window in their order."""
+_SHARE_TO_REBUILD, _NEVER_MANY = 8, 128
+"""All is built anew when changes exceed that part of the intervals: windows were cut for others."""
+_SHARE_IN_RESERVE, _LEAST_RESERVE = 16, 64
+"""Room behind loose windows, for those that move."""
 _WORTH_THREADS = 8192
 """Values from which on threads gain more than it costs to start them."""
 _NO_GROUPS = np.zeros(0, np.int64)
@@ -53,10 +70,10 @@ _NONE_MISSING = np.zeros(0, np.bool_)
 
 
 class _Run(NamedTuple):
-    """The parts that one build made, by their numbers, with the slots they were given (if those are listed)."""
+    """The parts that one build made, by their numbers."""
 
     numbers: tuple[int, ...]
-    slots: range
+    keyed: bool
     size: int
 
 
@@ -65,16 +82,21 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
 
     How it works: see `fencepost.indexes.slice_list.windows`. An index is a few *parts*, each a set of windows
     over one shared array of 32-bit slots: layers of different length, intervals without a group, and recent
-    changes, which are merged into larger parts as they accumulate (a logarithmic merge). Readers work on an
-    immutable view, so a change is seen whole or not at all.
+    changes that fit into no window, which are merged into larger parts as they accumulate (a logarithmic merge).
 
-    Slots are ``id - origin`` where ids are dense, and positions in `slot_ids` where they are not.
+    Readers work on a view. A writer takes it away first, so that nobody can begin to read, and looks whether somebody
+    still holds it. If not, windows are edited in place. If so, what can be reached from that view stays as it is:
+    windows that change move, and the table of windows is copied. So a change is seen whole or not at all.
+
+    Slots are ``id - origin`` where ids are dense, and positions in a list of ids for those that are not.
 
     Args:
         values: ``"int64"`` or ``"float64"``; if not given, the first insert decides.
-        budget: bytes per interval that the index may take, at least 48; layers are split until it holds.
+        budget: bytes per interval that the index may take, at least 48; layers are split until it holds. Windows that
+            were edited take an eighth more.
 
-    Costs: search one bucket, one window and one copy per part; insert and remove amortised O(log n) rebuilds.
+    Costs: search one bucket, one window and one copy per part; insert and remove as many windows as the interval lies
+    in, and amortised O(log n) rebuilds.
 
     >>> index = SliceList()
     >>> index.insert_many([1, 2, 3], [10.0, 10.0, 12.5], [13.0, 11.0, None], groups=[7, 8, None])
@@ -89,24 +111,70 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
         if budget < 48:
             raise FencepostError(f"budget={budget}", "at least 48 bytes per interval", "Raise it.")
         self.budget = budget
+        self._view: View | None = None
+        self._held: list[Callable[[], object]] = []
+        self._one, self._one_keyed = _one_row(keyed=False), _one_row(keyed=True)
+        self._one_slot = np.zeros(1, np.int64)
         self._clear()
         self._publish()
 
     def _clear(self) -> None:
         self._ids = _slot_array(0)
-        self._gone = np.zeros(0, np.uint64)
+        self._borrowed = False
+        """Whether `ids` belongs to somebody else, too."""
+        self._marks = np.zeros(MARKS, np.int64)
         self._slots = SlotTable()
         self._runs = Runs()
         self._parts: dict[int, Part] = {}
-        self._used = 0
-        self._gone_entries = 0
+        self._rooms: dict[int, UInt32s] = {}
+        """Of parts that are loose: where the room of each window ends, for slots and for edges, and of all edges."""
+        self._layers: dict[int, int] = {}
+        """Bits of the longest interval that the layer below holds."""
+        self._read: set[int] = set()
+        """Parts whose tables somebody may read."""
+        self._edits = 0
         self._live = 0
         self._asked = 0
 
+    # -- readers and writers ------------------------------------------------------------------------------
+
+    def _current(self) -> View:
+        """What to read; whoever holds it keeps it from changing."""
+        view = self._view
+        if view is None:
+            with self._lock:  # a writer has taken it
+                view = self._view
+                assert view is not None, "a writer publishes before it leaves"
+        return view
+
+    def _open(self) -> None:
+        """Take the view away, so that nobody can begin to read, and see what others may still read.
+
+        Everything that changes an index comes between this and `_publish`.
+        """
+        still_held, self._view = self._watch, None
+        if still_held() is not None:
+            self._held.append(still_held)
+            self._read = set(self._parts)
+            self._marks[READ] = self._marks[USED]
+        elif self._held:
+            self._held = [holds for holds in self._held if holds() is not None]
+            if not self._held:
+                self._release()
+        self._slots.own()
+
+    def _release(self) -> None:
+        """Nobody reads what is there."""
+        self._held = []
+        self._read = set()
+        self._marks[READ] = 0
+
     def _publish(self) -> None:
         """Let readers see the changes, all at once."""
-        parts = tuple(self._parts[number] for run in self._runs for number in run.numbers)
-        self._view = View(parts, self._ids, self._gone, self._slots.translation)
+        parts = tuple([self._parts[number] for run in self._runs for number in run.numbers])
+        view = View(parts, self._ids, self._slots.translation)
+        self._watch = weakref.ref(view)
+        self._view = view
 
     # -- changing the set -------------------------------------------------------------------------------
 
@@ -119,43 +187,158 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
         group: int | None = None,
     ) -> None:
         """Add one interval; see `insert_many`."""
+        if type(id) is int and bounds in (None, "[)") and (group is None or type(group) is int):
+            found = plain_range(lo, hi, self.values)
+            if found is not None:
+                with self._lock:
+                    if self._insert_one(id, *found, group):
+                        return
         self.insert_many([whole_id(id)], [lo], [hi], bounds, None if group is None else [group])
 
+    def _insert_one(self, id: int, first: int, last: int, group: int | None) -> bool:
+        """Insert one interval, unless its id is for `insert_many` to refuse or to make room for."""
+        numbers = (id,) if group is None else (id, group)
+        if self._slots.borrowed or not self._live or not all(SMALLEST <= each <= LARGEST for each in numbers):
+            return False
+        slot = self._slots.vacant(id)
+        if slot < 0:
+            return False
+        self._open()
+        try:
+            rows = self._one if group is None else self._one_keyed
+            self._slots.take(slot, id)
+            rows.slots[0], rows.firsts[0], rows.lasts[0] = slot, first, last
+            if group is not None:
+                rows.groups[0] = group
+            self._live += 1
+            self._insert_rows(rows)
+            if self._slots.owners[slot]:
+                self._edits += 1
+            else:
+                self._add_run(rows)
+            self._asked = 0
+            self._balance()
+        except BaseException:
+            self._forget(np.array([id]))
+            raise
+        finally:
+            self._publish()
+        return True
+
+    def remove(self, id: int) -> None:
+        """Take one out."""
+        with self._lock:
+            slot = self._slots.slot_of(id) if type(id) is int and SMALLEST <= id <= LARGEST else -1
+            if slot < 0:
+                self.remove_many([whole_id(id)])
+            else:
+                self._one_slot[0] = slot
+                self._remove(self._one_slot)
+
+    def _find(self, id: int) -> int:
+        with self._lock:
+            return self._slots.slot_of(id)
+
     def _add(self, ids: Int64s, firsts: Int64s, lasts: Int64s, groups: Int64s, in_all: Bools) -> None:
-        self._slots.own()
-        self._prepare_slots(ids)
-        for chosen, keyed in ((in_all, False), (~in_all, True)):
-            if chosen.any():
-                some = slice(None) if chosen.all() else chosen
-                slots = self._slots.new(ids[some])
-                self._add_run(Intervals(slots, firsts[some], lasts[some], groups[some] if keyed else _NO_GROUPS))
-        self._live += len(ids)
-        self._asked = 0
-        self._balance()
-        self._publish()
+        self._open()
+        try:
+            self._prepare_slots(ids)
+            for chosen, keyed in ((in_all, False), (~in_all, True)):
+                if chosen.any():
+                    some = slice(None) if chosen.all() else chosen
+                    rows = Intervals(
+                        self._slots.new(ids[some]), firsts[some], lasts[some], groups[some] if keyed else _NO_GROUPS
+                    )
+                    self._live += len(rows.slots)
+                    self._add_rows(rows)
+            self._asked = 0
+            self._balance()
+        except BaseException:
+            self._forget(ids)
+            raise
+        finally:
+            self._publish()
+
+    def _forget(self, ids: Int64s) -> None:
+        """Take out what there is of new ids whose change failed: there was no memory for it, or it was interrupted."""
+        slots = self._slots.find(ids)
+        self._slots.owners[slots[slots >= 0]] = 0
+        self._live = int(np.count_nonzero(self._slots.owners))
+        self._copy_parts(loose=len(self._rooms) > 0, sweep=True)
+
+    def _add_rows(self, rows: Intervals) -> None:
+        """Insert rows where they fit, and build a run of those that do not."""
+        if self._is_few(len(rows.slots)):
+            self._insert_rows(rows)
+            left = self._slots.owners[rows.slots] == 0
+            self._edits += len(left) - int(np.count_nonzero(left))
+            rows = Intervals(*(column[left] if len(column) else column for column in rows))
+        if len(rows.slots):
+            self._add_run(rows)
+
+    def _insert_rows(self, rows: Intervals) -> None:
+        """Insert what fits into the layers of the largest run, the longest intervals first."""
+        keyed = len(rows.groups) > 0
+        if len(rows.slots) > _WORTH_SORTING:
+            order = np.argsort(rows.firsts)
+            rows = Intervals(*(column[order] if len(column) else column for column in rows))
+        bulk = next((run for run in self._runs if run.keyed is keyed), None)
+        slots = self._slots
+        numbers = bulk.numbers if bulk else ()
+        for number in reversed(numbers):
+            if number != numbers[-1] and slots.owners[rows.slots].all():
+                break
+            at, least = 0, self._layers.get(number, -1)
+            while at < len(rows.slots):
+                part, room = self._editable(number)
+                at = insert_rows(
+                    part, self._ids, room, self._marks, number, least, slots.owners, slots.first_windows, *rows, at
+                )
+                if at < len(rows.slots):
+                    self._spread()
 
     def _remove(self, slots: Int64s) -> None:
-        self._gone = self._gone.copy() if len(self._gone) else np.zeros(len(self._ids) // 64 + 1, np.uint64)
-        self._slots.own()
-        owners = self._slots.owners[slots]
-        for number in np.unique(owners).tolist():
-            own = slots[owners == number]
-            self._gone_entries += mark_gone(
-                self._parts[number], self._ids, own, self._slots.first_windows[own], self._gone
-            )
-        self._slots.owners[slots] = 0
-        self._live -= len(slots)
-        if self._gone_entries > _GONE_TO_SWEEP and _SHARE_TO_SWEEP * self._gone_entries > self._used:
-            self._sweep()
-        self._balance()
-        self._publish()
+        self._open()
+        try:
+            if self._is_few(len(slots)):
+                self._remove_rows(slots)
+            else:
+                self._slots.owners[slots] = 0
+                self._copy_parts(loose=len(self._rooms) > 0, sweep=True)
+            self._edits += len(slots)
+            self._live -= len(slots)
+            self._balance()
+        finally:
+            self._publish()
+
+    def _remove_rows(self, slots: Int64s) -> None:
+        """Remove intervals from the windows they lie in."""
+        table = self._slots
+        if len(slots) > _WORTH_SORTING:
+            slots = slots[np.argsort(table.first_windows[slots])]
+        for number in set(table.owners[slots].tolist()):
+            at = 0
+            while at < len(slots):
+                part, room = self._editable(number)
+                at = remove_rows(
+                    part, self._ids, room, self._marks, number, table.owners, table.first_windows, slots, at
+                )
+                if at < len(slots):
+                    self._spread()
+
+    def _is_few(self, changes: int) -> bool:
+        """Whether so many changes are better made one by one."""
+        return changes <= _FEW + self._live // _SHARE_TO_EDIT
 
     def compact(self) -> None:
-        """Merge all changes into a freshly built index: nothing gone, as few parts as possible."""
+        """Merge all changes into a freshly built index: nothing spare, as few parts as possible."""
         with self._lock:
             if self._live:
-                self._rebuild()
-                self._publish()
+                self._open()
+                try:
+                    self._rebuild()
+                finally:
+                    self._publish()
 
     # -- parts ------------------------------------------------------------------------------------------
 
@@ -166,43 +349,39 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
         """
         worth_merging = max(_SMALL_RUN, self._asked // _LOOKUPS_PER_ROW)
         keyed = len(rows.groups) > 0
-        merged = [rows]
-        for run in self._runs.take_smaller(len(rows.slots), worth_merging, lambda run: self._keyed(run) is keyed):
-            merged += self._take_apart(run)
-            self._drop(run)
-        everything = join_intervals(merged)
-        if self._slots.listed and len(merged) > 1:
-            everything = everything._replace(slots=self._slots.new(self._slots.ids(everything.slots)))
-        self._build(everything)
+        taken = self._runs.take_smaller(len(rows.slots), worth_merging, lambda run: run.keyed is keyed)
+        try:
+            merged = [each for run in taken for each in self._take_apart(run) if len(each.slots)]
+            self._build(join_intervals([rows, *merged]))
+        except BaseException:
+            for run in reversed(taken):
+                self._runs.add(run)
+            raise
+        for number in [number for run in taken for number in run.numbers]:
+            del self._parts[number]
+            self._rooms.pop(number, None)
 
     def _take_apart(self, run: _Run) -> list[Intervals]:
-        first_windows = self._slots.first_windows
-        return [unpack(self._parts[n], self._ids, self._gone, first_windows, run.slots) for n in run.numbers]
-
-    def _keyed(self, run: _Run) -> bool:
-        return bool(self._parts[run.numbers[0]].meta[1])
-
-    def _drop(self, run: _Run) -> None:
-        """Let go of what a run was built into."""
-        if self._slots.listed:
-            self._slots.owners[run.slots.start : run.slots.stop] = 0
-        for number in run.numbers:
-            del self._parts[number]
+        return [unpack(self._parts[number], self._ids, self._slots.first_windows) for number in run.numbers]
 
     def _build(self, rows: Intervals) -> None:
         """Lay rows out in as few parts as the budget allows."""
-        numbers = []
         found = list(split_layers(sort_intervals(rows), self._copies_allowed(rows)))
         self._make_room(sum(copies for _, _, copies in found))
+        used, parts = int(self._marks[USED]), []
         for layer, windows, copies in found:
-            number = next(n for n in range(1, _MOST_PARTS) if n not in self._parts)
-            self._parts[number] = build_part(layer, windows, copies, self.values == "float64", self._ids, self._used)
+            parts.append(build_part(layer, windows, copies, self.values == "float64", self._ids, used))
+            used += copies
+        self._marks[USED] = used
+        numbers = [number for number in range(1, _MOST_PARTS) if number not in self._parts][: len(parts)]
+        longest = -1
+        for number, part, (layer, windows, _) in zip(numbers, parts, found, strict=True):
+            self._parts[number], self._layers[number] = part, longest
             self._slots.owners[layer.rows.slots] = number
             self._slots.first_windows[layer.rows.slots] = windows.starts_in
-            self._used += copies
-            numbers.append(number)
-        slots = range(int(rows.slots.min()), int(rows.slots.max()) + 1)
-        self._runs.add(_Run(tuple(numbers), slots, len(rows.slots)))
+            if len(found) > 1:
+                longest = int((layer.rows.lasts.view(np.uint64) - layer.rows.firsts.view(np.uint64)).max()).bit_length()
+        self._runs.add(_Run(tuple(numbers), len(rows.groups) > 0, len(rows.slots)))
         self._runs.put_largest_first()
 
     def _copies_allowed(self, rows: Intervals) -> float:
@@ -215,35 +394,87 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
 
     def _make_room(self, needed: int) -> None:
         """Room for more slots in the shared array; readers keep the array they have."""
-        if self._used + needed + PADDING > len(self._ids):
-            larger = _slot_array(self._used + needed + (self._used + needed) // 64)
-            larger[: self._used] = self._ids[: self._used]
-            larger[self._used + needed :] = 0
-            self._ids = larger
-            if len(self._gone):
-                self._gone = np.append(self._gone, np.zeros(len(larger) // 64 + 1 - len(self._gone), np.uint64))
+        used = int(self._marks[USED])
+        if used + needed + PADDING <= len(self._ids) and not self._borrowed:
+            return
+        if self._rooms:  # much of the array may be where windows and runs have been
+            self._copy_parts(loose=True, slots=needed)
+        else:
+            larger = _slot_array(used + needed + (used + needed) // 64)
+            larger[:used] = self._ids[:used]
+            larger[used + needed :] = 0
+            self._ids, self._borrowed = larger, False
 
-    def _sweep(self) -> None:
-        """Leave out what is gone, window by window: copies without searching or sorting anything."""
-        ids = _slot_array(self._used - self._gone_entries)
+    def _editable(self, number: int) -> tuple[Part, UInt32s]:
+        """A part whose windows can be edited without anybody's noticing, and the room of its windows."""
+        if number not in self._rooms:
+            self._loosen(number)
+        elif number in self._read:
+            part = self._parts[number]
+            copied = {name: getattr(part, name).copy() for name in ("windows", "touched", "meta")}
+            self._parts[number] = part._replace(**copied)
+            self._read.discard(number)
+        return self._parts[number], self._rooms[number]
+
+    def _loosen(self, number: int) -> None:
+        """Give the windows of one part room to grow, at the end of the shared array or all in a new one."""
+        slots, edges = measure_copy(self._parts[number], True)
+        used = int(self._marks[USED])
+        if self._borrowed or used + slots + PADDING > len(self._ids):
+            self._copy_parts(loose=True)
+            return
+        part, room, end = copy_part(
+            self._parts[number], self._ids, None, self._ids, used, with_reserve(edges), loose=True
+        )
+        self._parts[number], self._rooms[number], self._marks[USED] = part, room, end
+        self._read.discard(number)
+
+    def _spread(self) -> None:
+        """Give all windows room again, and the arrays as much as was lacking."""
+        self._copy_parts(loose=True, slots=int(self._marks[SLOTS_NEEDED]), edges=int(self._marks[EDGES_NEEDED]))
+
+    def _copy_parts(self, loose: bool, slots: int = 0, edges: int = 0, sweep: bool = False) -> None:
+        """Copy all windows into new arrays, which have a reserve if windows are loose.
+
+        Args:
+            loose: whether windows have room to grow.
+            slots: the reserve that is needed for slots.
+            edges: and for the edges of each part.
+            sweep: whether to leave out what has no owner any more.
+        """
+        sizes = {number: measure_copy(part, loose) for number, part in self._parts.items()}
+        total = sum(each for each, _ in sizes.values())
+        ids = _slot_array(with_reserve(total, slots) if loose else total)
         at = 0
-        for number, part in self._parts.items():
-            self._parts[number] = sweep_part(part, self._ids, self._gone, ids, at)
-            at += int(self._parts[number].meta[2])
-        self._ids, self._gone = ids, np.zeros(0, np.uint64)
-        self._used, self._gone_entries = at, 0
+        for number, (_, own) in sizes.items():
+            reserved = with_reserve(own, edges) if loose else own
+            owned = (self._slots.owners, number) if sweep else None
+            part, room, at = copy_part(self._parts[number], self._ids, owned, ids, at, reserved, loose)
+            self._parts[number] = part
+            if loose:
+                self._rooms[number] = room
+        if not loose:
+            self._rooms = {}
+            ids[at:] = 0
+        self._ids, self._borrowed = ids, False
+        self._release()
+        self._marks[USED] = at
 
     def _balance(self) -> None:
         """Rebuild once changes have grown to a share of the index that readers would notice."""
         if self._live == 0:
             self._clear()
         elif (
-            _SHARE_TO_REBUILD * self._gone_entries > self._used
+            self._edits > self._live // _SHARE_TO_REBUILD + _NEVER_MANY
             or self._runs.outgrown
             or 2 * self._live < self._runs.rows
             or len(self._runs) > _MOST_RUNS
         ):
             self._rebuild()
+
+    def _scatter(self, low: int, high: int, count: int) -> None:  # noqa: ARG002
+        """The new ids that are too far away from the others are listed, until all is built anew."""
+        self._slots.mix()
 
     def _build_bulk(self, rows: list[Intervals], ids: list[Int64s]) -> None:
         for each, own_ids in zip(rows, ids, strict=True):
@@ -268,7 +499,7 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
             slots: return the index's own 32-bit slots (translate with `slot_ids`), which is faster.
             threads: cores to split a large batch over.
         """
-        view = self._view
+        view = self._current()
         ordinals, missing = values_to_ordinals(values, self.values or "float64")
         self._asked += len(ordinals)
         return self._stab(view, ordinals, missing, self._asked_groups(view, len(ordinals), groups), slots, out, threads)
@@ -290,7 +521,9 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
             slots: return slots.
             names: return these in place of ids, by slot.
         """
-        view = self._view if names is None else self._view._replace(translation=Translation(names, 0))
+        view = held = self._current()
+        if names is not None:
+            view = View(held.parts, held.ids, Translation(names, 0))
         absent = _NONE_MISSING if missing is None else missing
         if groups is None:
             return self._stab(view, ordinals, absent, self._asked_groups(view, len(ordinals), None), slots, None, 1)
@@ -298,14 +531,12 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
 
     def slots_at(self, ordinal: int, group: int = 0) -> UInt32s:
         """The slots of the intervals that contain one value: `stab_ordinals` for a caller who waits for one row."""
-        view, values, groups = self._view, np.array([ordinal]), np.array([group])
-        if len(view.gone):
-            return self.stab_ordinals(values, None, groups, slots=True).ids
+        view, values, groups = self._view or self._current(), np.array([ordinal]), np.array([group])
         runs = np.empty((1, len(view.parts), 2), np.uint32)
         for column, part in enumerate(view.parts):
             find_runs(part, values, _NONE_MISSING, groups, runs, column)
         found = [view.ids[start : start + length] for start, length in runs[0].tolist() if length]
-        return found[0] if len(found) == 1 else np.concatenate([_NO_SLOTS, *found])
+        return found[0].copy() if len(found) == 1 else np.concatenate([_NO_SLOTS, *found])
 
     def _stab(
         self,
@@ -354,7 +585,7 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
 
     def count(self, values: Column, groups: Column | None = None) -> Int64s:
         """How many intervals contain each value."""
-        view = self._view
+        view = self._current()
         ordinals, missing = values_to_ordinals(values, self.values or "float64")
         self._asked += len(ordinals)
         keys = self._asked_groups(view, len(ordinals), groups)
@@ -363,20 +594,15 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
         return counts
 
     def slices(self, values: Column, groups: Column | None = None) -> Slices:
-        """The answer as runs of the shared array, nothing copied; removed intervals are swept out first."""
-        if len(self._view.gone):
-            with self._lock:
-                if len(self._gone):  # another reader may have swept meanwhile
-                    self._sweep()
-                    self._publish()
-        view = self._view
+        """The answer as runs of the shared array, nothing copied: it stays as it is for as long as anyone holds it."""
+        view = self._current()
         ordinals, missing = values_to_ordinals(values, self.values or "float64")
         keys = self._asked_groups(view, len(ordinals), groups)
         runs = np.empty((len(ordinals), max(1, len(view.parts)), 2), np.uint32)
         runs[:, len(view.parts) :] = 0
         for column, part in enumerate(view.parts):
             find_runs(part, ordinals, missing, keys, runs, column)
-        return Slices(runs, view.ids, view.translation)
+        return Slices(runs, view)
 
     def _asked_groups(self, view: View, values: int, groups: Column | None) -> Int64s:
         if not any(part.meta[1] for part in view.parts):
@@ -388,9 +614,7 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything the index is, as flat arrays to save; changes are merged in first."""
         with self._lock:
-            if len(self._gone) or len(self._runs) > 2:
-                self._rebuild()
-                self._publish()
+            self._settle()
             arrays: dict[str, npt.NDArray[Any]] = {
                 "ids": self._ids,
                 "slot_ids": self._slots.translation.slot_ids,
@@ -398,15 +622,40 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
                 "first_windows": self._slots.first_windows,
                 "state": np.array([_FORMAT, self.values == "float64", self.budget, *self._counters()]),
                 "runs": np.array(
-                    [[r.slots.start, r.slots.stop, r.size, number] for r in self._runs for number in r.numbers]
+                    [[at.start, at.stop, run.size, number] for at, run in self._saved_runs() for number in run.numbers]
                 ).reshape(-1, 4),
             }
             for number, part in self._parts.items():
-                arrays |= {f"part{number}.{name}": array for name, array in part._asdict().items()}
+                rows = {"windows": part.windows.reshape(-1, PACKED), "meta": part.meta[:3]}
+                arrays |= {f"part{number}.{name}": array for name, array in (part._asdict() | rows).items()}
             return arrays
 
+    def _settle(self) -> None:
+        """Have windows packed and ids listed in stretches that ascend, in arrays that a later change leaves alone."""
+        to_rebuild = len(self._runs) > 2 or any(has_pieces(part) for part in self._parts.values())
+        to_rebuild = to_rebuild or not self._slots.ascend([bounds for bounds, _ in self._saved_runs()])
+        if to_rebuild or self._rooms:
+            self._open()
+            try:
+                if to_rebuild:
+                    self._rebuild()
+                else:
+                    self._copy_parts(loose=False)
+            finally:
+                self._publish()
+        self._borrowed = self._slots.borrowed = True
+
+    def _saved_runs(self) -> list[tuple[range, _Run]]:
+        """Runs, and where their slots are."""
+        saved = []
+        for run in self._runs:
+            bounds = [slot_bounds(self._parts[number], self._ids) for number in run.numbers]
+            saved.append((range(min(low for low, _ in bounds), max(high for _, high in bounds) + 1), run))
+        return saved
+
     def _counters(self) -> list[int]:
-        return [self._slots.translation.origin, self._used, self._live, self._slots.next, self._slots.listed]
+        translation, used = self._slots.translation, int(self._marks[USED])
+        return [translation.origin, used, self._live, self._slots.next, self._slots.listed]
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
@@ -415,17 +664,25 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
         version, is_float, budget, origin, used, live, next_slot, listed = ready["state"].tolist()
         check_format(version, _FORMAT)
         index = cls("float64" if is_float else "int64", budget)
-        index._ids, index._used, index._live = ready["ids"], used, live
-        slots = index._slots
-        slots.owners, slots.first_windows, slots.borrowed = ready["owners"], ready["first_windows"], True
-        slots.translation = Translation(ready["slot_ids"], origin)
-        slots.next, slots.listed = next_slot, bool(listed)
+        index._ids, index._live, index._borrowed = ready["ids"], live, True
+        index._marks[USED] = used
         numbers: dict[tuple[int, int, int], list[int]] = {}
         for start, stop, size, number in ready["runs"].tolist():
             numbers.setdefault((start, stop, size), []).append(number)
-            index._parts[number] = Part(*(ready[f"part{number}.{name}"] for name in Part._fields))
-        for (start, stop, size), parts in numbers.items():
-            index._runs.add(_Run(tuple(parts), range(start, stop), size))
+            rows = {
+                "windows": ready[f"part{number}.windows"].reshape(-1),
+                "meta": np.append(ready[f"part{number}.meta"], [PACKED, len(ready[f"part{number}.windows"]) - 1]),
+            }
+            index._parts[number] = Part(**{name: ready[f"part{number}.{name}"] for name in Part._fields} | rows)
+        for (_, _, size), parts in numbers.items():
+            index._runs.add(_Run(tuple(parts), bool(index._parts[parts[0]].meta[1]), size))
+        index._slots.borrow(
+            ready["owners"],
+            ready["first_windows"],
+            Translation(ready["slot_ids"], origin),
+            next_slot if listed else 0,
+            [range(start, stop) for start, stop, _ in numbers],
+        )
         index._publish()
         return index
 
@@ -434,7 +691,7 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
     @property
     def slot_ids(self) -> Int64s:
         """The id of every slot."""
-        return self._view.translation.table(len(self._slots.owners))
+        return self._current().translation.table(len(self._slots.owners))
 
     def interval(self, id: int) -> tuple[float, float]:
         """The bounds of one interval ``[lo, hi)``, infinite where it is unbounded."""
@@ -444,7 +701,8 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
         """The first and last ordinal of one interval."""
         with self._lock:
             slot, part, window = self._home(id)
-            group_end = int(part.groups_first[np.searchsorted(part.groups_first, window, "right")])
+            built = built_window(part, window)
+            group_end = int(part.groups_first[np.searchsorted(part.groups_first, built, "right")])
             first, last = trace(part, self._ids, group_end, slot, window)
             return int(first), int(last)
 
@@ -454,14 +712,14 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
             _, part, window = self._home(id)
             if not part.meta[1]:
                 return None
-            return int(part.group_keys[np.searchsorted(part.groups_first, window, "right") - 1])
+            return int(part.group_keys[np.searchsorted(part.groups_first, built_window(part, window), "right") - 1])
 
     def contents(self) -> Contents:
         """Every interval of the index, by ascending id."""
         with self._lock:
-            parts = [(rows, self._keyed(run)) for run in self._runs for rows in self._take_apart(run)]
+            parts = [(rows, run.keyed) for run in self._runs for rows in self._take_apart(run)]
+            ids = np.concatenate([_NO_GROUPS, *(self._slots.ids(rows.slots) for rows, _ in parts)])
         counts = [len(rows.slots) for rows, _ in parts]
-        ids = np.concatenate([_NO_GROUPS, *(self._slots.ids(rows.slots) for rows, _ in parts)])
         order = sorted_positions(ids)
         groups = [rows.groups if keyed else np.zeros(len(rows.slots), np.int64) for rows, keyed in parts]
         return Contents(
@@ -479,12 +737,12 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
 
     def storage(self) -> Storage:
         """Windows and the slots in them; the model is 4 bytes per slot and 8 per window and edge."""
-        view = self._view
-        windows = sum(len(part.windows) - 1 for part in view.parts)
-        edges = sum(len(part.edges) - PADDING for part in view.parts)
+        view = self._current()
+        windows = sum(int(part.meta[4]) for part in view.parts)
+        edges = sum(edge_count(part) for part in view.parts)
         entries = sum(int(part.meta[2]) for part in view.parts)
-        real = sum(part_bytes(part) for part in view.parts) + view.ids.nbytes + view.gone.nbytes
-        real += self._slots.owners.nbytes + self._slots.first_windows.nbytes + view.translation.slot_ids.nbytes
+        real = sum(part_bytes(part) for part in view.parts) + view.ids.nbytes + self._slots.nbytes
+        real += sum(room.nbytes for room in list(self._rooms.values()))
         return Storage(windows, entries, 8 * (windows + edges) + 4 * entries, real)
 
     def __len__(self) -> int:
@@ -497,14 +755,25 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
         parts = [held for run in self._runs for held in zip(run.numbers, self._take_apart(run), strict=True)]
         for number, rows in parts:
             part = self._parts[number]
-            check_part(part, self._ids)
+            check_part(part, self._ids, self._rooms.get(number))
             check_touched(part, rows)
             assert len(np.unique(rows.slots)) == len(rows.slots), "no interval is stored twice"
             assert (self._slots.owners[rows.slots] == number).all(), "the owner of a slot is the part that holds it"
             assert (rows.firsts <= rows.lasts).all(), "no interval is empty"
             live += len(rows.slots)
         assert live == self._live, "the parts hold every live interval"
-        assert self._used <= len(self._ids) - PADDING, "the shared array has its slack"
+        assert self._marks[USED] <= len(self._ids) - PADDING, "the shared array has its slack"
+        assert self._rooms.keys() <= self._parts.keys(), "only parts have room"
+
+
+def _one_row(keyed: bool) -> Intervals:
+    """Room for one interval, so that single changes make no arrays."""
+    return Intervals(np.zeros(1, np.uint32), *(np.zeros(size, np.int64) for size in (1, 1, int(keyed))))
+
+
+def with_reserve(size: int, needed: int = 0) -> int:
+    """So much, and a reserve for windows that move."""
+    return size + max(size // _SHARE_IN_RESERVE + _LEAST_RESERVE, needed)
 
 
 def _slot_array(size: int) -> UInt32s:

@@ -12,7 +12,7 @@ from numba import types
 from numba.extending import overload
 
 from fencepost.compiled import allocating_kernel, kernel, kernel_piece
-from fencepost.indexes.arrays import Bools, Int64s, UInt32s, UInt64s, i64, u64
+from fencepost.indexes.arrays import Bools, Int64s, UInt32s, i64, u64
 from fencepost.indexes.kernels.id_map import spread
 from fencepost.indexes.kernels.vectors import (
     below_64,
@@ -21,19 +21,22 @@ from fencepost.indexes.kernels.vectors import (
     count_above,
     fence,
     items_until_aligned,
+    not_below_16,
     prefetch,
     stream_run,
     widen_run,
 )
-from fencepost.indexes.slice_list.changes import count_gone, next_gone
 from fencepost.indexes.slice_list.window_kernels import (
     ENDS_BITS,
     FARTHEST,
     MOST_ENDS,
     SHORT_ORIGIN,
+    SPLIT,
     Part,
     decode,
+    edges_end,
     eighth_of,
+    piece_of,
 )
 
 BLOCK = 64
@@ -54,18 +57,28 @@ _NEAR = 1 << 12
 
 
 class Translation(NamedTuple):
-    """From slots to ids: ``slot_ids[slot]``, or ``origin + slot`` where `slot_ids` is empty."""
+    """From slots to ids: ``origin + slot`` for the first `counted` slots, ``slot_ids[slot - counted]`` for the others.
+
+    For all of them where `slot_ids` is empty.
+    """
 
     slot_ids: Int64s
     origin: int
+    counted: int = 0
 
     def table(self, slots: int) -> Int64s:
         """The ids of the first so many slots."""
-        return self.slot_ids[:slots] if len(self.slot_ids) else np.arange(self.origin, self.origin + slots)
+        return self.ids(np.arange(slots))
 
     def ids(self, slots: npt.NDArray[Any]) -> Int64s:
-        """The ids of slots."""
-        return self.slot_ids[slots] if len(self.slot_ids) else slots + np.int64(self.origin)
+        """The ids of slots; what is no slot has any id."""
+        slot_ids, origin, counted = self
+        if not len(slot_ids):
+            return slots + np.int64(origin)
+        if not counted:
+            return slot_ids.take(slots, mode="clip")
+        listed = slot_ids.take(slots.astype(np.int64) - counted, mode="clip")
+        return np.where(slots < counted, slots + np.int64(origin), listed)
 
 
 @allocating_kernel
@@ -79,12 +92,12 @@ def find_runs(
 ) -> Any:
     """Write (start, length) of each value's run to `runs[:, column]`; the sum of the lengths.
 
-    `missing` marks values that are in no interval; empty if there are none. Lengths may include what is gone.
+    `missing` marks values that are in no interval; empty if there are none.
     """
     keys, windows, edges, short_edges = part.keys, part.windows, part.edges, part.short_edges
     table, group_keys, groups_first = part.groups_table, part.group_keys, part.groups_first
     scales, buckets, touched = part.scales, part.buckets, part.touched
-    is_float, keyed = part.meta[0] != 0, part.meta[1] != 0
+    is_float, keyed, row = part.meta[0] != 0, part.meta[1] != 0, part.meta[3]
     far = len(buckets) > _NEAR
     places = np.empty(BLOCK, np.int64)
     low = np.empty(BLOCK, np.int64)
@@ -161,7 +174,7 @@ def find_runs(
             not_above = candidates - count_above(keys, a, candidates, value)
             places[count] = places[j]
             low[count] = a + not_above - 1
-            prefetch(windows, 3 * max(low[count], 0))
+            prefetch(windows, row * max(low[count], 0))
             count += not_above > 0
         # Values without a window have an empty run.
         if count < size:
@@ -169,18 +182,24 @@ def find_runs(
                 runs[block + i, column, 0] = 0
                 runs[block + i, column, 1] = 0
         for j in range(count):
-            prefetch(short_edges, i64(windows[low[j], 1]))
+            prefetch(short_edges, i64(windows[row * low[j] + 1]))
         # The run within a window: behind the ends below the value, before the starts above it.
         for j in range(count):
             w = low[j]
             i = places[j]
             value = values[block + i]
-            edge, ends = i64(windows[w, 1]), i64(windows[w, 2]) & MOST_ENDS
-            both = i64(windows[w + 1, 1]) - edge
-            begin, end = i64(windows[w, 0]), i64(windows[w + 1, 0])
+            own = row * w
+            edges_until = i64(windows[own + 4])
+            if edges_until >= SPLIT:
+                w = piece_of(keys, windows, row, w, value)
+                own = row * w
+                edges_until = edges_end(windows, own)
+            edge, ends = i64(windows[own + 1]), i64(windows[own + 2]) & MOST_ENDS
+            both = edges_until - edge
+            begin, end = i64(windows[own]), i64(windows[own + 3])
             undecided = both > _MOST_COMPARED
             if not undecided:
-                shift = u64(windows[w, 2] >> ENDS_BITS)
+                shift = u64(windows[own + 2] >> ENDS_BITS)
                 far_from_key = min((u64(value) - u64(keys[w])) >> shift, u64(FARTHEST))
                 short = np.int16(i64(far_from_key) - SHORT_ORIGIN)
                 below, equal = below_64(short_edges, edge, short)
@@ -196,9 +215,9 @@ def find_runs(
                 undecided = shift > 0 and equal != 0
             # Short forms that are equal do not tell, and long windows are not compared: exact edges decide.
             if undecided:
-                begin = i64(windows[w, 0]) + count_below(edges, edge, ends, value, False)
+                begin = i64(windows[own]) + count_below(edges, edge, ends, value, False)
                 starts = both - ends
-                end = i64(windows[w + 1, 0]) - (starts - count_below(edges, edge + ends, starts, value, True))
+                end = i64(windows[own + 3]) - (starts - count_below(edges, edge + ends, starts, value, True))
             runs[block + i, column, 0] = begin
             runs[block + i, column, 1] = end - begin
             total += end - begin
@@ -225,33 +244,27 @@ def count_below(edges: Int64s, start: int, count: int, value: int, or_equal: boo
 
 
 @kernel
-def count_runs(runs: UInt32s, gone: UInt64s, counts: Int64s) -> None:
-    """How many ids each value's runs hold, without those that are gone."""
+def count_runs(runs: UInt32s, counts: Int64s) -> None:
+    """How many ids each value's runs hold."""
     for i in range(len(counts)):
         count = i64(0)
         for column in range(runs.shape[1]):
-            start, length = i64(runs[i, column, 0]), i64(runs[i, column, 1])
-            count += length
-            if len(gone) > 0:
-                count -= count_gone(gone, start, start + length)
+            count += i64(runs[i, column, 1])
         counts[i] = count
 
 
 @kernel_piece
-def fetch_runs(ids: UInt32s, gone: UInt64s, runs: UInt32s, row: int) -> None:
+def fetch_runs(ids: UInt32s, runs: UInt32s, row: int) -> None:
     """Ask for the slots that the runs of a row begin with."""
     for column in range(runs.shape[1]):
         start = i64(runs[row, column, 0])
         for line in range(start, start + min(i64(runs[row, column, 1]), _PREFETCHED), _LINE_SLOTS):
             prefetch(ids, line)
-        if len(gone) > 0:
-            prefetch(gone, start >> 6)
 
 
 @kernel
 def copy_runs(
     ids: UInt32s,
-    gone: UInt64s,
     runs: UInt32s,
     translation: Translation,
     limit: int,
@@ -264,16 +277,27 @@ def copy_runs(
     far = len(ids) > _IN_CACHE
     for i in range(len(runs)):
         if far and i + _AHEAD < len(runs):
-            fetch_runs(ids, gone, runs, i + _AHEAD)
+            fetch_runs(ids, runs, i + _AHEAD)
         for column in range(columns):
-            start = i64(runs[i, column, 0])
-            stop = start + i64(runs[i, column, 1])
-            while start < stop:
-                until = next_gone(gone, start, stop) if len(gone) > 0 else stop
-                put_run(out, at, ids, start, until - start, limit, translation)
-                at += until - start
-                start = until + 1
+            count = i64(runs[i, column, 1])
+            if count > 0:
+                put_run(out, at, ids, i64(runs[i, column, 0]), count, limit, translation)
+                at += count
         offsets[i + 1] = at
+
+
+@kernel_piece
+def put_listed(out: Int64s, at: int, ids: UInt32s, start: int, count: int, translation: Translation) -> None:
+    """Put the ids of those slots of a run that are listed: few, so that most lines have none."""
+    slot_ids, counted = translation.slot_ids, translation.counted
+    for line in range(0, count, 2 * _LINE_SLOTS):
+        listed = not_below_16(ids, start + line, counted)
+        listed |= not_below_16(ids, start + line + _LINE_SLOTS, counted) << u64(_LINE_SLOTS)
+        listed &= low_bits(count - line)
+        while listed != 0:
+            j = line + bit_count((listed & (~listed + u64(1))) - u64(1))
+            out[at + j] = slot_ids[i64(ids[start + j]) - counted]
+            listed &= listed - u64(1)
 
 
 def _overload(stub: Callable[..., None]) -> Callable[[Callable[..., Any]], Any]:
@@ -306,10 +330,18 @@ def _put_run(
         return slots
 
     def translated(out: Any, at: Any, ids: Any, start: Any, count: Any, limit: Any, translation: Any) -> None:
-        slot_ids, origin = translation.slot_ids, translation.origin
+        slot_ids, origin, counted = translation.slot_ids, translation.origin, translation.counted
         if len(slot_ids) > 0:
-            for j in range(count):
-                out[at + j] = slot_ids[ids[start + j]]
+            if counted == 0:
+                for j in range(count):
+                    out[at + j] = slot_ids[ids[start + j]]
+            elif at + count + _LINE_SLOTS <= limit:
+                widen_run(out, at, ids, start, count, origin)
+                put_listed(out, at, ids, start, count, translation)
+            else:
+                for j in range(count):
+                    out[at + j] = origin + i64(ids[start + j])
+                put_listed(out, at, ids, start, count, translation)
         elif at + count + _LINE_SLOTS <= limit:
             widen_run(out, at, ids, start, count, origin)
         else:
@@ -322,7 +354,6 @@ def _put_run(
 @kernel
 def stream_runs(
     ids: UInt32s,
-    gone: UInt64s,
     runs: UInt32s,
     translation: Translation,
     offsets: Int64s,
@@ -340,23 +371,20 @@ def stream_runs(
     far = len(ids) > _IN_CACHE
     for i in range(len(runs)):
         if far and i + _AHEAD < len(runs):
-            fetch_runs(ids, gone, runs, i + _AHEAD)
+            fetch_runs(ids, runs, i + _AHEAD)
         for column in range(columns):
             start = i64(runs[i, column, 0])
             stop = start + i64(runs[i, column, 1])
             while start < stop:
-                until = next_gone(gone, start, stop) if len(gone) > 0 else stop
-                while start < until:
-                    size = min(until - start, limit - staged)
-                    copy_run(stage, staged, ids, start, size)
-                    staged += size
-                    start += size
-                    if staged == limit:
-                        emit_stage(stage, staged, limit == STAGE, out, at, wide, translation)
-                        at += staged
-                        staged = 0
-                        limit = STAGE
-                start = until + 1
+                size = min(stop - start, limit - staged)
+                copy_run(stage, staged, ids, start, size)
+                staged += size
+                start += size
+                if staged == limit:
+                    emit_stage(stage, staged, limit == STAGE, out, at, wide, translation)
+                    at += staged
+                    staged = 0
+                    limit = STAGE
         offsets[i + 1] = at + staged
     emit_stage(stage, staged, False, out, at, wide, translation)
     fence()
@@ -387,13 +415,15 @@ def _emit_stage(
         return slots
 
     def ids(stage: Any, staged: Any, streamed: Any, out: Any, at: Any, wide: Any, translation: Any) -> None:
-        slot_ids, origin = translation.slot_ids, translation.origin
-        if len(slot_ids) > 0:
+        slot_ids, origin, counted = translation.slot_ids, translation.origin, translation.counted
+        if len(slot_ids) > 0 and counted == 0:
             for j in range(staged):
                 wide[j] = slot_ids[stage[j]]
         else:
             for j in range(staged):
                 wide[j] = origin + i64(stage[j])
+            if counted > 0:
+                put_listed(wide, 0, stage, 0, staged, translation)
         if streamed:
             stream_run(out, at, wide, 0, staged)
         else:

@@ -3,12 +3,13 @@
 import functools
 import math
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fencepost.indexes.arrays import Bools, Int64s, UInt32s, UInt64s
+from fencepost.indexes.arguments import lent
+from fencepost.indexes.arrays import Bools, Int64s, UInt32s
 from fencepost.indexes.kernels.vectors import aligned_empty
 from fencepost.indexes.matches import Matches, answer_array, answer_buffers, widened
 from fencepost.indexes.slice_list.search import (
@@ -29,14 +30,13 @@ _TRIED = 4096
 _STREAMED_BYTES = 1 << 27
 
 
-class View(NamedTuple):
-    """What a reader sees: never edited, replaced as a whole."""
+class View:
+    """What a reader sees, for as long as it holds this: a writer edits in place only what nobody holds."""
 
-    parts: tuple[Part, ...]
-    ids: UInt32s
-    gone: UInt64s
-    """A bit per position of `ids` that no longer counts; empty if there is none."""
-    translation: Translation
+    __slots__ = ("__weakref__", "ids", "parts", "translation")
+
+    def __init__(self, parts: tuple[Part, ...], ids: UInt32s, translation: Translation) -> None:
+        self.parts, self.ids, self.translation = parts, ids, translation
 
 
 class Slices:
@@ -47,11 +47,11 @@ class Slices:
     live changes.
     """
 
-    def __init__(self, runs: UInt32s, slots: UInt32s, translation: Translation) -> None:
+    def __init__(self, runs: UInt32s, view: View) -> None:
         self._runs = runs
-        self._translation = translation
+        self._translation = view.translation
         self._ids: Int64s | None = None
-        self.slots = slots
+        self.slots: UInt32s = lent(view.ids, view)
 
     @property
     def starts(self) -> UInt32s:
@@ -67,11 +67,7 @@ class Slices:
     def ids(self) -> Int64s:
         """The shared array as ids; translated from `slots` when first asked for."""
         if self._ids is None:
-            slot_ids, origin = self._translation
-            if len(slot_ids):  # what no run reaches was never written, and may be no slot
-                self._ids = slot_ids.take(self.slots, mode="clip")
-            else:
-                self._ids = self.slots.astype(np.int64) + origin
+            self._ids = self._translation.ids(self.slots)  # what no run reaches may be no slot
         return self._ids
 
     def to_arrow(self, slots: bool = False) -> list[Any]:
@@ -129,10 +125,6 @@ def locate_values(view: View, ordinals: Int64s, missing: Bools, groups: Int64s) 
     size = math.prod(shape)
     runs = answer_array(size, np.uint32)[:size].reshape(shape)
     found = _find(view, ordinals, missing, groups, runs)
-    if len(view.gone):
-        counts = np.empty(len(ordinals), np.int64)
-        count_runs(runs, view.gone, counts)
-        found = int(counts.sum())
     return runs, found
 
 
@@ -140,9 +132,9 @@ def write_runs(view: View, runs: UInt32s, offsets: Int64s, ids: npt.NDArray[Any]
     """Copy runs to ``ids[offsets[0]:limit]``, as slots or as ids, and set the offsets behind them."""
     if len(ids) * ids.itemsize >= _STREAMED_BYTES and streaming_pays():
         stage, wide = aligned_empty(STAGE, np.uint32), aligned_empty(STAGE, ids.dtype)
-        stream_runs(view.ids, view.gone, runs, view.translation, offsets, ids, stage, wide)
+        stream_runs(view.ids, runs, view.translation, offsets, ids, stage, wide)
     else:
-        copy_runs(view.ids, view.gone, runs, view.translation, limit, offsets, ids)
+        copy_runs(view.ids, runs, view.translation, limit, offsets, ids)
 
 
 def count_values(
@@ -161,7 +153,7 @@ def count_values(
         part = slice(first, first + ROUND)
         values = ordinals[part]
         _find(view, values, missing[part], groups[part], runs)
-        count_runs(runs, view.gone, counts[part])
+        count_runs(runs[: len(values)], counts[part])
 
 
 @functools.cache
@@ -174,7 +166,7 @@ def streaming_pays() -> bool:
     runs = np.zeros((_TRIED, 1, 2), np.uint32)
     runs[:, 0, 0] = np.arange(_TRIED) * 7919 % (1 << 21)
     runs[:, 0, 1] = 512
-    gone, translation = np.zeros(0, np.uint64), Translation(np.zeros(0, np.int64), 0)
+    translation = Translation(np.zeros(0, np.int64), 0)
     stage = aligned_empty(STAGE, np.uint32)
     taken = {True: math.inf, False: math.inf}
     for streamed in (True, False) * 3:
@@ -182,9 +174,9 @@ def streaming_pays() -> bool:
         for at in range(4):
             offsets[0] = at * _TRIED * 512
             if streamed:
-                stream_runs(slots, gone, runs, translation, offsets, out, stage, stage)
+                stream_runs(slots, runs, translation, offsets, out, stage, stage)
             else:
-                copy_runs(slots, gone, runs, translation, len(out), offsets, out)
+                copy_runs(slots, runs, translation, len(out), offsets, out)
         taken[streamed] = min(taken[streamed], time.perf_counter() - begin)
     return taken[True] < 0.9 * taken[False]
 

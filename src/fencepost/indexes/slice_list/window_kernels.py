@@ -17,6 +17,11 @@ SHORT_ORIGIN = 32768
 """What is taken from a distance of 16 bits, so that processors can compare it: they do that with signs."""
 ENDS_BITS = 26
 MOST_ENDS = (1 << ENDS_BITS) - 1
+PACKED, LOOSE = 3, 6
+"""Items of a row of `Part.windows`. A row goes on with the next one's items, so that those of packed windows, which lie
+without gaps, need not say where their window ends: there the next one begins."""
+SPLIT = 1 << 31
+"""Set in item 4 of a loose row: the window that follows is a piece of this one, and not found by its key."""
 _ROWS_AHEAD = 16
 """Rows that are asked for before they are read, where they come in another order than they lie in."""
 _SHORTER_BULK = 8.0
@@ -27,8 +32,12 @@ _FINITE = 8e307
 class Part(NamedTuple):
     """The windows of one set of intervals, in flat arrays.
 
-    Invariants: (1) window w holds the slots ``ids[b:b']`` of the shared id array, where b, b' are column 0 of
-    `windows` at w and w + 1; (2) its ends and then its starts, ascending, are ``edges[e:e']`` (column 1); column 2
+    A window's row has items: where its slots begin, where its edges begin, how many ends it has, where its slots
+    end, where its edges end. Rows of `PACKED` windows share the last two with the next row. `LOOSE` ones have an item
+    more, the window that follows: of a window that was split, the pieces, whose rows and keys are behind all others.
+
+    Invariants: (1) window w holds the slots ``ids[b:b']`` of the shared id array, where b, b' are items 0 and 3 of
+    its row; (2) its ends and then its starts, ascending, are ``edges[e:e']`` (items 1 and 4); item 2
     is the number of ends and, above `ENDS_BITS`, the window's shift; (3) `keys` ascend within a group, and group g
     has the windows ``groups_first[g] .. groups_first[g+1]``; a value below the first key of its group is in no
     interval; (4) `groups_table` finds a group by open addressing, 0 is free; (5) groups of more than `FEW` intervals
@@ -51,7 +60,8 @@ class Part(NamedTuple):
     touched: UInt8s
     """A bit for every eighth of a bucket that an interval meets, for values that meet none; empty where few would."""
     meta: Int64s
-    """[values are float64, keyed by group, slots stored]"""
+    """[values are float64, keyed by group, slots stored, items of a row of `windows`, rows; the one behind those of all
+    groups is no window]"""
 
 
 class Intervals(NamedTuple):
@@ -306,12 +316,14 @@ def measure_windows(
 
 
 @kernel
-def lay_out(ordered: SortedIntervals, windows: Cut, covers: Int64s, ids: UInt32s, part: Part) -> Any:
-    """Fill the arrays of a part whose `windows` are measured and whose others are empty; eighths that are touched."""
+def lay_out(
+    ordered: SortedIntervals, windows: Cut, window_rows: UInt32s, covers: Int64s, ids: UInt32s, part: Part
+) -> Any:
+    """Fill the arrays of a part whose windows are measured and whose others are empty; eighths that are touched."""
     is_float = part.meta[0] != 0
     count = len(windows.keys)
-    fill_windows(ordered, windows, part.windows, covers, ids, part.edges)
-    shorten_edges(windows.keys, part.edges, part.windows, part.short_edges)
+    fill_windows(ordered, windows, window_rows, covers, ids, part.edges)
+    shorten_edges(windows.keys, part.edges, window_rows, part.short_edges)
     for w in range(count):
         part.keys[w] = windows.keys[w]
     for w in range(count, len(part.keys)):
@@ -325,7 +337,7 @@ def lay_out(ordered: SortedIntervals, windows: Cut, covers: Int64s, ids: UInt32s
     fill_buckets(windows.keys, part.groups_first, is_float, part.scales, part.buckets)
     if len(part.groups_table) > 0:
         enter_groups(part.group_keys, 0, part.groups_table)
-    return mark_touched(windows.keys, part.groups_first, part.windows, part.edges, is_float, part.scales, part.touched)
+    return mark_touched(windows.keys, part.groups_first, window_rows, part.edges, is_float, part.scales, part.touched)
 
 
 @kernel
@@ -450,16 +462,42 @@ def shorten_edges(
     for w in range(len(window_rows) - 1):
         begin, end = i64(window_rows[w, 1]), i64(window_rows[w + 1, 1])
         ends = window_rows[w, 2] & np.uint32(MOST_ENDS)
-        starts_from = begin + i64(ends)
-        farthest = u64(0)
-        for e in range(begin, end):
-            farthest = max(farthest, u64(edges[e] - (e >= starts_from)) - u64(keys[w]))
-        shift = u64(max(0, bit_length(farthest) - 16))
-        shift += u64((farthest >> shift) >= u64(FARTHEST))
+        shift = shorten_window(keys[w], edges, begin, begin + i64(ends), end, short_edges)
         window_rows[w, 2] = ends | np.uint32(shift << u64(ENDS_BITS))
-        for e in range(begin, end):
-            distance = (u64(edges[e] - (e >= starts_from)) - u64(keys[w])) >> shift
-            short_edges[e] = i64(distance) - SHORT_ORIGIN
+
+
+@kernel
+def shorten_window(key: int, edges: Int64s, begin: int, starts_from: int, end: int, short_edges: Int16s) -> Any:
+    """Set the short form of a window's edges; its shift."""
+    farthest = u64(0)
+    for e in range(begin, end):
+        farthest = max(farthest, u64(edges[e] - (e >= starts_from)) - u64(key))
+    shift = u64(max(0, bit_length(farthest) - 16))
+    shift += u64((farthest >> shift) >= u64(FARTHEST))
+    for e in range(begin, end):
+        distance = (u64(edges[e] - (e >= starts_from)) - u64(key)) >> shift
+        short_edges[e] = i64(distance) - SHORT_ORIGIN
+    return shift
+
+
+@kernel
+def edges_end(windows: UInt32s, own: int) -> Any:
+    """Where the edges of the window end whose row begins there."""
+    return i64(windows[own + 4]) & (SPLIT - 1)
+
+
+@kernel
+def following(windows: UInt32s, row: int, w: int) -> Any:
+    """The window behind one; for the last of a group, the number behind all windows that the group was built with."""
+    return w + 1 if row == PACKED else i64(windows[row * w + 5])
+
+
+@kernel
+def piece_of(keys: Int64s, windows: UInt32s, row: int, w: int, ordinal: int) -> Any:
+    """The piece of a window that was split, or the window, in which an ordinal is."""
+    while i64(windows[row * w + 4]) >= SPLIT and keys[i64(windows[row * w + 5])] <= ordinal:
+        w = i64(windows[row * w + 5])
+    return w
 
 
 @kernel
