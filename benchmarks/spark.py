@@ -202,11 +202,13 @@ def collected(events: Any, pairs: Any) -> Any:
 class Watched(Moving):
     """A stream of moves that a query watches."""
 
-    def __init__(self, spark: Any, path: Path, rules: Any, objects: int, **options: Any) -> None:
+    def __init__(
+        self, spark: Any, path: Path, rules: Any, objects: int, texts: tuple[str, ...] = (), **options: Any
+    ) -> None:
         super().__init__(path, objects)
-        source = self.stream(spark)
-        columns = {name: F.concat(F.lit(name[0]), F.col("object") % 50) for name in ("symbol", *CARRIED)}
-        self.frame = watch(source.withColumns(columns), rules, object="object", time="at", **options)
+        columns = {name: F.concat(F.lit(name[0]), F.col("object") % 50) for name in texts}
+        source = self.stream(spark).withColumns(columns) if texts else self.stream(spark)
+        self.frame = watch(source, rules, object="object", time="at", **options)
         self._prepared = prepare_watch(source, rules, "object", "at", None, 32, "enter")
 
     def start(self, frame: Any) -> Any:
@@ -286,9 +288,10 @@ def damping(spark: Any, scratch: Path, n: int = 1_000_000, objects: int = 100_00
 def readable_events(spark: Any, scratch: Path, n: int = 1_000_000, objects: int = 100_000) -> Report:
     """Large triggers where events have labels, names, keys and two columns of the row, in turns with plain events."""
     rules = readable_rules(n).compile({"value": "double", "symbol": "string"})
+    texts = ("symbol", *CARRIED)
     streams = {
-        "plain": Watched(spark, scratch / "plain", rules, objects),
-        "readable": Watched(spark, scratch / "readable", rules, objects, labels=True, carry=CARRIED),
+        "plain": Watched(spark, scratch / "plain", rules, objects, texts),
+        "readable": Watched(spark, scratch / "readable", rules, objects, texts, labels=True, carry=CARRIED),
     }
     report = Report(f"watch: events with labels, name, keys and two columns, {n:,} rules, {ROWS:,} rows per trigger")
     ratio = triggers_in_turns(report, streams, 25 / n)
