@@ -24,8 +24,9 @@ print(answer(), *(f"{kind} {number}" for kind, number in counts.items() if numbe
 
 
 def start_in(package_parent: Path, kernel: str = "answer") -> "subprocess.Popen[str]":
+    """A program that calls a kernel; without bytecode, which Python takes for new within a second of an edit."""
     return subprocess.Popen(  # noqa: S603
-        [sys.executable, "-c", PROGRAM.format(kernel)],
+        [sys.executable, "-B", "-c", PROGRAM.format(kernel)],
         cwd=package_parent,
         env={"PYTHONPATH": str(package_parent), "PATH": "/usr/bin:/bin"},
         stdout=subprocess.PIPE,
