@@ -28,7 +28,7 @@ rules.add(2, "s = 'a' AND x > 2", detect="enter,exit")
 MATCH = (
     RULES
     + """
-assert rules.compile().match({"x": [4.0], "y": [2.0], "s": ["a"]}).sets() == [[1, 2]]
+assert rules.compile().match({"x": [4.0], "y": [2.0], "s": ["a"]}).sets() == [{1, 2}]
 """
 )
 UPDATE = (

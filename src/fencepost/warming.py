@@ -201,6 +201,29 @@ def tables() -> None:
     rules.compile().match(_points(2))
 
 
+def changes() -> None:
+    """Indexes that change while they are asked: one interval or box, and some at once."""
+    from fencepost.indexes import BoxIndex, SliceList
+
+    rng, many, few = np.random.default_rng(1), 2_000, 20
+    lows, new = rng.random((many, 2)) * 100, np.arange(many, many + few)
+    for groups in (None, np.arange(many) % 7):
+        intervals = SliceList()
+        intervals.insert_many(np.arange(many), lows[:, 0], lows[:, 0] + 5, groups=groups)
+        intervals.insert_many(new, lows[:few, 1], lows[:few, 1] + 5, groups=None if groups is None else groups[:few])
+        intervals.insert(10 * many, 40.0, 40.5, group=None if groups is None else 3)
+        intervals.remove(7)
+        intervals.remove_many(new)
+        intervals.stab(lows[:, 0], groups=groups)
+    boxes = BoxIndex(2)
+    boxes.insert_many(np.arange(many), lows, lows + 5)
+    boxes.insert_many(new, lows[:few], lows[:few] + 3)
+    boxes.insert(10 * many, (1.0, 2.0), (3.0, 4.0))
+    boxes.remove(7)
+    boxes.remove_many(new)
+    boxes.stab(lows)
+
+
 def watch() -> None:
     """Objects: batches, single rows, every kind of detection, rules that change, a state that is saved."""
     from fencepost.monitor import Monitor
@@ -281,7 +304,7 @@ def damping() -> None:
 
 JOBS: dict[str, Callable[[], None]] = {
     each.__name__: each
-    for each in (watch, bands, match, damping, tables, first)  # what takes longest goes first
+    for each in (watch, bands, match, damping, changes, tables, first)  # what takes longest goes first
 }
 """What is called, by name."""
 
