@@ -77,7 +77,7 @@ class Matches:
         return pa.LargeListArray.from_arrays(self.offsets, self.ids)
 
     def __repr__(self) -> str:
-        sizes = f"{count(len(self), 'row')}, {int(self.offsets[-1] - self.offsets[0]):,} ids"
+        sizes = f"{count(len(self), 'row')}, {count(int(self.offsets[-1] - self.offsets[0]), 'id')}"
         first = [_shown(row) for row in itertools.islice(self, _SHOWN)]
         more = ["..."] if len(self) > _SHOWN else []
         return f"Matches({sizes}{': ' if first else ''}{', '.join([*first, *more])})"
