@@ -212,7 +212,7 @@ def test_what_cannot_be_drawn_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     key.add(7, "symbol = 'IBM'")
     assert "a band" in refusal(lambda: plot.rule(events, ROWS, band[7]))
     assert "no range" in refusal(lambda: plot.rule(events, ROWS, key[7]))
-    assert "a int as rule" in refusal(lambda: plot.rule(events, ROWS, 7)).lower()
+    assert "an int as rule" in refusal(lambda: plot.rule(events, ROWS, 7)).lower()
     assert "without the column rule_id" in refusal(lambda: plot.events({"x": [1]}))
     plot._picture_class.cache_clear()
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)

@@ -18,6 +18,16 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{ending}"
 
 
+def name_kind(value: object) -> str:
+    """What a value is, with its article.
+
+    >>> name_kind(3), name_kind({}), name_kind(None)
+    ('an int', 'a dict', 'None')
+    """
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[0] in 'aeiAEIO' else 'a'} {name}"
+
+
 def printable(text: str) -> str:
     r"""One line, in which a tab, a line feed or an escape sequence for the terminal is spelled out.
 

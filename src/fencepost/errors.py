@@ -21,8 +21,8 @@ def join_message(got: str, expected: str, remedy: str) -> str:
     'rule 7 already exists; ids must be unique. Use replace() to edit it.'
     >>> join_message("interval 7 has lo=5 and hi=5", "lo < hi", "Remove it or widen it.")
     'interval 7 has lo=5 and hi=5; expected lo < hi. Remove it or widen it.'
-    >>> join_message("a\nb.csv, which does not exist", "a file", "Correct the path.")
-    'a\\nb.csv, which does not exist; expected a file. Correct the path.'
+    >>> join_message("a\nb.csv does not exist", "a file", "Correct the path.")
+    'a\\nb.csv does not exist; expected a file. Correct the path.'
     """
     is_clause = _CLAUSE.match(expected) is not None
     return f"{printable(shorten(got))}; {'' if is_clause else 'expected '}{printable(shorten(expected))}. {remedy}"
@@ -86,7 +86,7 @@ def check_whole(text: str, what: str = "the text") -> None:
             text.encode()
         except UnicodeEncodeError:
             raise FencepostError(
-                f"{what} {text[:40]!a}, which has half a surrogate pair",
+                f"{what} {text[:40]!a} has half a surrogate pair",
                 "characters that can be stored",
                 "Decode the text as UTF-8.",
             ) from None

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost._text import count, printable
+from fencepost._text import count, name_kind, printable
 from fencepost.errors import FencepostError
 from fencepost.language import Binder, BoundBox, Condition, parse
 from fencepost.ordinals import AttributeType
@@ -167,7 +167,7 @@ def rule(
         title: in place of the rule's number and condition.
     """
     if not isinstance(rule, Rule):
-        raise FencepostError(f"a {type(rule).__name__} as rule", "a Rule", "Pass for example rules[7].")
+        raise FencepostError(f"{name_kind(rule)} as rule", "a Rule", "Pass for example rules[7].")
     table, given = _event_table(events), Table(rows)
     table = table.filter(pc.equal(table["rule_id"], rule.id))
     shape = _find_shape(rule, given)
@@ -231,9 +231,7 @@ def _find_shape(rule: Rule, rows: Table) -> _Shape:
     used = list(dict.fromkeys(name for box in (*boxes, *stay) for name, _, _ in box.ranges))
     attributes = {name: type_ for name in used if isinstance(type_ := types[name], AttributeType)}
     if not attributes:
-        raise FencepostError(
-            f"rule {rule.id}, which has no range", "a rule with a range", "Draw its events with plot.events."
-        )
+        raise FencepostError(f"rule {rule.id} has no range", "a rule with a range", "Draw its events with plot.events.")
     return _Shape(boxes, stay, attributes, list(attributes)[:_ATTRIBUTES])
 
 

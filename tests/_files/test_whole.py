@@ -250,7 +250,7 @@ def test_every_changed_bit_of_a_note_is_noticed(tmp_path: Path) -> None:
             found = read_note(file, {"batch": int}, "Restore it.")
         except FencepostError as error:
             refused = str(error)
-            assert re.search(r"last\.json, which is damaged.*Restore it\.", refused)
+            assert re.search(r"last\.json is damaged.*Restore it\.", refused)
         else:
             assert found is not None
             assert found.items() >= expected.items(), "only the name of the checksum has changed"

@@ -174,7 +174,7 @@ def test_files_that_lie(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
         ("mixed.csv", {}, "price"),
         ("no.parquet", {}, "cannot be read as its extension says"),
         ("few.csv", {}, "the column volume, which the schema does not have"),
-        ("nowhere.csv", {}, "nowhere.csv, which does not exist"),
+        ("nowhere.csv", {}, "nowhere.csv does not exist"),
         ("rules.db", {}, "which is no file of data"),
         ("ticks.csv", {"type": ["price"]}, "--type price; expected a name, an equals sign and a value"),
         ("ticks.csv", {"type": ["color=double"]}, "expected one of the columns symbol, price, volume, ts"),

@@ -54,7 +54,7 @@ def test_a_refusal_of_such_a_name_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(FencepostError) as refused:
         open_data(tmp_path / f"{ODD}.csv")
     assert str(refused.value).isprintable()
-    assert "rows\\udc9b\\nof \\x1b[31mtoday.csv, which does not exist" in str(refused.value)
+    assert "rows\\udc9b\\nof \\x1b[31mtoday.csv does not exist" in str(refused.value)
 
 
 def test_arrow_writes_and_reads_by_the_bytes_of_a_name(tmp_path: Path) -> None:

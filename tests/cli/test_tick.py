@@ -66,12 +66,12 @@ def test_what_is_no_time_and_no_published_directory_is_refused(tmp_path: Path) -
         message = shell.call_refused(f"fencepost tick published {wrong}")
         assert f"The time '{wrong}'; expected a time such as 2030-01-01T12:00, a date, or a whole number" in message
     (tmp_path / "empty").mkdir()
-    assert "empty without any version; expected a directory with a published version" in shell.refused(
+    assert "empty has no version; expected a directory with a published version" in shell.refused(
         "fencepost tick empty"
     )
     assert list((tmp_path / "empty").iterdir()) == []
     message = shell.call_refused("fencepost tick nowhere 2024-01-01")
-    assert "nowhere, which does not exist; expected a directory with a published version" in message
+    assert "nowhere does not exist; expected a directory with a published version" in message
     assert "Publish rules first: fencepost publish nowhere" in message
     assert not (tmp_path / "nowhere").exists()
     assert versions.markers.newest() == (1, None)

@@ -139,7 +139,7 @@ def test_without_time_rows_are_counted() -> None:
 
 def test_lengths_that_times_cannot_do_with_are_refused_with_the_rows() -> None:
     monitor = monitor_of(for_=timedelta(minutes=5))
-    with pytest.raises(FencepostError, match="Rule 1, which has a length of 0:05:00, and t as bigint"):
+    with pytest.raises(FencepostError, match="Rule 1 has a length of 0:05:00, and t as bigint"):
         monitor.update(left=rows(("a", 0, 5.0)))
     assert monitor.counters["rows"] == 0
 

@@ -279,7 +279,7 @@ QUERY_FAULTS = [
     (([1, 2], [0, math.nan], [3, 5]), "Query 2 with a=nan, b=5; expected bounds that a difference can reach"),
     (([1, 2], [0, math.inf], [3, math.inf]), "Query 2 with a=inf, b=inf; expected bounds that"),
     (([1, 2, 1], [0, 1, 2], [3, 4, 5]), "Query 1 twice in one call; expected each id once"),
-    (([1, 99], [0, 1], [3, 4]), "Query 99, which is in the index already; expected a new id"),
+    (([1, 99], [0, 1], [3, 4]), "Query 99 is in the index already; expected a new id"),
     (([1, 2], [0], [3, 4]), "2 ids and 1 lows, none for id 2; expected columns of the same length"),
     (([1, "x"], [0, 1], [3, 4]), "Id 'x' .str.; expected a whole number that fits int64"),
     (([1, 2], [0, 0], [3, 4], "<>"), "Bounds '<>'; expected"),
@@ -293,7 +293,7 @@ ROW_FAULTS = [
     (("left", [1, 2], [0, math.nan]), "Left row 2 with value nan; expected a finite number"),
     (("left", [1, 2], [0, None]), "Left row 2 with value None; expected a finite number"),
     (("left", [1, 2, 1], [0, 1, 2]), "Left row 1 twice in one call; expected each id once"),
-    (("left", [1, 7], [0, 1]), "Left row 7, which is in the index already; expected a new id"),
+    (("left", [1, 7], [0, 1]), "Left row 7 is in the index already; expected a new id"),
     (("left", [1, 2], [0]), "2 ids and 1 values, none for id 2; expected columns of the same length"),
     (("left", [1, 2.5], [0, 1]), "Id 2.5 .float.; expected a whole number"),
     (("right", [1, 2, 3], [0, "x", 1]), "Right row 2 with value 'x' .str."),
@@ -352,10 +352,10 @@ def test_a_refusal_names_the_entry_among_many(subject: Subject) -> None:
             index.insert_query(int(ids[row]), 9, 5)
         given = ids.copy()
         given[row] = 99
-        with pytest.raises(FencepostError, match="Query 99, which is in the index already"):
+        with pytest.raises(FencepostError, match="Query 99 is in the index already"):
             index.insert_queries(given, [0] * len(ids), [5] * len(ids))
         given[row] = 7
-        with pytest.raises(FencepostError, match="Left row 7, which is in the index already"):
+        with pytest.raises(FencepostError, match="Left row 7 is in the index already"):
             index.insert_many("left", given, [3] * len(ids))
     assert_unchanged(index)
 

@@ -54,7 +54,7 @@ class LinearBoxes:
             if not (low < high).all():
                 raise FencepostError(entry, "lo < hi", "Swap them.")
             if id in self.boxes:
-                raise FencepostError(f"id {id}, which is in the index already", "a new id", "Remove it.")
+                raise FencepostError(f"id {id} is in the index already", "a new id", "Remove it.")
             if id in ids[:position]:
                 raise FencepostError(f"id {id} twice in one call", "each id once", "Drop one.")
         self.boxes |= {int(id): (low, high) for id, low, high in zip(ids, los, his, strict=True)}
@@ -164,7 +164,7 @@ class Traffic(RuleBasedStateMachine):
     def insert(self, id: int, data: st.DataObject) -> None:
         low, high = data.draw(boxes(self.d))
         if id in self.oracle.rules:
-            with pytest.raises(FencepostError, match=f"Id {id}, which is in the index already"):
+            with pytest.raises(FencepostError, match=f"Id {id} is in the index already"):
                 self.index.insert(id, flat(low, self.d), flat(high, self.d))
         else:
             self.index.insert(id, flat(low, self.d), flat(high, self.d))
@@ -277,7 +277,7 @@ FAULTS = [
     (([1, 2], [0, 5], [3, 5]), "Interval 2 with lo=5, hi=5; expected lo < hi"),
     (([1, 2], [0, math.nan], [3, 5]), "Interval 2 with lo=nan, hi=5; expected bounds that are numbers"),
     (([1, 2, 1], [0, 1, 2], [3, 4, 5]), "Id 1 twice in one call; expected each id once"),
-    (([1, 99], [0, 1], [3, 4]), "Id 99, which is in the index already; expected a new id"),
+    (([1, 99], [0, 1], [3, 4]), "Id 99 is in the index already; expected a new id"),
     (([1, "x"], [0, 1], [3, 4]), "Id 'x' .str.; expected a whole number that fits int64"),
 ]
 

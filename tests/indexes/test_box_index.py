@@ -183,7 +183,7 @@ def test_groups_must_be_given_where_there_are_any() -> None:
         (lambda ix: ix.insert(9, (0, 5), (1, 4), bounds="[]"), r"Box 9 with lo=5, hi=4 in dimension 1"),
         (lambda ix: ix.insert(9, (0, 5, 6), (1, 9)), r"Box 9 with 3 lower bounds; expected 2, one per dimension"),
         (lambda ix: ix.insert(9, 0, 1), r"Box 9 with 1 lower bound; expected 2"),
-        (lambda ix: ix.insert(1, (0, 0), (1, 1)), r"Id 1, which is in the index already; expected a new id"),
+        (lambda ix: ix.insert(1, (0, 0), (1, 1)), r"Id 1 is in the index already; expected a new id"),
         (lambda ix: ix.insert_many([8, 8], [(0, 0)] * 2, [(1, 1)] * 2), r"Id 8 twice in one call"),
         (lambda ix: ix.insert_many([8], [(0, 0)] * 2, [(1, 1)] * 2), r"1 ids and 2 los"),
         (lambda ix: ix.insert_many([8], [(0, 0)], [(1, 1)], groups=[1, 2]), r"1 ids and 2 groups"),

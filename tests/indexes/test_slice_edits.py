@@ -80,7 +80,7 @@ class Edits(RuleBasedStateMachine):
         lo, hi = (low, low + width) if self.kind == "int64" else (low + 0.5, low + width)
         self.index.insert(id, lo, hi, group=self.groups(group))
         self.truth[id] = lo, hi, group
-        with pytest.raises(FencepostError, match=f"Id {id}, which is in the index already"):
+        with pytest.raises(FencepostError, match=f"Id {id} is in the index already"):
             self.index.insert(id, lo, hi, group=self.groups(group))
 
     @rule(low=st.integers(0, DOMAIN - 20), count=st.integers(1, 60), width=st.integers(1, 20), far=st.booleans())

@@ -22,7 +22,7 @@ from tests.monitor.played import EPOCH
         ({"left": ROW, "right": {**ROW, "ts": [EPOCH]}}, "ts"),
         ({"left": {**ROW, "gone": [1]}}, "gone of type int64; expected booleans"),
         ({"left": {**ROW, "gone": [True], "id": [[1]]}}, "Objects of type list"),
-        ({"left": 5}, "A int; expected an Arrow table"),
+        ({"left": 5}, "An int; expected an Arrow table"),
     ],
 )
 def test_rows_that_are_refused_change_nothing(given: dict[str, Any], message: str) -> None:
@@ -47,7 +47,7 @@ def test_rows_that_are_refused_change_nothing(given: dict[str, Any], message: st
         ("left.x - right.x >= 18446744073709551616", {}, "Rule 5 with a bound of 18446744073709551616 units"),
         ("left.reason - right.reason > 1", {}, "An attribute 'reason'"),
         (f"{CLOSE} AND left.price = 'x'", {}, "price"),
-        (CLOSE, {"for_": "5 minutes"}, "Rule 5, which has a length of 0:05:00, and ts as bigint"),
+        (CLOSE, {"for_": "5 minutes"}, "Rule 5 has a length of 0:05:00, and ts as bigint"),
     ],
 )
 def test_bands_that_are_refused_change_nothing(condition: str, options: dict[str, Any], message: str) -> None:

@@ -95,7 +95,7 @@ def test_a_record_that_does_not_fit_the_others_is_named(values: list[Any], messa
 
 def test_what_is_no_record_is_refused() -> None:
     assert refusal(lambda: monitor_of("x >= 1").update([{"vehicle": 7, "ts": 1}, 5])) == (
-        "record 1, which is of type int; expected a dict of column to value. Pass records such as [{'price': 41.5}], "
+        "record 1 is of type int; expected a dict of column to value. Pass records such as [{'price': 41.5}], "
         "or a dict of columns such as {'price': [41.5]}."
     )
     assert "the column 5 of a record" in refusal(lambda: monitor_of("x >= 1").update([{5: 7}])).lower()

@@ -125,7 +125,7 @@ def test_what_only_spark_can_tell_is_refused_at_its_place(spark: Any, tmp_path: 
     assert refused(write_pipeline(tmp_path, 'format = "ticker"', watch, SINK), spark) == [
         "operator.object (line 7): the column vehicle, which [source] does not have; expected a column of the source. "
         "Remove it; there are price, symbol, ts.",
-        "operator.time (line 8): symbol, which is string; expected double, bigint, decimal(p,s) with p <= 18, "
+        "operator.time (line 8): symbol is string; expected double, bigint, decimal(p,s) with p <= 18, "
         "timestamp, timestamp_ntz, date or boolean. Name another column, or cast it in columns.",
     ]
     source = 'format = "ticker"\ncolumns = { price = "CAST(price AS string)" }'
@@ -138,7 +138,7 @@ def test_what_only_spark_can_tell_is_refused_at_its_place(spark: Any, tmp_path: 
     assert fault.startswith("source.format (line 2): 'delta', which this session does not know; expected a format of")
     assert 'Add packages = ["io.delta:delta-spark_' in fault
     (fault,) = refused(write_pipeline(tmp_path, 'format = "jdbc"\ntable = "ticks"', WATCH, SINK), spark)
-    assert fault.startswith("source.format (line 2): 'jdbc', which cannot be read as a stream; expected a format that")
+    assert fault.startswith("source.format (line 2): 'jdbc' cannot be read as a stream; expected a format that")
     (fault,) = refused(write_pipeline(tmp_path, 'format = "orc"\npath = "in"', WATCH, SINK), spark)
     assert fault.startswith("source.schema (line 1): no schema (Schema must be specified")
     (fault,) = refused(write_pipeline(tmp_path, 'format = "ticker"\ntable = "none"', WATCH, SINK), spark)
@@ -199,7 +199,7 @@ def test_faults_of_paths_and_tables(tmp_path: Path) -> None:
     sink = 'format = "delta"\npath = "lake/ticks/out"\ncheckpoint = "checkpoint"\ntopic = "t"'
     found = {fault.place: fault.got for fault in check(write_pipeline(tmp_path, source, WATCH, sink))}
     assert found == {
-        "source.path": f"{tmp_path}/lake/ticks, which does not exist",
+        "source.path": f"{tmp_path}/lake/ticks does not exist",
         "source.table": "both path and table",
         "sink.topic": "the key topic",
         "sink.path": f"{tmp_path}/lake/ticks/out, which lies in what [source] reads",

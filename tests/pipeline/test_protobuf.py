@@ -187,7 +187,7 @@ def test_old_messages_have_defaults_and_groups_of_their_own() -> None:
     [
         (FileDescriptorProto(name="a", dependency=["other.proto"]), "descriptors without other.proto"),
         (FileDescriptorProto(name="a", dependency=[struct_pb2.DESCRIPTOR.name]), "descriptors without google/prot"),
-        (FileDescriptorProto(name="a", message_type=[DescriptorProto(name="Empty")]), "the message Empty, which has"),
+        (FileDescriptorProto(name="a", message_type=[DescriptorProto(name="Empty")]), "the message Empty has"),
     ],
 )
 def test_descriptors_that_cannot_be_used(file: FileDescriptorProto, got: str) -> None:

@@ -47,14 +47,14 @@ def test_variables_files_and_what_only_looks_like_them(home: Path, monkeypatch: 
 
 
 CASES = {
-    "not set": ("${NOWHERE}/x", "source.path (line 4): ${NOWHERE}, which is not set; expected a variable of the"),
-    "empty": ("${EMPTY}", "${EMPTY}, which is empty; expected a variable of the environment. Set EMPTY."),
+    "not set": ("${NOWHERE}/x", "source.path (line 4): ${NOWHERE} is not set; expected a variable of the"),
+    "empty": ("${EMPTY}", "${EMPTY} is empty; expected a variable of the environment. Set EMPTY."),
     "no name": ("a ${1b}", "the reference ${1b} in 'a ${1b}'; expected the name of an environment variable in braces"),
     "not closed": ("a ${b", "the reference ${ in 'a ${b'; expected the name"),
     "no file": ("file:none", "file:none (No such file or directory); expected a file with the value"),
-    "an empty file": ("file:empty", "file:empty, which is empty; expected a file with the value"),
-    "no text": ("file:binary", "file:binary, which is no text; expected a file with the value"),
-    "a large file": ("file:large", "file:large, which is larger than 64 KB"),
+    "an empty file": ("file:empty", "file:empty is empty; expected a file with the value"),
+    "no text": ("file:binary", "file:binary is no text; expected a file with the value"),
+    "a large file": ("file:large", "file:large is larger than 64 KB"),
 }
 
 
@@ -201,7 +201,7 @@ def test_several_sinks_and_their_faults(home: Path) -> None:
         ('path = "all/"', 'pth = "all/"'): "sink.1.path (line 13): no path; expected path, directory to write to. "
         "Add path to [[sink]] 1.",
         ('path = "all/"', 'path = "checkpoint/all"'): "checkpoint/all, which lies in the checkpoint; expected",
-        ('path = "all/"', 'path = "all/"\nwhere = "detect ="'): "sink.1.where (line 16): 'detect =', which does not",
+        ('path = "all/"', 'path = "all/"\nwhere = "detect ="'): "sink.1.where (line 16): 'detect =' does not",
     }
     for pair, said in cases.items():
         found = faults(home, several(pair))

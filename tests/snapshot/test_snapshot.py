@@ -286,7 +286,7 @@ def test_what_cannot_be_matched_is_refused_by_name() -> None:
         snapshot.match({**good.to_pydict(), "symbol": ["IBM", 7]})
     with pytest.raises(FencepostError, match="A LazyFrame; expected an Arrow table"):
         snapshot.match(pl.DataFrame(good.to_pydict()).lazy())
-    with pytest.raises(FencepostError, match="record 0, which is of type int; expected a dict"):
+    with pytest.raises(FencepostError, match="record 0 is of type int; expected a dict"):
         snapshot.match([1, 2])
     with pytest.raises(FencepostError, match=r"Columns of different lengths \(a 1, b 2\)"):
         Table({"a": [1], "b": [1, 2]})

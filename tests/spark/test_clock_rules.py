@@ -197,8 +197,8 @@ def test_every_kind_is_found_with_its_first_reason() -> None:
     assert set(of_numbers) == {9, *range(10, 17)} - {15}
     assert of_numbers[9] == "rule 9, which expires, and ts as bigint"
     assert of_numbers[10] == "rule 10 detects silent, but there is no timeout"
-    assert of_numbers[11] == "rule 11, which has a length of 0:05:00, and ts as bigint"
-    assert found("date", timedelta(days=1)) == {15: "rule 15, which has a length of 5, and ts as date"}
+    assert of_numbers[11] == "rule 11 has a length of 0:05:00, and ts as bigint"
+    assert found("date", timedelta(days=1)) == {15: "rule 15 has a length of 5, and ts as date"}
     assert set(found("double", None)) == {9, *range(10, 17)}
     assert list(rules_beyond_clock(rules.compile(), Clock("ts", None)).ids) == [9, 10]
 

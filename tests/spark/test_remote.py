@@ -86,7 +86,7 @@ once = true
 """)
     [fault] = check(file)
     assert str(fault).endswith(
-        f"{url}, which does not exist; expected a directory with a published version. "
+        f"{url} does not exist; expected a directory with a published version. "
         f"Publish rules first: fencepost publish {url}"
     )
     expected = []

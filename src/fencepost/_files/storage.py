@@ -109,7 +109,7 @@ def _reaching(place: Any) -> Iterator[tuple[Any, str]]:
         raise
     except Exception as error:
         raise FencepostError(
-            f"{place}, which cannot be used ({type(error).__name__}: {error})",
+            f"{place} cannot be used ({type(error).__name__}: {error})",
             "a store that answers, and credentials that may read and write there",
             "Check the URL, the network, and the settings of the store in the environment.",
         ) from None

@@ -237,7 +237,7 @@ def sealed_note(content: Mapping[str, Any]) -> str:
 
 def opened_note(text: bytes, place: object, needed: Mapping[str, type], remedy: str) -> dict[str, Any]:
     """The object that `sealed_note` wrote. What was written before there were checksums is read as it is."""
-    damaged = DamagedNoteError(f"{place}, which is damaged", "the file as it was written", remedy)
+    damaged = DamagedNoteError(f"{place} is damaged", "the file as it was written", remedy)
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):

@@ -712,7 +712,7 @@ class RuleBook:
 
     def __reduce__(self) -> Any:
         raise FencepostError(
-            "a RuleBook, which cannot be pickled or copied",
+            "a RuleBook cannot be pickled or copied",
             "book.rules() or book.compile(), which can",
             "Open the book again where it is needed: RuleBook(url).",
         )

@@ -83,7 +83,7 @@ def open_data(path: Path) -> DataFile:
 
 def _files(path: Path) -> list[Path]:
     if not path.exists():
-        raise FencepostError(f"{path}, which does not exist", "a file of data", "Correct the path.")
+        raise FencepostError(f"{path} does not exist", "a file of data", "Correct the path.")
     found = [path]
     if path.is_dir():
         found = sorted(file for file in path.rglob("*") if file.is_file() and file.name[0] not in "._")
@@ -187,7 +187,7 @@ def _refuse_bad_line(file: Path, lines: list[bytes], first: int) -> None:
 
 def _unreadable(path: Path, error: Exception) -> FencepostError:
     return FencepostError(
-        f"{path}, which cannot be read as its extension says ({str(error).splitlines()[0]})",
+        f"{path} cannot be read as its extension says ({str(error).splitlines()[0]})",
         "rows of one kind from the first to the last",
         "Correct the file, rename it, or name the type of the column with --type COLUMN=TYPE.",
     )

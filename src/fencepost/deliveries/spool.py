@@ -286,4 +286,4 @@ def _read_letters(path: Path) -> Iterator[Letter]:
 
 
 def _damaged(path: Path) -> FencepostError:
-    return FencepostError(f"{path}, which is damaged", "the file as it was written", _RESTORE)
+    return FencepostError(f"{path} is damaged", "the file as it was written", _RESTORE)

@@ -92,7 +92,7 @@ def load_rules(path: Path) -> tuple[dict[str, Any], RulesInForce]:
     header, _, packed = _read(path)
     if packed is None:
         raise FencepostError(
-            f"the state file {path}, which has no rules",
+            f"the state file {path} has no rules",
             "a file that save(path, rules=True) wrote",
             "Build a Monitor from the rules of that time, and call restore(path).",
         )
@@ -157,7 +157,7 @@ def _read(path: Path) -> Saved:
 
 def _refused(path: Path, fault: str) -> FencepostError:
     return FencepostError(
-        f"the state file {path}, which {fault}",
+        f"the state file {path} {fault}",
         "a file as Monitor.save of this version wrote it",
         "Check the path, or restore a copy; without one, begin with a new Monitor and update it with past rows.",
     )

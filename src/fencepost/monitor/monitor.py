@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 import pyarrow as pa
 
 from fencepost._memory import SETTING, AnswerTooLargeError
-from fencepost._text import count
+from fencepost._text import count, name_kind
 from fencepost.emitting.event import Event
 from fencepost.emitting.further import event_columns
 from fencepost.errors import FencepostError
@@ -317,7 +317,7 @@ class Monitor(Host):
         """
         rules = Rules() if rules is None else rules
         if not isinstance(rules, Rules):
-            raise FencepostError(f"a {type(rules).__name__} as rules", "Rules", "Collect them with Rules.from_dicts.")
+            raise FencepostError(f"{name_kind(rules)} as rules", "Rules", "Collect them with Rules.from_dicts.")
         ids = id_column(remove)
         for id in ids.tolist():
             self._known(id)
@@ -567,7 +567,7 @@ class Monitor(Host):
 
     def __reduce__(self) -> Any:
         raise FencepostError(
-            "a Monitor, which cannot be pickled or copied",
+            "a Monitor cannot be pickled or copied",
             "its rules or a snapshot, which can",
             "Write it with save(path, rules=True), and read it with Monitor.load(path).",
         )

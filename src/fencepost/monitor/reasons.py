@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from fencepost._html import html_text
+from fencepost._text import name_kind
 from fencepost.computed import Computed
 from fencepost.errors import FencepostError, shorten
 from fencepost.monitor.expressions import columns_used, compute, show_part, show_range, shown_values
@@ -151,7 +152,7 @@ def as_mapping(event: Any, names: Sequence[str]) -> Mapping[str, Any]:
     elif isinstance(event, tuple) and len(event) == len(names):
         event = dict(zip(names, event, strict=True))
     if not isinstance(event, Mapping) or "rule_id" not in event or "detect" not in event:
-        shown = f"a table of {event.num_rows} rows" if hasattr(event, "num_rows") else f"a {type(event).__name__}"
+        shown = f"a table of {event.num_rows} rows" if hasattr(event, "num_rows") else name_kind(event)
         raise FencepostError(
             f"{shown} as an event",
             "a dict or tuple with the columns of an event table, or a table of one row",

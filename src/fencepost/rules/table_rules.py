@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost._text import name_kind
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.language import Condition, parse
@@ -167,7 +168,7 @@ class _Reader:
             names = list(table.columns)
         else:
             raise FencepostError(
-                f"a {type(table).__name__} is no table of rules",
+                f"{name_kind(table)} is no table of rules",
                 "an Arrow, pandas or polars table, or a dict of columns",
                 "Convert it to Arrow.",
             )

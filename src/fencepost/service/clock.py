@@ -44,7 +44,7 @@ def read_tick(given: str | int, type_: Any) -> str | int:
             f"time={str(given)[:40]}", "a time as ISO 8601 has it", "Write for example 2026-01-05T09:31:00Z."
         ) from None
     if read > datetime.now(UTC):
-        raise FencepostError(f"time={given}, which is still to come", "now, or earlier", "Tick when it has come.")
+        raise FencepostError(f"time={given} is still to come", "now, or earlier", "Tick when it has come.")
     return read.isoformat()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost._text import name_kind
 from fencepost.errors import FencepostError
 from fencepost.service.arrow_sizes import stream_size
 from fencepost.service.refusals import TooLargeError
@@ -118,7 +119,7 @@ def _refuse_constant(name: str) -> Any:
 def _checked(row: Any, place: str) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise FencepostError(
-            f"{place} is a {type(row).__name__}",
+            f"{place} is {name_kind(row)}",
             'a JSON object, such as {"object": "IBM", "price": 41.5}',
             "Write one object per row.",
         )

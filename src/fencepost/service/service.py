@@ -257,7 +257,7 @@ class Service:
         found, since = self._events.find(which)
         if found is None and since > self.first_event:
             raise MissingError(
-                f"event {which[:80]}, which is not among those from position {since:,} on",
+                f"event {which[:80]} is not among those from position {since:,} on",
                 "the position of an event that is kept, or the id of one of these: so far back an id is looked for",
                 "Ask with the position of the event.",
             )

@@ -94,7 +94,7 @@ class Settings:
             write_note(path, bound)
             return
         if found["format"] != _FORMAT:
-            raise FencepostError(f"{path}, which is of another version", f"version {_FORMAT}", _RESTORE)
+            raise FencepostError(f"{path} is of another version", f"version {_FORMAT}", _RESTORE)
         for name, value in bound.items():
             if found.get(name) != value:
                 raise FencepostError(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fencepost._text import name_kind
 from fencepost.errors import FencepostError
 
 _KINDS: dict[str, str] = {"b": "a boolean", "i": "a number", "u": "a number", "f": "a number", "U": "a string"}
@@ -24,7 +25,7 @@ def read_records(records: Sequence[Any]) -> dict[str, list[Any]]:
     for number, record in enumerate(records):
         if not isinstance(record, Mapping):
             raise FencepostError(
-                f"record {number}, which is of type {type(record).__name__}",
+                f"record {number} is of type {type(record).__name__}",
                 "a dict of column to value",
                 "Pass records such as [{'price': 41.5}], or a dict of columns such as {'price': [41.5]}.",
             )
@@ -89,7 +90,7 @@ def _kind_of(value: Any) -> str | None:
         return "a date" if np.datetime_data(value.dtype)[0] == "D" else "a time without a zone"
     if isinstance(value, np.generic) and value.dtype.kind in _KINDS:
         return _KINDS[value.dtype.kind]
-    return f"a {type(value).__name__}"
+    return name_kind(value)
 
 
 def _first_fault(values: list[Any], error: Exception) -> tuple[int, Exception]:

@@ -111,7 +111,7 @@ def _home(
     holder = store.read(home.path, verify)
     if holder.digest != home.digest:
         raise FencepostError(
-            f"{home.path}, which is not the snapshot that {path} builds on",
+            f"{home.path} is not the snapshot that {path} builds on",
             "the one that was there when it was saved",
             "Copy the whole directory again, or publish the rules anew.",
         )

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from fencepost._arrow import array_of
+from fencepost._text import name_kind
 from fencepost.errors import FencepostError
 from fencepost.snapshot.records import column_of_records, read_records
 
@@ -43,7 +44,7 @@ class Table:
         if hasattr(data, "iloc") and hasattr(data, "columns"):
             return [str(name) for name in data.columns]
         raise FencepostError(
-            f"a {type(data).__name__}",
+            name_kind(data),
             "an Arrow table or record batch, a pandas or polars frame, a dict of arrays, or a list of dicts",
             "Pass for example {'price': [41.5, 47.0]}.",
         )
@@ -55,7 +56,7 @@ class Table:
         column = self._data[name]
         if not hasattr(column, "__len__"):
             raise FencepostError(
-                f"a {type(column).__name__} as the column {name}",
+                f"{name_kind(column)} as the column {name}",
                 "a column of values",
                 "Pass a list, also of one value.",
             )

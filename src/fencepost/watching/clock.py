@@ -209,7 +209,7 @@ class Clock:
         """Of a rule with a length that times of a type cannot do with."""
         on = "rows that are counted" if self.column is None else f"{self.column} as {type}"
         return FencepostError(
-            f"rule {id}, which has a length of {_length_text(value, unit)}, and {on}",
+            f"rule {id} has a length of {_length_text(value, unit)}, and {on}",
             "lengths such as '5 minutes' for timestamps and dates, whole numbers for integers",
             "Write the length in the unit of the time column"
             + (", or name the time column: time=, or --time." if self.column is None else "."),

@@ -123,7 +123,7 @@ def _read_end(text: str) -> datetime:
     end, now = end if end.tzinfo else end.replace(tzinfo=UTC), datetime.now(UTC)
     if end <= now:
         remedy = f"Times without a zone are UTC, where it is {now:%Y-%m-%d %H:%M} now."
-        raise FencepostError(f"--until {text}, which is past", "a time to come", remedy)
+        raise FencepostError(f"--until {text} is past", "a time to come", remedy)
     return end
 
 

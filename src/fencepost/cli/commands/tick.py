@@ -79,7 +79,7 @@ def _check_published(versions: "VersionDirectory", directory: str) -> None:
 
     if versions.latest() is None:
         raise FencepostError(
-            f"{directory}{' without any version' if exists(versions.path) else ', which does not exist'}",
+            f"{directory}{' has no version' if exists(versions.path) else ' does not exist'}",
             "a directory with a published version",
             f"Publish rules first: fencepost publish {directory}",
         )

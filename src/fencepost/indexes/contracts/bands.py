@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fencepost._text import name_kind
 from fencepost.compiled import kernel
 from fencepost.errors import FencepostError
 from fencepost.indexes.arguments import (
@@ -320,7 +321,7 @@ class BandIndex(ABC):
         keys, no_key = group_column(groups, len(rows), owners)
         same_length(rows, groups=keys if groups is not None else None)
         if groups is not None and not self._has_groups:
-            raise FencepostError(f"groups for a {type(self).__name__}", "none", "Use an SSI, which has groups.")
+            raise FencepostError(f"groups for {name_kind(self)}", "none", "Use an SSI, which has groups.")
         return keys, no_key
 
     # -- what a structure supplies ----------------------------------------------------------------------
@@ -407,7 +408,7 @@ def _known(ids: Int64s, row: int, what: str) -> FencepostError:
     if (ids[:row] == id).any():
         return FencepostError(f"{what} {id} twice in one call", "each id once", "Drop one of the two.")
     return FencepostError(
-        f"{what} {id}, which is in the index already", "a new id", f"Remove the old {what} first, or use another id."
+        f"{what} {id} is in the index already", "a new id", f"Remove the old {what} first, or use another id."
     )
 
 

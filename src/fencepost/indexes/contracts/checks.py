@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fencepost._text import name_kind
 from fencepost.errors import FencepostError
 from fencepost.indexes.contracts.bands import BandIndex
 from fencepost.indexes.contracts.borders import BorderIndex
@@ -42,7 +43,7 @@ def check_index(make: Callable[[], Any], scripts: int = 20, seed: int = 0) -> No
         script = next((script for contract, script in _SCRIPTS.items() if isinstance(subject, contract)), None)
         if script is None:
             contracts = ", ".join(contract.__name__ for contract in _SCRIPTS)
-            raise FencepostError(f"a {type(subject).__name__}", f"one of {contracts}", "Derive it from its contract.")
+            raise FencepostError(name_kind(subject), f"one of {contracts}", "Derive it from its contract.")
         try:
             script(subject, rng).run()
         except Exception as error:

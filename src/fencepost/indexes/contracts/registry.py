@@ -127,7 +127,7 @@ class RangeIndex(ABC):
         if (earlier == id).any():
             return FencepostError(f"id {id} twice in one call", "each id once", "Drop one of the two.")
         return FencepostError(
-            f"id {id}, which is in the index already", "a new id", f"Remove the old {noun} first, or use another id."
+            f"id {id} is in the index already", "a new id", f"Remove the old {noun} first, or use another id."
         )
 
 

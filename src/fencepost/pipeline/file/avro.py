@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from fencepost._text import name_kind
 from fencepost.errors import FencepostError
 
 DECODED = "fencepost_is_decoded"
@@ -38,7 +39,7 @@ def read_record(text: str | bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise FencepostError(f"a schema that is no JSON ({error})", "the schema of a record", "Correct it.") from None
     if not isinstance(found, dict) or found.get("type") != "record":
-        got = f"the type {found.get('type')!r}" if isinstance(found, dict) else f"a {type(found).__name__}"
+        got = f"the type {found.get('type')!r}" if isinstance(found, dict) else name_kind(found)
         raise FencepostError(got, 'the schema of a record, {"type": "record", ...}', "Name the schema of messages.")
     try:
         _Types().of(found, "")

@@ -117,7 +117,7 @@ def _path_faults(file: PipelineFile, name: str, source: dict[str, Any]) -> Itera
     if source["format"] in AT_PATHS and source.get("path") and not is_url(file.located(source["path"])):
         path = file.resolved(source["path"])
         if not is_pattern(path) and not path.exists():
-            yield file.fault(f"{name}.path", f"{path}, which does not exist", "files or a directory", "Make it first.")
+            yield file.fault(f"{name}.path", f"{path} does not exist", "files or a directory", "Make it first.")
     if source["format"] == "socket" and {"host", "port"} <= set(source):
         yield from _unreachable(file, f"{name}.port", f"{source['host']}:{source['port']}")
     if source["format"] == "kafka" and "servers" in source:
@@ -186,9 +186,9 @@ def _unwritable(file: PipelineFile, place: str, path: str) -> Iterator[Fault]:
     target = file.resolved(path)
     there = next(parent for parent in (target, *target.parents) if parent.exists())
     if not there.is_dir():
-        yield file.fault(place, f"{there}, which is a file", "a directory", "Name another place.")
+        yield file.fault(place, f"{there} is a file", "a directory", "Name another place.")
     elif not os.access(there, os.W_OK):
-        yield file.fault(place, f"{there}, which may not be written to", "a directory to write to", "Grant the right.")
+        yield file.fault(place, f"{there} may not be written to", "a directory to write to", "Grant the right.")
 
 
 def _operator_faults(file: PipelineFile, known: Columns, source: str) -> Iterator[Fault]:
@@ -227,7 +227,7 @@ def _carry_faults(file: PipelineFile, columns: Mapping[str, Columns | None]) -> 
             yield file.fault("operator.carry", got, "a column of the source", meant(column, lacking[0][1].types))
         for type_ in {str(known.types[own]) for _, known, own in found if own is not None}:
             if re.match(r"array|map|struct", type_):
-                got = f"{column}, which is {type_}"
+                got = f"{column} is {type_}"
                 yield file.fault("operator.carry", got, "a column of a plain type", "Leave it out.")
     try:
         of_events = event_columns(operator.get("labels") is not False, bool(operator.get("condition")), carried)
@@ -259,12 +259,12 @@ def _type_faults(file: PipelineFile, role: str, column: str, type_: str | None) 
     if type_ is None:
         return
     if role == "deleted" and type_ != "boolean":
-        yield file.fault("operator.deleted", f"{column}, which is {type_}", "a boolean column", "Name another one.")
+        yield file.fault("operator.deleted", f"{column} is {type_}", "a boolean column", "Name another one.")
     if role in {"time", "sequence"}:
         try:
             AttributeType.parse(type_)
         except FencepostError as error:
-            got = f"{column}, which is {type_}"
+            got = f"{column} is {type_}"
             yield file.fault(f"operator.{role}", got, error.expected, "Name another column, or cast it in columns.")
             return
     if role == "time" and file.section("operator").get("tick"):
@@ -273,7 +273,7 @@ def _type_faults(file: PipelineFile, role: str, column: str, type_: str | None) 
         except FencepostError as error:
             yield file.refusal("operator.tick", error)
     if role == "object" and re.match(r"array|map|struct|float|double", type_):
-        got = f"{column}, which is {type_}"
+        got = f"{column} is {type_}"
         yield file.fault("operator.object", got, "a column that names things", "Name another one.")
 
 
@@ -293,7 +293,7 @@ def _operator_value_faults(file: PipelineFile) -> Iterator[Fault]:
         except FencepostError as error:
             yield file.refusal("operator.shards", error)
     if operator.get("seed") and not file.resolved(operator["seed"]).is_dir():
-        got = f"{file.resolved(operator['seed'])}, which does not exist"
+        got = f"{file.resolved(operator['seed'])} does not exist"
         yield file.fault("operator.seed", got, "a directory that save_state wrote", "Write it first.")
     if operator.get("late"):
         yield from _unwritable(file, "operator.late", operator["late"])
@@ -347,7 +347,7 @@ def _rules_faults(file: PipelineFile, columns: Mapping[str, Columns | None]) -> 
     try:
         versions = VersionDirectory(file.located(rules["directory"]))
         if versions.latest() is None:
-            got = f"{versions.path}{' without any version' if exists(versions.path) else ', which does not exist'}"
+            got = f"{versions.path}{' has no version' if exists(versions.path) else ' does not exist'}"
             remedy = f"Publish rules first: fencepost publish {rules['directory']}"
             yield file.fault("rules.directory", got, "a directory with a published version", remedy)
             return
@@ -411,7 +411,7 @@ def _one_sink_faults(file: PipelineFile, name: str, sink: dict[str, Any]) -> Ite
         topics = [source.get("topic") for source in file.sources.values() if source.get("servers") == sink["servers"]]
         read = [topic for each in topics for topic in listed(each)]
         if sink.get("topic") in read:
-            got = f"the topic {sink['topic']}, which is also read"
+            got = f"the topic {sink['topic']} is also read"
             yield file.fault(f"{name}.topic", got, "another topic", "A pipeline must not read what it writes.")
     if sink.get("format") == "webhook":
         yield from _webhook_faults(file, name, sink)
@@ -419,7 +419,7 @@ def _one_sink_faults(file: PipelineFile, name: str, sink: dict[str, Any]) -> Ite
         try:
             sqlglot.parse_one(sink["where"], read="spark")
         except sqlglot.errors.SqlglotError as error:
-            got = f"{sink['where']!r}, which does not parse ({str(error).splitlines()[0]})"
+            got = f"{sink['where']!r} does not parse ({str(error).splitlines()[0]})"
             yield file.fault(f"{name}.where", got, "a condition of Spark SQL", "Correct it.")
     if sink.get("name") and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", sink["name"]):
         expected = "letters, digits, _ and -, at most 64 of them"

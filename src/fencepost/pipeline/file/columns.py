@@ -121,7 +121,7 @@ def _derived_type(expression: str, types: Mapping[str, str | None]) -> str | Non
         parsed = sqlglot.parse_one(expression, read="spark")
     except sqlglot.errors.SqlglotError as error:
         raise FencepostError(
-            f"{expression!r}, which does not parse ({str(error).splitlines()[0]})",
+            f"{expression!r} does not parse ({str(error).splitlines()[0]})",
             "a Spark SQL expression",
             "Correct it.",
         ) from None

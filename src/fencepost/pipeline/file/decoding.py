@@ -65,7 +65,7 @@ def _read_file(file: PipelineFile, path: str) -> bytes:
         got = f"{place} ({error.strerror})"
         raise FencepostError(got, "a file with the schema", "Correct the path, or its permissions.") from None
     if not content:
-        raise FencepostError(f"{place}, which is empty", "a file with the schema", "Write the schema into it.")
+        raise FencepostError(f"{place} is empty", "a file with the schema", "Write the schema into it.")
     return content
 
 

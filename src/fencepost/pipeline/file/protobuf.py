@@ -47,7 +47,7 @@ def find_message(content: bytes, name: str) -> tuple[str, dict[str, str | None]]
         raise FencepostError(got, "one message of that name", meant(name, messages))
     columns: dict[str, str | None] = dict(_fields(messages[chosen[0]], ()))
     if not columns:
-        raise FencepostError(f"the message {chosen[0]}, which has no field", "one with fields", "Name another one.")
+        raise FencepostError(f"the message {chosen[0]} has no field", "one with fields", "Name another one.")
     return chosen[0], columns
 
 

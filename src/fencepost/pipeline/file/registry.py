@@ -63,7 +63,7 @@ class Registry:
         if kind is None or not isinstance(found.get("schema"), str):
             raise self._strange(f"{what} without a schema")
         if kind != "AVRO" or found.get("references"):
-            got = f"{what}, which is {kind}" if kind != "AVRO" else f"{what}, which refers to other schemas"
+            got = f"{what} is {kind}" if kind != "AVRO" else f"{what} refers to other schemas"
             raise FencepostError(
                 f"{got}, in {mask_url(self._url)}", "a schema of Avro that is whole", "Register it as one schema."
             )

@@ -121,7 +121,7 @@ def _resolve_text(text: str, home: Path) -> str:
             )
         if not os.environ.get(name):
             state = "empty" if name in os.environ else "not set"
-            raise FencepostError(f"{found[0]}, which is {state}", "a variable of the environment", f"Set {name}.")
+            raise FencepostError(f"{found[0]} is {state}", "a variable of the environment", f"Set {name}.")
         return os.environ[name]
 
     return _REFERENCE.sub(value_of, text)
@@ -137,10 +137,10 @@ def _read_secret(path: Path, written: str) -> str:
     except OSError as error:
         raise FencepostError(f"{written} ({error.strerror})", expected, remedy) from None
     except ValueError:
-        raise FencepostError(f"{written}, which is no text", expected, remedy) from None
+        raise FencepostError(f"{written} is no text", expected, remedy) from None
     if not value or len(content) > _LARGEST:
         state = "is larger than 64 KB" if value else "is empty"
-        raise FencepostError(f"{written}, which {state}", expected, "Write the value into the file.")
+        raise FencepostError(f"{written} {state}", expected, "Write the value into the file.")
     return value
 
 

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 
 from fencepost._files.whole import make_folder, read_note, write_note
+from fencepost._text import name_kind
 from fencepost.book.changes import check_storable
 from fencepost.errors import FencepostError
 from fencepost.pipeline.runtime.dead_letters import write_letters
@@ -169,7 +170,7 @@ class ChangeFollower:
         except ValueError as error:
             raise FencepostError(f"no JSON ({error})", "an object", "Send a JSON object per message.") from None
         if not isinstance(found, dict) or found.get("op") not in _OPERATIONS:
-            got = f"op {found.get('op')!r}" if isinstance(found, dict) else f"a {type(found).__name__}"
+            got = f"op {found.get('op')!r}" if isinstance(found, dict) else name_kind(found)
             raise FencepostError(got, f"an object with op: {', '.join(_OPERATIONS)}", "Name what is to be done.")
         operation = found.pop("op")
         id = found.get("id")

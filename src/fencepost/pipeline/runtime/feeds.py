@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from fencepost._text import name_kind
 from fencepost.book.incoming import IncomingTable
 from fencepost.errors import FencepostError
 from fencepost.pipeline.file.document import PipelineFile, listed
@@ -47,7 +48,7 @@ def read_debezium(value: str | None) -> RowChange | None:
     operation = found.get("op") if isinstance(found, dict) else None
     sides = {"c": "after", "r": "after", "u": "after", "d": "before"}
     if operation not in sides:
-        got = f"op {operation!r}" if isinstance(found, dict) else f"a {type(found).__name__}"
+        got = f"op {operation!r}" if isinstance(found, dict) else name_kind(found)
         raise FencepostError(got, f"an envelope with op: {', '.join(sides)}", "Send Debezium's own envelopes.")
     side = sides[operation]
     row = found.get(side)

@@ -86,7 +86,7 @@ def _fault_of(file: PipelineFile, name: str, error: Exception) -> Fault:
         )
     if _NO_STREAM.search(text):
         verb = "written to" if name.startswith("sink") else "read"
-        got = f"{format_!r}, which cannot be {verb} as a stream"
+        got = f"{format_!r} cannot be {verb} as a stream"
         return file.fault(f"{name}.format", got, "a format that can", f"Name another one. Spark said: {reason}")
     if _NO_SCHEMA.search(text):
         got = f"{'a' if file.section(name).get('schema') else 'no'} schema ({reason})"

@@ -52,7 +52,7 @@ def check_checkpoint(file: PipelineFile) -> None:
             ) from None
         return
     except (OSError, ValueError) as error:
-        raise FencepostError(f"{place}, which cannot be read ({error})", "what a pipeline wrote", remedy) from None
+        raise FencepostError(f"{place} cannot be read ({error})", "what a pipeline wrote", remedy) from None
     # Earlier files have whole URLs: what does not count is left out of both.
     was, mine = ({name: _plain(file, each or {}) for name, each in all_.items()} for all_ in (found, _identity(file)))
     both_sink = bool(was.get("sink")) and bool(mine.get("sink"))

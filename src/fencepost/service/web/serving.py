@@ -47,7 +47,7 @@ def check_open(host: str, cert: Path | None, key: Path | None, *, behind_proxy: 
         raise FencepostError("one of --tls-cert and --tls-key", "both", "Name the file of the other, too.")
     for file in (cert, key):
         if file is not None and not file.is_file():
-            raise FencepostError(f"{file}, which is no file", "a PEM file", "Correct the path.")
+            raise FencepostError(f"{file} is no file", "a PEM file", "Correct the path.")
     if not is_loopback(host) and cert is None and not behind_proxy:
         raise FencepostError(
             f"--listen {host}, which others reach, without TLS",
