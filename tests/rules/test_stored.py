@@ -1,22 +1,26 @@
 """Rules as stored columns, compiled by form, against the same rules parsed one by one."""
 
 import random
+import re
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fencepost.errors import FencepostError
 from fencepost.language import Binder
 from fencepost.language.forms import find_forms
 from fencepost.ordinals.schema import read_schema
-from fencepost.rules import Rules
+from fencepost.rules import Rule, Rules
 from fencepost.rules.compile import StoredRules, text_fields
 from fencepost.rules.faults import FaultyRules
 from fencepost.rules.form_boxes import bind_form
 from fencepost.snapshot import Snapshot
-from tests.effort import seeds
+from tests.conditions import TYPES, conditions
+from tests.effort import examples, seeds
 
 SCHEMA = {
     "price": "double",
@@ -166,6 +170,39 @@ def test_forms_say_what_each_condition_says(seed: int) -> None:
     if alone.found:
         with pytest.raises(FencepostError, match="fault"):
             StoredRules(text_fields(every), conditions, zone).compile(schema)
+
+
+NUMBERS = ["0", "1", "2", "3", "4", "007", "0.5", "2.50", "0.1", "9007199254740993", "9223372036854775807", "1.1"]
+STRINGS = ["A", "B", "b", "", "é", "2024-01-01", "2024-01-02", "2024-1-3", "2024-03-10 02:30", "2024-01-03 12:00Z", "1"]
+
+
+@examples(300)
+@given(st.data())
+def test_whatever_the_form_it_says_what_each_condition_says(data: st.DataObject) -> None:
+    """Random conditions with other constants, those that are refused too: the reasons are the same."""
+    rng = data.draw(st.randoms(use_true_random=False))
+    zone = data.draw(st.sampled_from(["UTC", "America/New_York"]))
+    texts = []
+    for _ in range(data.draw(st.integers(1, 2))):
+        pieces = re.split(r"('[^']*'|\b[0-9]+\b)", data.draw(conditions()))
+        varied = [place for place in range(1, len(pieces), 2) if rng.random() < 0.7]
+        for _ in range(30):
+            for place in varied:
+                quoted = pieces[place].startswith("'")
+                pieces[place] = f"'{rng.choice(STRINGS)}'" if quoted else rng.choice(NUMBERS)
+            texts.append("".join(pieces))
+    rules = [Rule(id, text, detect=rng.choice(["inside", "cross"])) for id, text in enumerate(texts)]
+    schema = data.draw(st.sampled_from([TYPES, TYPES, {**TYPES, "ts": "timestamp", "n": "double"}]))
+
+    def compiled(few: int) -> tuple[Any, ...]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("fencepost.language.forms._FEW", few)
+            stored, faulty = StoredRules(text_fields(rules), pa.array(texts, pa.large_string()), zone), FaultyRules()
+        made = Snapshot.compile(stored.compile(schema, faulty), {}, 1)
+        boxes = {id: sorted(map(str, made.boxes_of(row))) for row, id in enumerate(made.rules.ids.tolist())}
+        return boxes, faulty.found, made.dropped, made.types, made.keys
+
+    assert compiled(16) == compiled(1_000)
 
 
 @pytest.mark.parametrize(

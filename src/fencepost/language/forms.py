@@ -28,7 +28,7 @@ from fencepost.ordinals.zones import rules_of_zone
 
 _STRING, _NUMBER = "'[^']*'", r"\b[0-9]{1,17}(?:\.[0-9]{1,17})?\b"
 _MARKS = {"\x01": r"'([^']*)'", "\x02": r"([0-9]{1,17}(?:\.[0-9]{1,17})?)"}
-_UNUSUAL = re.compile("[^ -~\x01\x02]|[\"`']|--|/\\*|\x01\x01")
+_UNUSUAL = re.compile("[^ -~\t\r\n\x01\x02]|[\"`']|--|/\\*|\x01\x01")
 """What leaves in doubt where the strings of a text begin and end, once they are marked."""
 _FEW = 16
 """Conditions of one form that are not worth its while."""
@@ -125,7 +125,7 @@ def _form(skeleton: str, rows: Int64s, conditions: Any, zone: str) -> Form | Non
             pattern += _MARKS[piece].replace("(", f"(?P<c{count}>", 1)
             count += 1
         else:
-            pattern += re.escape(piece).replace("\\ ", " ")
+            pattern += re.sub(r"\\(\s)", r"\1", re.escape(piece))
     try:
         example = parse(text, zone)
         shape = shape_of(text)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from datetime import tzinfo
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
 from sqlglot import Parser, Tokenizer
@@ -110,8 +110,12 @@ def exact_number(number: str, text: str) -> int | Fraction:
     """The number that is written so in a text."""
     if number.isdecimal() and len(number) < _LARGEST_EXPONENT:
         return int(number)
-    decimal = Decimal(number)
-    if abs(decimal.adjusted()) > _LARGEST_EXPONENT or len(number) > 2 * _LARGEST_EXPONENT:
+    try:
+        decimal = Decimal(number)
+        is_near = abs(decimal.adjusted()) <= _LARGEST_EXPONENT and len(number) <= 2 * _LARGEST_EXPONENT
+    except InvalidOperation:  # an exponent that Decimal does not hold
+        is_near = False
+    if not is_near:
         raise ConditionError(
             f"the number {number[:20]}{'...' if len(number) > 20 else ''} is out of range",
             f"a number between 1e-{_LARGEST_EXPONENT} and 1e{_LARGEST_EXPONENT}",
