@@ -27,6 +27,28 @@ def conditions(n: int, seed: int = 1) -> list[str]:
     ]
 
 
+def varied(n: int, seed: int = 1) -> list[str]:
+    """Conditions of as many forms as people write: OR, IN, NOT, dates, times, arithmetic, prefixes."""
+    rng = np.random.default_rng(seed)
+    symbols, others = (rng.integers(0, 10_000, n).tolist() for _ in range(2))
+    lows, days = rng.uniform(1, 1000, n).round(2).tolist(), rng.integers(0, 365, n)
+    dates = np.datetime_as_string(np.datetime64("2024-01-01") + days).tolist()
+    times = np.datetime_as_string(np.datetime64("2024-01-01T00:00:00") + rng.integers(0, 10**7, n)).tolist()
+    forms = [
+        "symbol = 'SYM{0:05d}' AND (price < {2} OR price > {3:.2f})",
+        "symbol IN ('SYM{0:05d}', 'SYM{1:05d}') AND price BETWEEN {2} AND {3:.2f}",
+        "symbol = 'SYM{0:05d}' AND NOT price BETWEEN {2} AND {3:.2f}",
+        "symbol = 'SYM{0:05d}' AND day BETWEEN DATE '{4}' AND DATE '{4}' + 30",
+        "symbol = 'SYM{0:05d}' AND seen >= TIMESTAMP '{5}' AND price > {2}",
+        "symbol = 'SYM{0:05d}' AND price * 1.1 > {2} AND price < {3:.2f} * 2",
+        "symbol LIKE 'SYM{0:04d}%' AND price <> {2}",
+    ]
+    return [
+        forms[n % len(forms)].format(symbol, other, low, low + 5, date, time)
+        for n, (symbol, other, low, date, time) in enumerate(zip(symbols, others, lows, dates, times, strict=True))
+    ]
+
+
 def written(path: Path, texts: list[str]) -> Path:
     """A file of rules 0, 1, ..."""
     with path.open("w") as file:
@@ -49,6 +71,7 @@ def run(full: bool) -> list[Report]:
             everything = once(lambda: living.publish(directory))
             report.at_most("publish, first version", everything, 15, " s")
             report.at_most("publish, first version, against parsing alone", everything / parsing, 2)
+            _publish_varied(report, home, n)
 
             def edit() -> None:
                 living.import_file(written(home / "edits.jsonl", conditions(EDITS, next(seeds))), existing="replace")
@@ -74,3 +97,14 @@ def run(full: bool) -> list[Report]:
             report.at_least(f"publish after the edits, {name} book", everything / median, 10)
             report.note(f"publish after the edits, {name} book", f"{median * 1e3:,.0f} ms")
     return [report, *book_commands.run(full)]
+
+
+def _publish_varied(report: Report, home: Path, n: int) -> None:
+    texts = varied(n)
+    parsing = once(lambda: [parse(text) for text in texts])
+    with RuleBook(f"sqlite:///{home}/varied.db") as book:
+        book.import_file(written(home / "varied.jsonl", texts))
+        taken = once(lambda: book.publish(home / "varied"))
+    what = "publish, first version, of OR, IN, NOT, dates, times, arithmetic, LIKE"
+    report.at_most(what, taken, 15, " s")
+    report.at_most(f"{what}, against parsing alone", taken / parsing, 1)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from datetime import tzinfo
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
 from sqlglot import Parser, Tokenizer
@@ -75,8 +75,7 @@ def read_shape(text: str) -> tuple[ShapeKey, list[Value]]:
     for number, string, name in zip(pieces[1::5], pieces[2::5], pieces[3::5], strict=True):
         if number is not None:
             marks.append("exponent" if has_exponent(number) else "number")
-            small = number.isdecimal() and len(number) < _LARGEST_EXPONENT
-            values.append(int(number) if small else _exact(number, text))
+            values.append(exact_number(number, text))
         elif string is not None:
             marks.append("string")
             values.append(string[1:-1].replace("''", "'"))
@@ -107,9 +106,16 @@ def slots_by_start(text: str) -> dict[int, int]:
     return {start: slot for slot, start in enumerate(starts)}
 
 
-def _exact(number: str, text: str) -> int | Fraction:
-    decimal = Decimal(number)
-    if abs(decimal.adjusted()) > _LARGEST_EXPONENT or len(number) > 2 * _LARGEST_EXPONENT:
+def exact_number(number: str, text: str) -> int | Fraction:
+    """The number that is written so in a text."""
+    if number.isdecimal() and len(number) < _LARGEST_EXPONENT:
+        return int(number)
+    try:
+        decimal = Decimal(number)
+        is_near = abs(decimal.adjusted()) <= _LARGEST_EXPONENT and len(number) <= 2 * _LARGEST_EXPONENT
+    except InvalidOperation:  # an exponent that Decimal does not hold
+        is_near = False
+    if not is_near:
         raise ConditionError(
             f"the number {number[:20]}{'...' if len(number) > 20 else ''} is out of range",
             f"a number between 1e-{_LARGEST_EXPONENT} and 1e{_LARGEST_EXPONENT}",

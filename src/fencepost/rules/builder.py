@@ -12,17 +12,16 @@ import pyarrow.compute as pc
 
 from fencepost.computed import Term
 from fencepost.computed.attributes import MOST_EXPRESSIONS, expressions_of, too_many
-from fencepost.computed.bounds import after_prefix
-from fencepost.computed.many_preimages import many_preimages
 from fencepost.errors import FencepostError
-from fencepost.indexes.arrays import Bools, Float64s, Int64s
+from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.language import KEY, Band, Binder, BoundBand, BoundCondition, ColumnType, Condition, bind_band
-from fencepost.language.forms import Constants, Form, FormPart
-from fencepost.ordinals import DOUBLE, AttributeType
+from fencepost.language.forms import Form
+from fencepost.ordinals import AttributeType
 from fencepost.rules.bounds import edges_of
-from fencepost.rules.box_groups import BoxGroups, StringEnds, types_of
+from fencepost.rules.box_groups import BoxGroups, types_of
 from fencepost.rules.checked import TextRule
 from fencepost.rules.faults import Faults
+from fencepost.rules.form_boxes import bind_form
 from fencepost.rules.table_blocks import TableBlock, TableRange
 from fencepost.rules.types import Types
 from fencepost.snapshot.columns import BandColumns, CompiledColumns, RuleColumns
@@ -85,64 +84,19 @@ class Builder:
 
         `crosses` says of each whether it detects cross, for which most ranges of strings are refused.
         """
-        rows = form.rows
-        keys: dict[str, Any] = {}
-        edges: dict[str, tuple[Int64s, Int64s]] = {}
-        usable = np.ones(len(rows), np.bool_)
-        strings: dict[str, StringEnds] = {}
-        try:
-            # Each comparison of the form, for all its rules at once: strings as keys or ranges, the rest as ordinals.
-            for part in form.parts:
-                name, type_ = self._binder.find(part.column)
-                if type_ == KEY:
-                    if name in keys or name in strings or part.term is not None:
-                        return rows
-                    if part.is_equality and part.lower is not None and not part.lower.is_number:
-                        keys[name] = part.lower.texts
-                    elif (found_strings := _string_ends(part)) is not None:
-                        strings[name] = found_strings
-                    else:
-                        return rows
-                    continue
-                if part.is_prefix or (part.term is not None and type_ != DOUBLE):
-                    return rows
-                ends = []
-                for constants, is_lower in ((part.lower, True), (part.upper, False)):
-                    bounds = None if constants is None else _numbers(constants, type_)
-                    closed = part.lower_closed if is_lower else part.upper_closed
-                    found = edges_of(type_, bounds, len(rows), is_lower=is_lower, is_closed=closed, column=name)
-                    usable &= found.is_empty == 0
-                    ends.append(found.ordinals)
-                # Ranges of an expression over one column become ranges of that column.
-                if part.term is not None:
-                    found_ranges = many_preimages(part.term, _doubles_of, ends[0], ends[1])
-                    usable &= found_ranges.usable
-                    ends = [found_ranges.firsts, found_ranges.lasts]
-                first, last = edges.get(name, ends)
-                edges[name] = np.maximum(first, ends[0]), np.minimum(last, ends[1])
-        except (FencepostError, pa.ArrowException):
-            return rows
-        # Rules that hold nowhere, or cross a range of strings, are bound alone: binding says what is wrong with them.
-        for first, last in edges.values():
-            usable &= first <= last
-        if strings:
-            usable &= ~crosses
-        # The others are boxes of one group.
-        names, mine = sorted(edges), np.flatnonzero(usable)
-        terms = tuple(Term("column", (), name, KEY) for name in sorted(strings))
-        group = self._groups.at(tuple(sorted(keys)), tuple(names), terms)
-        if len(mine):
+        found, rest = bind_form(form, self._binder, crosses)
+        for boxes in found:
+            keys, names, strings = sorted(boxes.keys), sorted(boxes.ranges), sorted(boxes.strings)
+            terms = tuple(Term("column", (), name, KEY) for name in strings)
+            group = self._groups.at(tuple(keys), tuple(names), terms)
             if terms:
-                group.string_arrays.append(tuple(strings[name].take(mine) for name in sorted(strings)))
+                group.string_arrays.append(tuple(boxes.strings[name] for name in strings))
+            none = np.empty((len(boxes.rules), 0), np.int64)
             firsts, lasts = (
-                np.stack([edges[name][end][mine] for name in names], axis=1)
-                if names
-                else np.empty((len(mine), 0), np.int64)
-                for end in (0, 1)
+                np.stack([boxes.ranges[name][end] for name in names], axis=1) if names else none for end in (0, 1)
             )
-            chosen = pa.array(mine)
-            group.arrays.append((rows[mine], tuple(keys[name].take(chosen) for name in sorted(keys)), firsts, lasts))
-        return rows[~usable]
+            group.arrays.append((boxes.rules, tuple(boxes.keys[name] for name in keys), firsts, lasts))
+        return rest
 
     def add_texts(
         self,
@@ -286,46 +240,3 @@ def _band_columns(bands: Sequence[tuple[int, BoundBand]]) -> BandColumns | None:
         np.array([band.lower_closed for band in bound], np.bool_),
         np.array([band.upper_closed for band in bound], np.bool_),
     )
-
-
-def _numbers(constants: Constants, type_: AttributeType) -> Any:
-    """The numbers of a form, exact where the type is."""
-    if not constants.is_number:
-        raise FencepostError("a string", "a number", "Bind it alone.")
-    texts = constants.texts
-    points = pc.find_substring(texts, ".")
-    if type_ == DOUBLE or constants.is_double:
-        numbers = texts.cast(pa.float64())
-    elif pc.max(points).as_py() < 0:
-        numbers = texts.cast(pa.int64())
-    else:  # with as many digits as some number has, since small counts are compared faster
-        digits = np.asarray(pc.binary_length(texts)) - np.asarray(points) - 1
-        numbers = texts.cast(pa.decimal128(38, int(digits[np.asarray(points) >= 0].max())))
-    return pc.negate(numbers) if constants.is_negative else numbers
-
-
-def _doubles_of(constants: Constants) -> Float64s:
-    """The numbers at one place of an expression over doubles."""
-    return np.asarray(_numbers(constants, DOUBLE))
-
-
-def _string_ends(part: FormPart) -> StringEnds | None:
-    """The ranges of strings that one comparison of a form asks for; None where it is not plain."""
-    count = len((part.lower or part.upper).texts)  # type: ignore[union-attr]
-    if any(each is not None and each.is_number for each in (part.lower, part.upper)):
-        return None
-    text = pa.large_string()
-    lower, upper = (
-        pa.nulls(count, text) if each is None else each.texts.cast(text) for each in (part.lower, part.upper)
-    )
-    if part.is_prefix:
-        prefixes = pc.utf8_rtrim(lower, characters="%")
-        plain = pc.and_(pc.ends_with(lower, "%"), pc.invert(pc.match_substring_regex(prefixes, r"[%_\\]")))
-        if not pc.all(plain).as_py():
-            return None
-        lower, upper = prefixes, pa.array([after_prefix(each) for each in prefixes.to_pylist()], text)
-    else:
-        both = pc.and_(lower.is_valid(), upper.is_valid())
-        if pc.any(pc.and_(both, pc.fill_null(pc.greater_equal(lower, upper), False))).as_py():
-            return None
-    return StringEnds(lower, upper, np.full(count, part.lower_closed), np.full(count, part.upper_closed))
