@@ -1,8 +1,7 @@
 """SSI where memory ends: moves and steps are taken whole or not at all, whichever allocation fails."""
 
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,38 +25,9 @@ from fencepost.indexes.ssi.ordered import (
 )
 from fencepost.indexes.ssi.replay import CAME, LISTED, MOVED, WENT
 from tests.effort import seeds
+from tests.indexes.memory import failing_at
 
 MODULES = (ssi_index, members, ordered, rounds)
-ALLOCATING = ("empty", "zeros", "full", "ones", "unique", "where", "flatnonzero", "append", "lexsort")
-
-
-class ShortOfMemory:
-    """NumPy, but one of its allocations fails."""
-
-    def __init__(self, last: int) -> None:
-        self.left = last
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(np, name)
-        return self._count(found) if name in ALLOCATING else found
-
-    def _count(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def allocate(*given: Any, **named: Any) -> Any:
-            self.left -= 1
-            if self.left == -1:
-                raise MemoryError
-            return function(*given, **named)
-
-        return allocate
-
-
-@contextmanager
-def failing_at(allocation: int) -> Iterator[ShortOfMemory]:
-    short = ShortOfMemory(allocation)
-    with pytest.MonkeyPatch.context() as patched:
-        for module in MODULES:
-            patched.setattr(module, "np", short)
-        yield short
 
 
 def loaded(seed: int) -> SSI:
@@ -108,7 +78,7 @@ def try_every_failure(seed: int, act: Callable[[SSI], Moves]) -> int:
     expected = told(act(twin))
     before, failed = content(index), 0
     while True:
-        with failing_at(failed) as short:
+        with failing_at(MODULES, failed) as short:
             try:
                 got = act(index)
             except MemoryError:
@@ -150,7 +120,7 @@ def test_moves_are_undone_in_lists_that_have_no_room_left() -> None:
     rows = rng.permutation(count)[: count // 2]
     values = 1000.0 + rng.integers(0, 50, len(rows)) / 2
     for failure in range(3, 200):
-        with failing_at(failure):
+        with failing_at(MODULES, failure):
             try:
                 index.move_many("left", rows, values)
             except MemoryError:

@@ -52,6 +52,12 @@ class Runs(Generic[R]):
         self._runs.append(run)
         self.rows += run.size
 
+    def copy(self) -> "Runs[R]":
+        """The same runs, which come and go apart from these."""
+        other: Runs[R] = Runs()
+        other._runs, other.rows = list(self._runs), self.rows
+        return other
+
     def replace_first(self, run: R) -> None:
         """Put a run in the place of the first, for the same rows."""
         self._runs[0] = run

@@ -52,3 +52,10 @@ def number_keys(groups: Groups, keys: Int64s) -> tuple[Groups, UInt32s]:
         groups = Groups(kept, table, count)
         numbers = find_numbers(groups, keys)
     return groups, numbers.astype(np.uint32)
+
+
+def only_first(groups: Groups) -> Groups:
+    """The groups with a table of their own, for keys that were to come and did not."""
+    table = np.zeros_like(groups.table)
+    enter_groups(groups.keys[: groups.size], 0, table)
+    return groups._replace(table=table)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -30,7 +31,7 @@ from fencepost.indexes.box_index.group_blocks import (
     build_blocks,
     check_blocks,
 )
-from fencepost.indexes.box_index.groups import Groups, no_groups, number_keys
+from fencepost.indexes.box_index.groups import Groups, no_groups, number_keys, only_first
 from fencepost.indexes.box_index.moves import compare_moves
 from fencepost.indexes.box_index.packed_tree import PackedTree, build_tree, check_tree, tree_slots
 from fencepost.indexes.box_index.rows import EVERY_GROUP, Axes, axes_of
@@ -180,6 +181,25 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
         return table_rows(ordinals, self.dimensions, what).astype(np.int64, copy=False).reshape(-1)
 
     def _add(self, ids: Int64s, firsts: Int64s, lasts: Int64s, groups: Int64s, in_all: Bools) -> None:
+        with self._all_or_none():
+            self._add_boxes(ids, firsts, lasts, groups, in_all)
+        self._balance()
+        self._publish()
+
+    @contextmanager
+    def _all_or_none(self) -> Iterator[None]:
+        """All is as it was if the block is left by an exception: a change writes to nothing that was there."""
+        before = self.__dict__ | {"_runs": self._runs.copy()}
+        try:
+            yield
+        except BaseException:
+            groups = self._groups
+            self.__dict__.update(before)
+            if groups.table is self._groups.table and groups.size > self._groups.size:
+                self._groups = only_first(self._groups)
+            raise
+
+    def _add_boxes(self, ids: Int64s, firsts: Int64s, lasts: Int64s, groups: Int64s, in_all: Bools) -> None:
         if not len(self):
             self._clear()
         numbers = _NO_GROUPS
@@ -193,8 +213,6 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
         self._append(ids[order], firsts[order], lasts[order], numbers[order] if len(numbers) else numbers)
         self._add_to_grid(self._used - len(ids))
         self._add_run(self._used - len(ids))
-        self._balance()
-        self._publish()
 
     def _append(self, ids: Int64s, firsts: Int64s, lasts: Int64s, numbers: UInt32s) -> None:
         """Give boxes the next slots."""
@@ -227,16 +245,17 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
         self._used = stop
 
     def _remove(self, slots: Int64s) -> None:
-        words = len(self._ranges) // 32 + 1
-        gone = self._gone if len(self._gone) else np.zeros(words, np.uint32)
-        hidden, kept = self._hidden, self._remove_from_grid(slots)
-        if len(kept):
-            hidden = hidden.copy() if len(hidden) else np.zeros(words, np.uint32)
-            mark_bits(hidden, kept)
-        mark_bits(gone, slots)
-        self._gone, self._hidden = gone, hidden
-        self._gone_count += len(slots)
-        self._hidden_count += len(kept)
+        with self._all_or_none():
+            words = len(self._ranges) // 32 + 1
+            gone = self._gone.copy() if len(self._gone) else np.zeros(words, np.uint32)
+            mark_bits(gone, slots)
+            hidden, kept = self._hidden, self._remove_from_grid(slots)
+            if len(kept):
+                hidden = hidden.copy() if len(hidden) else np.zeros(words, np.uint32)
+                mark_bits(hidden, kept)
+            self._gone, self._hidden = gone, hidden
+            self._gone_count += len(slots)
+            self._hidden_count += len(kept)
         self._balance()
         self._publish()
 
@@ -268,9 +287,9 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
         reached = reached.rows(fitting_boxes(reached))
         if len(reached.slots):
             words = len(self._ranges) // 32 + 1
-            lent = self._lent if len(self._lent) else np.zeros(words, np.uint32)
+            lent = self._lent.copy() if len(self._lent) else np.zeros(words, np.uint32)
+            mark_bits(lent, reached.slots.astype(np.int64))
             if self._change_grid(grid, reached, True):
-                mark_bits(lent, reached.slots.astype(np.int64))
                 self._lent = lent
 
     def _remove_from_grid(self, slots: Int64s) -> Int64s:
@@ -359,17 +378,22 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
             yield build_tree(self._ranges, _NO_GROUPS, live, axes)
 
     def _balance(self) -> None:
-        """Rebuild once changes have grown to a share of the index that readers would notice."""
+        """Rebuild once changes have grown to a share of the index that readers would notice, if there is memory."""
         if not len(self):
             self._clear()
             return
         many = _GONE_TO_REBUILD + len(self) // _SHARE_TO_REBUILD
         too_many_gone = self._hidden_count > many or self._gone_count > _MORE_GONE * many
         if too_many_gone or self._runs.outgrown or len(self._runs) > _MOST_RUNS:
-            self._rebuild()
+            with suppress(MemoryError):  # the change is made; the next one tries again
+                self._rebuild()
 
     def _rebuild(self) -> None:
         """Build everything anew from what is live, slots in the order of ids."""
+        with self._all_or_none():
+            self._build_anew()
+
+    def _build_anew(self) -> None:
         slots = np.flatnonzero(~self._is_gone(np.arange(self._used)))
         ids = self._translation.ids(slots)
         if not (ids[1:] > ids[:-1]).all():

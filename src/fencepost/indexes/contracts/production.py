@@ -71,8 +71,12 @@ class OrdinalIndex(RangeIndex):
         same_length(ids, groups=keys if groups is not None else None)
         self._refuse_faults(ids, found, written, closed)
         if len(ids):
-            self.values = kind
-            self._add(ids, found.firsts, found.lasts, keys, in_all)
+            before, self.values = self.values, kind
+            try:
+                self._add(ids, found.firsts, found.lasts, keys, in_all)
+            except BaseException:
+                self.values = before
+                raise
 
     def _refuse_faults(self, ids: Int64s, found: Ranges, written: tuple[Any, Any], closed: bool) -> None:
         known = self._slots_of(ids) >= 0

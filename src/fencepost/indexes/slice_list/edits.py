@@ -367,7 +367,7 @@ def touch(touched: UInt8s, first: int, last: int) -> None:
 
 
 @kernel
-def remove_rows(
+def unshare_rows(
     part: Part,
     ids: UInt32s,
     room: UInt32s,
@@ -378,41 +378,48 @@ def remove_rows(
     slots: Int64s,
     begin: int,
 ) -> Any:
-    """Remove those from `begin` on that this part owns; the one that lacked room to move windows, or behind all."""
+    """Move the windows that somebody may read, of those from `begin` on that this part owns.
+
+    Returns the one that lacked room to move, or how many there are.
+    """
+    windows = part.windows
+    count = i64(part.groups_first[len(part.groups_first) - 1])
     for i in range(begin, len(slots)):
-        if owners[slots[i]] == number:
-            if not remove_row(part, ids, room, marks, slots[i], i64(first_windows[slots[i]])):
-                return i
-            owners[slots[i]] = 0
+        if owners[slots[i]] != number:
+            continue
+        w = i64(first_windows[slots[i]])
+        while w != count and find_slot(ids, i64(windows[LOOSE * w]), i64(windows[LOOSE * w + 3]), slots[i]) >= 0:
+            if i64(windows[LOOSE * w]) < marks[READ]:
+                more_slots = spacious(i64(windows[LOOSE * w + 3]) - i64(windows[LOOSE * w]))
+                more_edges = spacious(edges_end(windows, LOOSE * w) - i64(windows[LOOSE * w + 1]))
+                if lacks_room(part, ids, room, marks, more_slots, more_edges):
+                    return i
+                move_window(part, ids, room, marks, w)
+            w = following(windows, LOOSE, w)
     return len(slots)
 
 
 @kernel
-def remove_row(part: Part, ids: UInt32s, room: UInt32s, marks: Int64s, slot: int, first_window: int) -> Any:
-    """Remove one interval from its windows, unless those that somebody may read have no room to move."""
+def remove_rows(part: Part, ids: UInt32s, number: int, owners: UInt8s, first_windows: UInt32s, slots: Int64s) -> None:
+    """Remove those that this part owns, of slots or -1, from windows that nobody else may read."""
+    for i in range(len(slots)):
+        if slots[i] >= 0 and owners[slots[i]] == number:
+            remove_row(part, ids, slots[i], i64(first_windows[slots[i]]))
+            owners[slots[i]] = 0
+
+
+@kernel
+def remove_row(part: Part, ids: UInt32s, slot: int, first_window: int) -> None:
+    """Remove one interval from its windows."""
     windows = part.windows
     count = i64(part.groups_first[len(part.groups_first) - 1])
-    if marks[READ] > 0:
-        more_slots, more_edges = i64(0), i64(0)
-        w = first_window
-        while w != count and find_slot(ids, i64(windows[LOOSE * w]), i64(windows[LOOSE * w + 3]), slot) >= 0:
-            if i64(windows[LOOSE * w]) < marks[READ]:
-                more_slots += spacious(i64(windows[LOOSE * w + 3]) - i64(windows[LOOSE * w]))
-                more_edges += spacious(edges_end(windows, LOOSE * w) - i64(windows[LOOSE * w + 1]))
-            w = following(windows, LOOSE, w)
-        if lacks_room(part, ids, room, marks, more_slots, more_edges):
-            return False
     w = first_window
     while w != count:
         own = LOOSE * w
-        at = find_slot(ids, i64(windows[own]), i64(windows[own + 3]), slot)
+        begin, end, edge = i64(windows[own]), i64(windows[own + 3]), i64(windows[own + 1])
+        at = find_slot(ids, begin, end, slot)
         if at < 0:
             break
-        if i64(windows[own]) < marks[READ]:
-            at -= i64(windows[own])
-            move_window(part, ids, room, marks, w)
-            at += i64(windows[own])
-        begin, end, edge = i64(windows[own]), i64(windows[own + 3]), i64(windows[own + 1])
         ends, both = i64(windows[own + 2]) & MOST_ENDS, edges_end(windows, own) - edge
         is_end = at - begin < ends
         if is_end or at >= end - (both - ends):
@@ -426,7 +433,6 @@ def remove_row(part: Part, ids: UInt32s, room: UInt32s, marks: Int64s, slot: int
         if is_end:
             break
         w = following(windows, LOOSE, w)
-    return True
 
 
 @kernel

@@ -1,8 +1,9 @@
 """SliceList: the production interval index, whose answers are contiguous runs of a shared array."""
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ from fencepost.indexes.slice_list.edits import (
     USED,
     insert_rows,
     remove_rows,
+    unshare_rows,
 )
 from fencepost.indexes.slice_list.search import Translation, find_runs
 from fencepost.indexes.slice_list.slot_table import SlotTable
@@ -152,6 +154,7 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
 
         Everything that changes an index comes between this and `_publish`.
         """
+        self._slots.own()  # nothing has changed where there is no memory for that
         still_held, self._view = self._watch, None
         if still_held() is not None:
             self._held.append(still_held)
@@ -161,7 +164,6 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
             self._held = [holds for holds in self._held if holds() is not None]
             if not self._held:
                 self._release()
-        self._slots.own()
 
     def _release(self) -> None:
         """Nobody reads what is there."""
@@ -243,6 +245,7 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
         self._open()
         try:
             self._prepare_slots(ids)
+            left = []
             for chosen, keyed in ((in_all, False), (~in_all, True)):
                 if chosen.any():
                     some = slice(None) if chosen.all() else chosen
@@ -250,7 +253,11 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
                         self._slots.new(ids[some]), firsts[some], lasts[some], groups[some] if keyed else _NO_GROUPS
                     )
                     self._live += len(rows.slots)
-                    self._add_rows(rows)
+                    left.append(self._insert_few(rows))
+            left = [rows for rows in left if len(rows.slots)]
+            with self._all_or_none() if len(left) > 1 else nullcontext():
+                for rows in left:
+                    self._add_run(rows)
             self._asked = 0
             self._balance()
         except BaseException:
@@ -259,22 +266,44 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
         finally:
             self._publish()
 
-    def _forget(self, ids: Int64s) -> None:
-        """Take out what there is of new ids whose change failed: there was no memory for it, or it was interrupted."""
-        slots = self._slots.find(ids)
-        self._slots.owners[slots[slots >= 0]] = 0
-        self._live = int(np.count_nonzero(self._slots.owners))
-        self._copy_parts(loose=len(self._rooms) > 0, sweep=True)
+    @contextmanager
+    def _all_or_none(self) -> Iterator[None]:
+        """Parts are as they were if the block is left by an exception; it builds parts, and edits none."""
+        before = self.__dict__ | {
+            "_marks": self._marks.copy(),
+            "_runs": self._runs.copy(),
+            "_parts": dict(self._parts),
+            "_rooms": dict(self._rooms),
+            "_layers": dict(self._layers),
+            "_read": set(self._read),
+        }
+        slots, where = self._slots, (self._slots.owners.copy(), self._slots.first_windows.copy())
+        try:
+            yield
+        except BaseException:
+            self.__dict__.update(before)
+            slots.owners, slots.first_windows = where
+            raise
 
-    def _add_rows(self, rows: Intervals) -> None:
-        """Insert rows where they fit, and build a run of those that do not."""
-        if self._is_few(len(rows.slots)):
-            self._insert_rows(rows)
-            left = self._slots.owners[rows.slots] == 0
-            self._edits += len(left) - int(np.count_nonzero(left))
-            rows = Intervals(*(column[left] if len(column) else column for column in rows))
-        if len(rows.slots):
-            self._add_run(rows)
+    def _forget(self, ids: Int64s) -> None:
+        """Take out what there is of new ids whose change failed: there was no memory for it, or it was interrupted.
+
+        What it takes out lies in windows that nobody else may read, so it needs no memory worth mentioning itself.
+        """
+        slots = self._slots.find(ids)
+        owners = self._slots.owners
+        for number in self._rooms:
+            remove_rows(self._parts[number], self._ids, number, owners, self._slots.first_windows, slots)
+        self._live = int(np.count_nonzero(owners))
+
+    def _insert_few(self, rows: Intervals) -> Intervals:
+        """Insert rows where they fit, if they are few; those that do not."""
+        if not self._is_few(len(rows.slots)):
+            return rows
+        self._insert_rows(rows)
+        left = self._slots.owners[rows.slots] == 0
+        self._edits += len(left) - int(np.count_nonzero(left))
+        return Intervals(*(column[left] if len(column) else column for column in rows))
 
     def _insert_rows(self, rows: Intervals) -> None:
         """Insert what fits into the layers of the largest run, the longest intervals first."""
@@ -303,8 +332,7 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
             if self._is_few(len(slots)):
                 self._remove_rows(slots)
             else:
-                self._slots.owners[slots] = 0
-                self._copy_parts(loose=len(self._rooms) > 0, sweep=True)
+                self._sweep(slots)
             self._edits += len(slots)
             self._live -= len(slots)
             self._balance()
@@ -312,19 +340,35 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
             self._publish()
 
     def _remove_rows(self, slots: Int64s) -> None:
-        """Remove intervals from the windows they lie in."""
+        """Remove intervals from the windows they lie in: first all that needs memory, then what changes the set."""
         table = self._slots
         if len(slots) > _WORTH_SORTING:
             slots = slots[np.argsort(table.first_windows[slots])]
-        for number in set(table.owners[slots].tolist()):
+        numbers = set(table.owners[slots].tolist())
+        for number in numbers:
+            self._editable(number)
+        for number in numbers:
             at = 0
-            while at < len(slots):
+            while self._marks[READ] > 0 and at < len(slots):
                 part, room = self._editable(number)
-                at = remove_rows(
+                at = unshare_rows(
                     part, self._ids, room, self._marks, number, table.owners, table.first_windows, slots, at
                 )
                 if at < len(slots):
                     self._spread()
+        for number in numbers:
+            remove_rows(self._parts[number], self._ids, number, table.owners, table.first_windows, slots)
+
+    def _sweep(self, slots: Int64s) -> None:
+        """Remove intervals by copying all others."""
+        owners = self._slots.owners
+        before = owners[slots]
+        owners[slots] = 0
+        try:
+            self._copy_parts(loose=len(self._rooms) > 0, sweep=True)
+        except BaseException:
+            owners[slots] = before
+            raise
 
     def _is_few(self, changes: int) -> bool:
         """Whether so many changes are better made one by one."""
@@ -365,23 +409,24 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
         return [unpack(self._parts[number], self._ids, self._slots.first_windows) for number in run.numbers]
 
     def _build(self, rows: Intervals) -> None:
-        """Lay rows out in as few parts as the budget allows."""
+        """Lay rows out in as few parts as the budget allows; nothing changes before all of them are there."""
         found = list(split_layers(sort_intervals(rows), self._copies_allowed(rows)))
         self._make_room(sum(copies for _, _, copies in found))
-        used, parts = int(self._marks[USED]), []
+        used, made, longest = int(self._marks[USED]), [], -1
         for layer, windows, copies in found:
-            parts.append(build_part(layer, windows, copies, self.values == "float64", self._ids, used))
+            part = build_part(layer, windows, copies, self.values == "float64", self._ids, used)
+            made.append((part, longest, layer.rows.slots.astype(np.int64), windows.starts_in))
             used += copies
-        self._marks[USED] = used
-        numbers = [number for number in range(1, _MOST_PARTS) if number not in self._parts][: len(parts)]
-        longest = -1
-        for number, part, (layer, windows, _) in zip(numbers, parts, found, strict=True):
-            self._parts[number], self._layers[number] = part, longest
-            self._slots.owners[layer.rows.slots] = number
-            self._slots.first_windows[layer.rows.slots] = windows.starts_in
             if len(found) > 1:
                 longest = int((layer.rows.lasts.view(np.uint64) - layer.rows.firsts.view(np.uint64)).max()).bit_length()
-        self._runs.add(_Run(tuple(numbers), len(rows.groups) > 0, len(rows.slots)))
+        numbers = [number for number in range(1, _MOST_PARTS) if number not in self._parts][: len(made)]
+        run = _Run(tuple(numbers), len(rows.groups) > 0, len(rows.slots))
+        self._marks[USED] = used
+        for number, (part, least, slots, starts_in) in zip(numbers, made, strict=True):
+            self._parts[number], self._layers[number] = part, least
+            self._slots.owners[slots] = number
+            self._slots.first_windows[slots] = starts_in
+        self._runs.add(run)
         self._runs.put_largest_first()
 
     def _copies_allowed(self, rows: Intervals) -> float:
@@ -445,23 +490,21 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
         sizes = {number: measure_copy(part, loose) for number, part in self._parts.items()}
         total = sum(each for each, _ in sizes.values())
         ids = _slot_array(with_reserve(total, slots) if loose else total)
-        at = 0
+        at, parts, rooms = 0, dict[int, Part](), dict[int, UInt32s]()
         for number, (_, own) in sizes.items():
             reserved = with_reserve(own, edges) if loose else own
             owned = (self._slots.owners, number) if sweep else None
-            part, room, at = copy_part(self._parts[number], self._ids, owned, ids, at, reserved, loose)
-            self._parts[number] = part
+            parts[number], room, at = copy_part(self._parts[number], self._ids, owned, ids, at, reserved, loose)
             if loose:
-                self._rooms[number] = room
+                rooms[number] = room
         if not loose:
-            self._rooms = {}
             ids[at:] = 0
-        self._ids, self._borrowed = ids, False
+        self._parts, self._rooms, self._ids, self._borrowed = parts, rooms, ids, False
         self._release()
         self._marks[USED] = at
 
     def _balance(self) -> None:
-        """Rebuild once changes have grown to a share of the index that readers would notice."""
+        """Rebuild once changes have grown to a share of the index that readers would notice, if there is memory."""
         if self._live == 0:
             self._clear()
         elif (
@@ -470,7 +513,12 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
             or 2 * self._live < self._runs.rows
             or len(self._runs) > _MOST_RUNS
         ):
-            self._rebuild()
+            with suppress(MemoryError):  # the change is made; the next one tries again
+                self._rebuild()
+
+    def _rebuild(self, low: int | None = None, high: int | None = None, expected: int | None = None) -> None:
+        with self._all_or_none():
+            super()._rebuild(low, high, expected)
 
     def _scatter(self, low: int, high: int, count: int) -> None:  # noqa: ARG002
         """The new ids that are too far away from the others are listed, until all is built anew."""
