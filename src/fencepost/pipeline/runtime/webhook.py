@@ -24,6 +24,8 @@ from fencepost.pipeline.runtime.identity import own_place
 from fencepost.rules.durations import parse_duration
 from fencepost.spark.plan.abilities import abilities_of
 from fencepost.spark.plan.columns import quoted
+from fencepost.spark.work.caches import begin_task
+from fencepost.spark.work.claims import current_micro_batch
 
 
 class Webhook:
@@ -53,8 +55,10 @@ class Webhook:
             certificates=str(file.resolved(sink["certificates"])) if sink["certificates"] else None,
         )
         self.sender = Sender(self.spool, hook)
-        self._written = ""
-        """The name of the parts that are written for the micro-batch at hand."""
+        self._run = secrets.token_hex(8)
+        """In the names of parts that are written: tasks of an earlier run may still write some."""
+        self._predicates: dict[str | None, Any] = {}
+        """What writes the events, by the condition that they must fulfil: it takes longer to make than to use."""
 
     def take(self, frame: Any, batch: int) -> None:
         """Spool a micro-batch, unless that was done: for foreachBatch."""
@@ -70,19 +74,20 @@ class Webhook:
         So this takes no job of its own. `commit` comes afterwards; an attempt that is not committed leaves nothing.
         """
         self.spool.start_parts()
-        self._written = secrets.token_hex(8)  # tasks of an earlier attempt may still run
-        body = F.to_json(F.struct(*map(quoted, frame.columns)))
-        if where:
-            body = F.when(F.expr(where), body)
-        is_event = "event_id" in frame.columns
-        key, object = (quoted(column) if is_event else F.lit(None) for column in ("event_id", "object"))
-        write = spool_function(self.spool.directory, self._written, abilities_of(frame.sparkSession).arrow_functions)
-        return frame.where(write(body, key.cast("string"), object.cast("string")))
+        if where not in self._predicates:
+            body = F.to_json(F.struct(*map(quoted, frame.columns)))
+            if where:
+                body = F.when(F.expr(where), body)
+            is_event = "event_id" in frame.columns
+            key, object = (quoted(column) if is_event else F.lit(None) for column in ("event_id", "object"))
+            write = spool_function(self.spool.directory, self._run, abilities_of(frame.sparkSession).arrow_functions)
+            self._predicates[where] = write(body, key.cast("string"), object.cast("string"))
+        return frame.where(self._predicates[where])
 
     def commit(self, batch: int) -> None:
         """Let the events of a micro-batch be sent, after its frame was computed."""
         name = stream_batch(batch)
-        self.spool.commit(name, self.spool.take_parts(self._written, name))
+        self.spool.commit(name, self.spool.take_parts(f"{self._run}-{name}", name))
         self.sender.wake()
 
     def describe_undelivered(self) -> str | None:
@@ -101,12 +106,12 @@ def consume(frame: Any) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def spool_function(directory: Path, name: str, arrow: bool) -> Any:
+def spool_function(directory: Path, run: str, arrow: bool) -> Any:
     """The function of body, key and object that is true of every row, and writes those with a body to the spool.
 
     It stands in a filter, and since it is not deterministic, Spark calls it once for each row.
     """
-    write = partial(_spool_partition, directory=directory, name=name)
+    write = partial(_spool_partition, directory=directory, run=run)
     function = _arrow_function(write) if arrow else _pandas_function(write)
     return function.asNondeterministic()
 
@@ -129,9 +134,11 @@ def _pandas_function(write: Callable[[Iterable[tuple[Any, ...]]], Iterator[Any]]
     return F.pandas_udf(fencepost_spool, "boolean")
 
 
-def _spool_partition(batches: Iterable[tuple[Any, ...]], directory: Path, name: str) -> Iterator[Any]:
+def _spool_partition(batches: Iterable[tuple[Any, ...]], directory: Path, run: str) -> Iterator[Any]:
     """The work of a task: writes its events as one part of the batch."""
-    context = TaskContext.get()
+    begin_task()
+    context, batch = TaskContext.get(), current_micro_batch()
+    assert context is not None and batch is not None, "only tasks of a stream spool"  # noqa: PT018
     events: list[Event] = []
     for columns in batches:
         body = columns[0]
@@ -139,7 +146,8 @@ def _spool_partition(batches: Iterable[tuple[Any, ...]], directory: Path, name: 
             if text is not None:
                 events.append(Event(key or _hash(text), object, text))
         yield pa.repeat(pa.scalar(True), len(body))
-    Spool(directory).write_ahead(name, context.partitionId() if context else 0, events)
+    if events:
+        Spool(directory).write_ahead(f"{run}-{stream_batch(batch.number)}", context.partitionId(), events)
 
 
 def _hash(body: str) -> str:
