@@ -3,7 +3,6 @@
 import json
 import re
 from io import StringIO
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,13 +20,25 @@ def report(batch: int, rows: int, **figures: int) -> dict[str, Any]:
     sources = [{"description": "FileStreamSource[in]", "numInputRows": rows}]
     sources.append({"description": "FileStreamSource[x/markers]", "numInputRows": 7})
     observed = {"fencepost": figures, "faults source": {"faults": 1}}
-    return {"batchId": batch, "numInputRows": rows, "sources": sources, "observedMetrics": observed}
+    told = {"batchId": batch, "numInputRows": rows, "sources": sources, "observedMetrics": observed}
+    return told | {"runId": "a", "timestamp": f"2001-09-09T01:46:{batch:02}.000Z"}
+
+
+class Query:
+    """What Spark tells of a query."""
+
+    def __init__(self, reports: list[dict[str, Any]]) -> None:
+        self.recentProgress = reports
+
+    @property
+    def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 (Spark's name)
+        return self.recentProgress[-1] if self.recentProgress else None
 
 
 def test_reports_are_added_up_once_and_read_as_english() -> None:
     out = StringIO()
     progress = Progress(Log(out))
-    query = SimpleNamespace(recentProgress=[report(0, 1, enter=1, version=3)])
+    query = Query([report(0, 1, enter=1, version=3)])
     assert len(progress.read(query)) == 1
     assert progress.read(query) == []
     assert str(progress.summary(0.5)) == "1 row (2/s), 1 event, rule version 3, 1 dead letter"
@@ -52,7 +63,7 @@ def test_reports_are_added_up_once_and_read_as_english() -> None:
 
 def test_what_damping_holds_back_is_known_from_the_last_marker_on() -> None:
     progress = Progress(Log(StringIO()))
-    query = SimpleNamespace(recentProgress=[report(0, 1, damped=2)])
+    query = Query([report(0, 1, damped=2)])
     progress.read(query)
     assert (progress.figures(1.0)["pending"], progress.figures(1.0)["counts"]["damped"]) == (None, 2)
     query.recentProgress += [report(1, 1, damped=1, pending=7, ending=0), report(2, 1)]
@@ -72,7 +83,7 @@ def test_a_message_cannot_steer_the_terminal() -> None:
 def test_lines_as_json_are_objects_with_time_and_level() -> None:
     out = StringIO()
     progress = Progress(Log(out, "json"))
-    progress.read(SimpleNamespace(recentProgress=[report(0, 3, enter=1, version=3)]))
+    progress.read(Query([report(0, 3, enter=1, version=3)]))
     progress.show(1.0)
     Log(out, "json").error("postgresql://ann:s3cret@db/x?password=y does not\nanswer")
     shown, said = map(json.loads, out.getvalue().splitlines())
@@ -90,7 +101,7 @@ def test_a_terminal_has_one_line_of_progress_that_messages_leave_whole() -> None
     out = Terminal()
     log = Log(out)
     progress = Progress(log)
-    query = SimpleNamespace(recentProgress=[report(0, 3)])
+    query = Query([report(0, 3)])
     for batch in (1, 2):
         progress.read(query)
         progress.show(1.0)
@@ -107,7 +118,7 @@ def test_what_a_source_of_kafka_has_left_unread_and_how_long_triggers_took() -> 
     kafka |= {"endOffset": {"ticks": {"0": 4, "1": 7}}, "latestOffset": {"ticks": {"0": 9, "1": 7}}}
     told = report(0, 2) | {"durationMs": {"triggerExecution": 700}, "sources": [kafka]}
     told["observedMetrics"]["faults source"]["newest"] = 10**15
-    progress.read(SimpleNamespace(recentProgress=[told]))
+    progress.read(Query([told]))
     assert (progress.offsets_behind, progress.triggers.sum, progress.triggers.counts()[3]) == (5, 0.7, 1)
     assert progress.latencies.counts() == [0] * 16, "nobody asked for it"
     assert (progress.lag() or 0) > 10**7
@@ -121,7 +132,7 @@ def test_how_old_events_were_when_their_micro_batch_ended() -> None:
         "times": json.dumps([{"x": 1e15, "y": 2.0}, {"x": 1e15 - 4e6, "y": 1.0}, {"x": 1e15 + 9e9, "y": 1.0}])
     }
     empty = told | {"batchId": 1, "observedMetrics": {"times of events": {"times": None}}}
-    progress.read(SimpleNamespace(recentProgress=[told, empty]))
+    progress.read(Query([told, empty]))
     counted = dict(zip([*progress.latencies.bounds, None], progress.latencies.counts(), strict=True))
     assert {bound: count for bound, count in counted.items() if count} == {0.1: 1, 1.0: 2, 5.0: 1}, "none is negative"
     assert progress.latencies.sum == pytest.approx(2 * 0.7 + 4.7)

@@ -152,6 +152,7 @@ class Query:
         micros = int(now.timestamp() * 1_000_000)
         self.recentProgress: list[dict[str, Any]] = [
             {
+                "runId": "a",
                 "batchId": 0,
                 "numInputRows": 1,
                 "timestamp": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -160,6 +161,10 @@ class Query:
                 "observedMetrics": {"a": {"newest": micros}, "fencepost": {"version": 1}},
             }
         ]
+
+    @property
+    def lastProgress(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
+        return self.recentProgress[-1]
 
 
 def a_ticker(clock: Path, rules: Path, out: StringIO) -> Ticker:

@@ -46,10 +46,12 @@ class Sender:
         self._ticket = itertools.count()
         self._open: dict[str, int] = {}
         """Events of each batch at hand that are not done with; a batch that is not read to its end counts one more."""
+        self._listed: deque[str] = deque()
+        """Batches that were found and not begun: to look for them takes long where many wait."""
         self._reading: tuple[str, Iterator[Delivery]] | None = None
         self._seen: set[str] = set()
         self._at_hand = self._under_way = 0
-        self._down = self._stopped = False
+        self._down = self._stopped = self._is_woken = False
         self._failure: Exception | None = None
         self._counts = Delivered()
         self.reason: str | None = None
@@ -68,9 +70,13 @@ class Sender:
         return self
 
     def wake(self) -> None:
-        """Look for new batches now."""
-        with self._changed:
-            self._changed.notify_all()
+        """Look for new batches now. This never waits: whoever holds the lock looks before it pauses."""
+        self._is_woken = True
+        if self._changed.acquire(blocking=False):
+            try:
+                self._changed.notify_all()
+            finally:
+                self._changed.release()
 
     def drain(self, seconds: float | None = None) -> bool:
         """Wait until every event was taken or given up; whether that was so in time."""
@@ -108,6 +114,7 @@ class Sender:
         try:
             with ThreadPoolExecutor(self._hook.concurrency, "fencepost-post") as pool, self._changed:
                 while not self._stopped:
+                    self._is_woken = False
                     self._fill()
                     self._wake_delayed()
                     while self._ready and self._under_way < self._hook.concurrency:
@@ -120,6 +127,8 @@ class Sender:
                 self._changed.notify_all()
 
     def _pause(self) -> float:
+        if self._is_woken:
+            return 0.0
         until = self._delayed[0][0] - time.monotonic() if self._delayed else _LOOK
         return max(0.0, min(_LOOK, until))
 
@@ -127,9 +136,11 @@ class Sender:
         """Read on, batch by batch, until enough is at hand."""
         while self._at_hand < _AT_HAND:
             if self._reading is None:
-                name = next((name for name in self._spool.names() if name not in self._seen), None)
-                if name is None:
+                if not self._listed:
+                    self._listed.extend(name for name in self._spool.names() if name not in self._seen)
+                if not self._listed:
                     return
+                name = self._listed.popleft()
                 self._seen.add(name)
                 self._open[name] = 1
                 self._reading = name, self._spool.read(name)

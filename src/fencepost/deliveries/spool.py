@@ -3,7 +3,8 @@
 DIR/batches/NAME-00003.jsonl   a part of a batch: an event a line, and a last line with their number and checksum
 DIR/batches/NAME.json          says that a batch is whole and how many events it has; without it, nothing is sent
 DIR/batches/NAME.sent          the events that are done with, a line each, in the order in which that happened
-DIR/last.json                  the last batch of the stream: one that comes again after a restart is not sent twice
+DIR/last.json                  the last batch of the stream that is gone: one that comes again is not sent twice
+DIR/writing/NAME-00003.jsonl   a part of a batch that is still computed
 DIR/undelivered/NAME.jsonl     events that were given up, with the reason
 DIR/undelivered.json           where these are, if not there
 
@@ -24,10 +25,10 @@ from fencepost._files.whole import (
     make_folder,
     opened_note,
     read_note,
+    replace_file,
     sealed_note,
     sync,
     write_note,
-    write_whole,
 )
 from fencepost.errors import FencepostError
 
@@ -35,6 +36,8 @@ _BATCH = re.compile(r"(stream|retry)-[0-9]{10}\.json")
 _RESTORE = "Restore it, or delete it to go on without its events."
 _SENT = re.compile(rb"(([0-9]+) ([0-9]+))(?: =([0-9a-f]{8}))?")
 """A line about an event that is done with: its part and line, and a checksum of both."""
+_LONGEST_END = 200
+"""Bytes that the last line of a part has at most."""
 
 
 class Event(NamedTuple):
@@ -70,37 +73,72 @@ class Spool:
     """The batches below a directory. One process sends them; any process may write the parts of a batch."""
 
     def __init__(self, directory: Path, undelivered: Path | None = None) -> None:
-        self.directory, self._batches = directory, directory / "batches"
+        self.directory, self._batches, self._writing = directory, directory / "batches", directory / "writing"
         elsewhere = _read_place(directory) if undelivered is None else {"directory": str(undelivered)}
         self._elsewhere = elsewhere
         self.undelivered = directory / "undelivered" if elsewhere is None else Path(elsewhere["directory"])
         self._logs: dict[str, Any] = {}
+        self._left: dict[str, int] = {}
+        """Events of batches that are to be sent, as far as they were counted."""
+        self._newest: int | None = None
+        """The last batch of the stream; None where it was not looked for yet."""
         self._lock = threading.Lock()
 
     # -- batches in ----------------------------------------------------------------------------------------
 
     def has_batch(self, number: int) -> bool:
         """Whether a batch of the stream was committed, now or before a restart."""
-        last = self._last()
-        return last is not None and number <= last
+        if self._newest is None:
+            self._newest = self._find_newest()
+        return number <= self._newest
+
+    def start_parts(self) -> None:
+        """Make room for the parts of a batch; what earlier attempts have left goes."""
+        make_folder(self._batches)
+        make_folder(self._writing)
+        for path in self._writing.iterdir():
+            path.unlink(missing_ok=True)
+
+    def write_ahead(self, name: str, part: int, events: Iterable[Event]) -> None:
+        """Write one part of a batch whose other parts nobody counts yet; `take_parts` finds it."""
+        self._write_events(self._writing / f"{name}-{part:05}.jsonl", events)
+
+    def take_parts(self, written: str, name: str) -> dict[int, int]:
+        """Make parts that were `written` under one name those of a batch; how many events each has."""
+        found = {}
+        for path in self._writing.glob(f"{written}-*.jsonl"):
+            part = int(path.stem[len(written) + 1 :])
+            found[part] = _read_end(path)
+            path.replace(self._batches / f"{name}-{part:05}.jsonl")
+        return found
 
     def write_part(self, name: str, part: int, events: Iterable[Event]) -> int:
         """Write one part of a batch, in place of what an earlier attempt wrote; how many events it has."""
+        make_folder(self._batches)
+        return self._write_events(self._batches / f"{name}-{part:05}.jsonl", events)
+
+    def _write_events(self, path: Path, events: Iterable[Event]) -> int:
+        """Write a file of events, unless there are none. Its name survives a loss of power once `commit` has ended."""
         lines = [f"{json.dumps([*event], ensure_ascii=False)}\n".encode() for event in events]
         if lines:
             digest = hashlib.blake2b(b"".join(lines), digest_size=16).hexdigest()
             end = f"{json.dumps({'events': len(lines), 'checksum': digest})}\n".encode()
-            make_folder(self._batches)
-            write_whole(self._batches / f"{name}-{part:05}.jsonl", b"".join([*lines, end]), ours=True)
+            with replace_file(path, durable=False, ours=True) as draft:
+                draft.write_bytes(b"".join([*lines, end]))
+                sync(draft)
         return len(lines)
 
     def commit(self, name: str, parts: Mapping[int, int]) -> None:
-        """Let a batch be sent; `parts` has the number of events of each."""
+        """Let a batch be sent; `parts` has the number of events of each.
+
+        Of a batch without events nothing is noted: it may come again.
+        """
         held = {part: events for part, events in parts.items() if events}
         if held:
-            write_note(self._batches / f"{name}.json", {"parts": held})
-        if name.startswith("stream-"):
-            write_note(self.directory / "last.json", {"batch": int(name.partition("-")[2])})
+            write_note(self._batches / f"{name}.json", {"parts": held})  # which syncs the folder, with all names in it
+        number = _number_of(name)
+        if number is not None and not self.has_batch(number):
+            self._newest = number
 
     # -- batches out ---------------------------------------------------------------------------------------
 
@@ -123,7 +161,13 @@ class Spool:
 
     def waiting(self) -> int:
         """How many events are to be sent."""
-        return sum(sum(self._parts(name).values()) - len(self._sent(name)) for name in self.names())
+        names = self.names()
+        with self._lock:
+            self._left = {name: self._left.get(name, -1) for name in names}
+            for name in names:
+                if self._left[name] < 0:
+                    self._left[name] = sum(self._parts(name).values()) - len(self._sent(name))
+            return sum(self._left.values())
 
     def finish(self, done: Sequence[Delivery]) -> None:
         """Note that events are done with; a restart does not send them again."""
@@ -133,9 +177,17 @@ class Spool:
                     self._logs[each.batch] = open(self._batches / f"{each.batch}.sent", "ab", buffering=0)  # noqa: SIM115
                 place = f"{each.part} {each.line}".encode()
                 self._logs[each.batch].write(b"%b =%b\n" % (place, _short_digest(place)))
+                if each.batch in self._left:
+                    self._left[each.batch] -= 1
 
     def remove(self, name: str) -> None:
-        """Forget a batch that is done with. Its head goes first: what a crash leaves behind is never sent."""
+        """Forget a batch that is done with. Its head goes first: what a crash leaves behind is never sent.
+
+        Before that it is noted, if it is the last one that was here.
+        """
+        number, last = _number_of(name), self._last()
+        if number is not None and (last is None or number > last):
+            write_note(self.directory / "last.json", {"batch": number})
         with self._lock:
             if (log := self._logs.pop(name, None)) is not None:
                 log.close()
@@ -149,10 +201,10 @@ class Spool:
         delete_dead_drafts(self._batches)
         if self._elsewhere is not None:
             write_note(self.directory / "undelivered.json", self._elsewhere)
-        names, last = set(self.names()), self._last()
+        names, self._newest = set(self.names()), self._find_newest()
         for path in self._batches.glob("stream-*"):
             name = path.name[: len("stream-") + 10]
-            if name not in names and last is not None and int(name.partition("-")[2]) <= last:
+            if name not in names and int(name.partition("-")[2]) <= self._newest:
                 path.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -166,8 +218,17 @@ class Spool:
         head = read_note(self._batches / f"{name}.json", {"parts": dict}, _RESTORE)
         return {int(part): int(events) for part, events in (head or {"parts": {}})["parts"].items()}
 
+    def _find_newest(self) -> int:
+        """The last batch of the stream that was committed; -1 before the first one.
+
+        Batches are listed first: what goes meanwhile is noted by then.
+        """
+        here = [number for number in map(_number_of, self.names()) if number is not None]
+        last = self._last()
+        return max([-1 if last is None else last, *here])
+
     def _last(self) -> int | None:
-        """The last batch of the stream that was committed."""
+        """The last batch of the stream that is gone."""
         last = read_note(self.directory / "last.json", {"batch": int}, _RESTORE)
         return None if last is None else int(last["batch"])
 
@@ -245,6 +306,20 @@ def _is_spool(place: Path) -> bool:
 def stream_batch(number: int) -> str:
     """The name of a batch of the stream."""
     return f"stream-{number:010}"
+
+
+def _number_of(name: str) -> int | None:
+    """The number of a batch of the stream; None for others."""
+    kind, _, number = name.partition("-")
+    return int(number) if kind == "stream" else None
+
+
+def _read_end(path: Path) -> int:
+    """How many events a part says that it has."""
+    with open(path, "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _LONGEST_END))
+        end = file.read().splitlines()[-1]
+    return int(json.loads(end)["events"])
 
 
 def _digest_of(content: bytes) -> str:

@@ -119,6 +119,8 @@ class Progress:
         self.sent: dict[str, Sent] = {}
         """By the names of webhooks."""
         self._shown = ""
+        self._seen: Any = None
+        """Which report of which query was the last."""
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -142,8 +144,13 @@ class Progress:
 
     def read(self, query: Any) -> list[Any]:
         """Add the reports of a query that are new, and return them."""
-        new = []
-        for report in query.recentProgress:
+        last, new = query.lastProgress, []
+        if last is None or self._seen == (seen := (last["runId"], last["batchId"], last["timestamp"])):
+            return []
+        self._seen = seen
+        # Spark keeps a hundred reports, and to fetch them all takes longer than most triggers.
+        is_next = last["numInputRows"] and last["batchId"] == self._last + 1
+        for report in [last] if is_next else query.recentProgress:
             if report["batchId"] <= self._last or not report["numInputRows"]:
                 continue
             self._last = report["batchId"]

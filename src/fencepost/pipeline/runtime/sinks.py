@@ -7,7 +7,8 @@ goes only to the sinks that did not note it: files and spools then have it once,
 
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from fencepost.pipeline.runtime.identity import own_place
 from fencepost.pipeline.runtime.webhook import Webhook, consume
 from fencepost.spark.plan.columns import quoted
 
+IsEmpty = Callable[[Path], bool]
 _FILES = ("orc", "text")
 """Formats beside those of `SINKS` that write files."""
 _RESTORE = (
@@ -64,30 +66,38 @@ def _only_sink(answers: Any, file: PipelineFile, webhooks: Mapping[str, Webhook]
 
 
 class SeveralSinks:
-    """Gives each micro-batch to every sink."""
+    """Gives each micro-batch to every sink. All of it is computed once, in one job if that can be."""
 
     def __init__(self, file: PipelineFile, webhooks: Mapping[str, Webhook]) -> None:
-        self._sinks = [_SinkOfSeveral(file, section, webhooks.get(section)) for section in file.sinks]
+        self._webhooks = [(webhook, file.section(section).get("where")) for section, webhook in webhooks.items()]
+        self._sinks = [_SinkOfSeveral(file, section) for section in file.sinks if section not in webhooks]
 
     def take(self, frame: Any, batch: int) -> None:
         """Write a micro-batch to the sinks that do not have it: for foreachBatch."""
+        webhooks = [(webhook, where) for webhook, where in self._webhooks if not webhook.spool.has_batch(batch)]
         lacking = [sink for sink in self._sinks if not sink.has_batch(batch)]
+        for webhook, where in webhooks:
+            frame = webhook.spooled(frame, where)
         if not lacking:
             consume(frame)
-            return
-        frame.persist()
+        is_kept = sum(1 + sink.looks_first for sink in lacking) > 1
+        if is_kept:
+            frame.persist()
         try:
             for sink in lacking:
                 sink.take(frame, batch)
         finally:
-            frame.unpersist()
+            if is_kept:
+                frame.unpersist()
+        for webhook, _ in webhooks:
+            webhook.commit(batch)
 
 
 class _SinkOfSeveral:
-    """One of several sinks: writes micro-batches, and notes the last one."""
+    """One of several sinks: writes micro-batches, and notes the last one that had something for it."""
 
-    def __init__(self, file: PipelineFile, section: str, webhook: Webhook | None) -> None:
-        self._file, self._sink, self._webhook = file, file.section(section), webhook
+    def __init__(self, file: PipelineFile, section: str) -> None:
+        self._file, self._sink = file, file.section(section)
         self._note = own_place(file, f"sinks/{sink_name(file, section)}") / "last.json"
         noted = read_note(self._note, {"batch": int}, _RESTORE) or {}
         self._last: int = noted.get("batch", -1)
@@ -96,33 +106,35 @@ class _SinkOfSeveral:
         self._begun = unfinished_batch(own_place(file).parent)
         self._section = section
         self._is_first = True
+        self._writes_files = self._sink["format"] in {*SINKS, *_FILES} and bool(self._sink.get("path"))
+        self.looks_first = not self._writes_files and self._sink["format"] != "kafka"
+        """Whether a micro-batch without answers would leave something, so that it asks for them before it writes."""
 
     def has_batch(self, batch: int) -> bool:
         """Whether it was written, now or before a restart."""
-        return batch <= self._last if self._webhook is None else self._webhook.spool.has_batch(batch)
+        return batch <= self._last
 
     def take(self, frame: Any, batch: int) -> None:
         """Write a micro-batch, and note it."""
         chosen = _chosen(frame, self._sink)
-        if self._webhook is not None:
-            self._webhook.take(chosen, batch)
-            return
-        if self._last < 0:
+        if self._is_first and self._last < 0:
             self._write_note(-1)  # the stem must be known before the first file
         if self._is_first and self._sink.get("path"):
             self._remove_undone(self._file.resolved(self._sink["path"]), batch)
         self._is_first = False
-        if chosen.isEmpty():
-            pass
-        elif self._sink["format"] not in {*SINKS, *_FILES}:
+        if self.looks_first and chosen.isEmpty():
+            return
+        if self._sink["format"] not in {*SINKS, *_FILES}:
             AnyWriter(chosen, self._file, _flat, self._section).append(chosen, again=batch == self._begun)
         else:
             written, options = _as_written(chosen, self._file, self._sink)
             writer = written.write.format(self._sink["format"]).options(**options)
-            if self._sink.get("path"):
-                self._write_files(writer, self._file.resolved(self._sink["path"]), batch)
-            else:
+            if not self._writes_files:
                 writer.mode("append").save()
+            else:
+                is_empty = partial(_has_no_row, like=written, format_=self._sink["format"], options=options)
+                if not self._write_files(writer, self._file.resolved(self._sink["path"]), batch, is_empty):
+                    return
         self._write_note(batch)
 
     def _remove_undone(self, target: Path, batch: int) -> None:
@@ -134,8 +146,8 @@ class _SinkOfSeveral:
             if int(old.name.split("-")[2]) >= batch:
                 old.unlink()
 
-    def _write_files(self, writer: Any, target: Path, batch: int) -> None:
-        """Files whose names are those of the micro-batch, in place of what an earlier attempt left.
+    def _write_files(self, writer: Any, target: Path, batch: int, is_empty: IsEmpty = lambda _: False) -> bool:
+        """Files whose names are those of the micro-batch, in place of what an earlier attempt left; whether any.
 
         Spark syncs nothing. The note that comes next is synced, and must not outlive the files it is about.
         """
@@ -144,15 +156,31 @@ class _SinkOfSeveral:
         writer.mode("overwrite").save(str(draft))
         for old in target.glob(f"part-{self._stem}-{batch:010}-*"):
             old.unlink()
-        written = enumerate(sorted(draft.glob("part-*")))
+        written = sorted(draft.glob("part-*"))
+        if len(written) == 1 and is_empty(written[0]):  # Spark makes a file also where there is no row
+            written = []
         name = f"part-{self._stem}-{batch:010}"
-        move_durably({file: target / f"{name}-{number:05}{''.join(file.suffixes)}" for number, file in written})
+        numbered = enumerate(written)
+        move_durably({file: target / f"{name}-{number:05}{''.join(file.suffixes)}" for number, file in numbered})
         shutil.rmtree(draft)
+        return bool(written)
 
     def _write_note(self, batch: int) -> None:
         make_folder(self._note.parent)
         write_note(self._note, {"batch": batch, "stem": self._stem})
         self._last = batch
+
+
+def _has_no_row(file: Path, like: Any, format_: str, options: Mapping[str, str]) -> bool:
+    """Whether a file that Spark has written is one of no rows, which has a header at most."""
+    if format_ == "parquet":
+        import pyarrow.parquet as pq
+
+        return bool(pq.read_metadata(file).num_rows == 0)
+    if not file.stat().st_size:
+        return True
+    reader = like.sparkSession.read.format(format_).options(**options).schema(like.schema)
+    return bool(reader.load(str(file)).isEmpty())
 
 
 def _chosen(answers: Any, sink: Mapping[str, Any]) -> Any:
