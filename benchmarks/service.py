@@ -5,6 +5,8 @@ Every figure is of one run. What waits for the disk is shown beside how long thi
 
 import argparse
 import asyncio
+import gc
+import http.client
 import json
 import multiprocessing
 import os
@@ -61,16 +63,27 @@ def batches(count: int, rows: int, objects: int) -> Iterator[pa.Table]:
         yield pa.table({"object": chosen, "time": times, "x": places[chosen, 0], "y": places[chosen, 1]})
 
 
-def measure_disk(directory: Path) -> list[float]:
-    """How long the disk takes for a small write to be durable, in seconds, ascending."""
+def measure_disk(directory: Path, seconds: float) -> list[float]:
+    """How long the disk takes for a small write to be durable at the rate of the calls, in seconds, ascending.
+
+    From when a write was due, as for calls: one that is slow makes those behind it late.
+    """
     file, taken = os.open(directory / "probe", os.O_CREAT | os.O_WRONLY), []
-    for _ in range(100):
-        begun = time.perf_counter()
+    begun = time.perf_counter()
+    for number in range(int(seconds * PER_SECOND)):
+        due = begun + number / PER_SECOND
+        while (left := due - time.perf_counter()) > 0:
+            time.sleep(left)
         os.write(file, bytes(1000))
         os.fdatasync(file)
-        taken.append(time.perf_counter() - begun)
+        taken.append(time.perf_counter() - due)
     os.close(file)
     return sorted(taken)
+
+
+def quantiles(taken: list[float]) -> str:
+    """Three of times in ascending order, in milliseconds."""
+    return ", ".join(f"{taken[int(len(taken) * part)] * 1000:,.2f}" for part in (0.5, 0.99, 0.999))
 
 
 def compare_batches(report: Report, home: Path, count: int) -> None:
@@ -129,8 +142,28 @@ async def post(streams: Any, path: str, token: str, body: bytes, kind: str) -> b
     return bytes(await reader.readexactly(length))
 
 
+def wait_for_rules(host: str, port: int, token: str) -> None:
+    """Until the rules of the book are in force: a service takes rows before it has compiled them."""
+    headers = {"Authorization": f"Bearer {token}"}
+    while True:
+        connection = http.client.HTTPConnection(host, port)
+        connection.request("GET", "/v1/versions", headers=headers)
+        if json.loads(connection.getresponse().read())["in_force"]:
+            return
+        time.sleep(0.2)
+
+
 async def call_singly(host: str, port: int, token: str, seconds: float) -> list[float]:
     """One row per call, at a steady rate whatever the answers take; seconds from when a call was due, ascending."""
+    gc.collect()
+    gc.disable()  # a pause of whoever calls is none of the service
+    try:
+        return await _call_singly(host, port, token, seconds)
+    finally:
+        gc.enable()
+
+
+async def _call_singly(host: str, port: int, token: str, seconds: float) -> list[float]:
     free: asyncio.Queue[Any] = asyncio.Queue()
     for _ in range(CONNECTIONS):
         free.put_nowait(await asyncio.open_connection(host, port))
@@ -181,13 +214,16 @@ def cpu_of(pid: int) -> float:
 def compare_http(report: Report, home: Path, seconds: float, count: int) -> None:
     """Calls over loopback."""
     with process(home) as (host, port, token, pid):
-        asyncio.run(call_singly(host, port, token, 1))  # what is loaded and compiled once
+        wait_for_rules(host, port, token)
+        asyncio.run(call_singly(host, port, token, 2))  # what is loaded and compiled once
         before = cpu_of(pid)
         taken = asyncio.run(call_singly(host, port, token, seconds))
         busy = (cpu_of(pid) - before) / (seconds * PER_SECOND)
         rate = asyncio.run(call_in_batches(host, port, token, count))
-    half, most = taken[len(taken) // 2], taken[len(taken) * 99 // 100]
-    report.note(f"one row per call, {PER_SECOND:,} calls/s, with its events: p50", f"{half * 1000:,.2f} ms")
+    disk = measure_disk(home, 5.0)
+    report.note(f"this disk, one fdatasync, {PER_SECOND:,} a second: p50, p99, p99.9", f"{quantiles(disk)} ms")
+    most = taken[len(taken) * 99 // 100]
+    report.note(f"one row per call, {PER_SECOND:,} calls/s, with its events: p50, p99, p99.9", f"{quantiles(taken)} ms")
     report.at_most(f"one row per call, {PER_SECOND:,} calls/s, with its events: p99", most * 1000, 5, " ms")
     report.note("one row per call: CPU of the service per call", f"{busy * 1000:,.2f} ms")
     report.note(f"{ROWS:,} rows a call as Arrow, four connections", f"{rate:,.0f} rows/s")
@@ -251,8 +287,6 @@ def measure(parts: list[str], directory: Path | None, count: int, seconds: float
     with tempfile.TemporaryDirectory(dir=directory) as scratch:
         home = Path(scratch)
         fill_book(home / "book", FENCES)
-        disk = measure_disk(home)
-        report.note("this disk, one fdatasync: p50, p99", f"{disk[50] * 1000:,.2f}, {disk[99] * 1000:,.2f} ms")
         for part in parts:
             data = home / part
             shutil.copytree(home / "book", data)

@@ -25,10 +25,11 @@ from fencepost.service.clock import Clock
 from fencepost.service.event_log import Caused, EventLog
 from fencepost.service.keys import Keys, Remembered
 from fencepost.service.monitoring import Watcher
-from fencepost.service.records import HAS_VOID, ROWS, TICK, VERSION, VOID, pack_record
+from fencepost.service.records import HAS_VOID, ROW, ROWS, TICK, VERSION, VOID, pack_record
 from fencepost.service.refusals import BehindError, RefusalError
 from fencepost.service.rows import write_rows
 from fencepost.service.segments import Segments
+from fencepost.service.single import Rows, row_count, write_row
 from fencepost.service.statistics import Statistics
 
 _ROWS_AT_ONCE = 200_000
@@ -56,7 +57,7 @@ class _Item:
 
     kind: int
     about: dict[str, Any]
-    table: pa.Table | None = None
+    content: Rows | None = None
     snapshot: Any = None
     key: str | None = None
     digest: str = ""
@@ -66,7 +67,14 @@ class _Item:
 
     @property
     def rows(self) -> int:
-        return 0 if self.table is None else int(self.table.num_rows)
+        return 0 if self.content is None else row_count(self.content)
+
+    def pack(self) -> bytes:
+        """As the log has it."""
+        about = self.about if self.key is None else {**self.about, "key": self.key, "digest": self.digest}
+        if isinstance(self.content, dict):
+            return pack_record(ROW, about, write_row(self.content))
+        return pack_record(self.kind, about, b"" if self.content is None else write_rows(self.content))
 
 
 @dataclass
@@ -123,10 +131,10 @@ class Engine:
         """How many rows wait."""
         return self._waiting
 
-    def put_rows(self, table: pa.Table, key: str | None, digest: str, about: Mapping[str, Any]) -> "Future[Receipt]":
+    def put_rows(self, rows: Rows, key: str | None, digest: str, about: Mapping[str, Any]) -> "Future[Receipt]":
         """Let rows be logged and applied; refused at once while too many wait."""
         self._check_alive()
-        item = _Item(ROWS, dict(about), table, key=key, digest=digest)
+        item = _Item(ROWS, dict(about), rows, key=key, digest=digest)
         with self._count_lock:
             if self._waiting and self._waiting + item.rows > self._most:
                 raise BehindError(
@@ -243,7 +251,7 @@ class Engine:
         voids: list[tuple[_Item, BaseException]] = []
         for run in _runs(items):
             found = (
-                self.watcher.take_calls([item.table for item in run]) if _is_rows(run[0]) else [self._change(run[0])]
+                self.watcher.take_calls([item.content for item in run]) if _is_rows(run[0]) else [self._change(run[0])]
             )
             for item, events in zip(run, found, strict=True):
                 if isinstance(events, Exception):
@@ -281,7 +289,7 @@ class Engine:
             if item.key is not None and (known := self.keys.find(item.key)) is not None:
                 _settle(item.answer, partial(self._repeat, item, known))
             elif item.key is not None and item.key in here:
-                twin = _Item(item.kind, item.about, item.table, key=item.key, digest=item.digest)
+                twin = _Item(item.kind, item.about, item.content, key=item.key, digest=item.digest)
                 twin.answer.add_done_callback(partial(_pass_on, item.answer))
                 self._queue.put(twin)  # the other one is in this group
                 with self._count_lock:
@@ -303,14 +311,7 @@ class Engine:
 
     def _log(self, items: list[_Item]) -> bool:
         """Write a group to the row log; where that fails, nobody's rows were taken."""
-        parts = [
-            pack_record(
-                item.kind,
-                {**item.about, **({} if item.key is None else {"key": item.key, "digest": item.digest})},
-                b"" if item.table is None else write_rows(item.table),
-            )
-            for item in items
-        ]
+        parts = [item.pack() for item in items]
         try:
             self._write_unwritten()
             self._write_voids()

@@ -14,14 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _ROWS_AT_ONCE = 20_000
-_REPAID = 64
+REPAID = 64
 """Rows from which on a batch costs less than single rows one by one."""
 
 
 def join_calls(tables: Sequence[pa.Table], time: str) -> list[range]:
     """Which of these calls, in their order, may be one batch each."""
-    if sum(table.num_rows for table in tables) < _REPAID:
-        return [range(each, each + 1) for each in range(len(tables))]
     runs: list[range] = []
     start, rows, last = 0, 0, None
     for number, table in enumerate(tables):
@@ -41,7 +39,7 @@ def join_calls(tables: Sequence[pa.Table], time: str) -> list[range]:
 
 
 def _repaid(run: range, rows: int) -> list[range]:
-    return [run] if rows >= _REPAID or len(run) == 1 else [range(each, each + 1) for each in run]
+    return [run] if rows >= REPAID or len(run) == 1 else [range(each, each + 1) for each in run]
 
 
 def _times(table: pa.Table, time: str) -> tuple[Any, Any]:

@@ -13,8 +13,9 @@ from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
 from fencepost.ordinals import AttributeType
 from fencepost.ordinals.schema import read_schema
-from fencepost.service.joining import join_calls, split_events
+from fencepost.service.joining import REPAID, join_calls, split_events
 from fencepost.service.rows import TIMES
+from fencepost.service.single import Rows, as_table, row_count
 from fencepost.snapshot import NEVER, Snapshot, Table
 from fencepost.snapshot.damping import has_durations
 from fencepost.watching.clock import BeyondClock, Clock, rules_beyond_clock
@@ -95,14 +96,15 @@ class Watcher:
                 table = table.append_column(name, pa.nulls(table.num_rows, type_))
         return table
 
-    def take(self, table: pa.Table) -> pa.Table | None:
+    def take(self, rows: Rows) -> pa.Table | None:
         """The events of some rows; None where a single row has none."""
-        if table.num_rows == 1 and self._schema is not None:
-            row = {name: _value(column) for name, column in zip(table.column_names, table.columns, strict=True)}
+        if self._schema is not None and row_count(rows) == 1:
+            row = dict(rows) if isinstance(rows, dict) else _only_row(rows)
             object, time = row.pop(self.monitor.object), row.pop(str(self.monitor.time))
             if not row.keys() & _ARGUMENTS:
                 events = self.monitor.update_one(object, time, **row)
                 return self._as_table(events) if events else None
+        table = as_table(rows)
         if self._schema is None:
             return self._take_first(table)
         return self.monitor.update(self._fill(table))
@@ -135,10 +137,12 @@ class Watcher:
         clock = Clock(self.monitor.time, self._timeout)
         return rules_beyond_clock(rules, clock, None if type is None else AttributeType.parse(type))
 
-    def take_calls(self, tables: Sequence[pa.Table]) -> list[pa.Table | Exception | None]:
+    def take_calls(self, calls: Sequence[Rows]) -> list[pa.Table | Exception | None]:
         """The events of several calls, or why one of them cannot be applied; as one by one, and faster."""
-        time = str(self.monitor.time)
-        runs = join_calls(tables, time) if self._is_plain else [range(each, each + 1) for each in range(len(tables))]
+        if not self._is_plain or sum(map(row_count, calls)) < REPAID:
+            return [self._try(rows) for rows in calls]
+        time, tables = str(self.monitor.time), list(map(as_table, calls))
+        runs = join_calls(tables, time)
         found: list[pa.Table | Exception | None] = []
         for run in runs:
             part = tables[run.start : run.stop]
@@ -150,9 +154,9 @@ class Watcher:
             found += [self._try(table) for table in part]
         return found
 
-    def _try(self, table: pa.Table) -> pa.Table | Exception | None:
+    def _try(self, rows: Rows) -> pa.Table | Exception | None:
         try:
-            return self.take(table)
+            return self.take(rows)
         except Exception as error:  # whatever it is, the Monitor has not changed
             return error
 
@@ -183,6 +187,10 @@ class Watcher:
     def advance(self, at: str | int) -> pa.Table:
         """Move the clock, and return what that ends."""
         return self.monitor.advance(datetime.fromisoformat(at) if isinstance(at, str) else at)
+
+
+def _only_row(table: pa.Table) -> dict[str, Any]:
+    return {name: _value(column) for name, column in zip(table.column_names, table.columns, strict=True)}
 
 
 def _value(column: Any) -> Any:

@@ -1,6 +1,7 @@
 """The records of the row log: what the engine is given, in its order.
 
     rows      an Arrow stream; with the time at which they came, and perhaps an Idempotency-Key
+    row       one row as JSON; with the time at which it came
     version   the number of a published version that is in force from here on
     tick      a time: no older row will come
     void      the position of a record that could not be applied, and is to be left out
@@ -14,9 +15,12 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from fencepost.errors import FencepostError
+from fencepost.service.rows import load_rows
 from fencepost.service.segments import Block
+from fencepost.service.single import Rows, load_row
 
-ROWS, VERSION, TICK, VOID = 1, 2, 3, 4
+ROWS, VERSION, TICK, VOID, ROW = 1, 2, 3, 4, 5
 HAS_VOID = 1
 """The flag of a block with a `void`, so that these are found without reading all others."""
 _HEAD = struct.Struct("<BxxxII")
@@ -46,3 +50,18 @@ def unpack_records(block: Block) -> Iterator[Record]:
         about = json.loads(bytes(block.content[offset : offset + text]))
         yield Record(block.first + number, kind, about, block.content[offset + text : offset + text + length])
         offset += text + length
+
+
+def rows_of(record: Record) -> Rows | None:
+    """The rows of a record; None where it is of another kind."""
+    if record.kind == ROWS:
+        return load_rows(record.data)
+    if record.kind == ROW:
+        return load_row(record.data)
+    if record.kind not in (VERSION, TICK, VOID):
+        raise FencepostError(
+            f"a log with a record of kind {record.kind}, at position {record.position}",
+            f"kinds up to {ROW}",
+            "Start the version of fencepost that wrote it, or a later one.",
+        )
+    return None

@@ -32,6 +32,7 @@ from fencepost.service.rows import table_of, with_times, write_rows
 from fencepost.service.saves import Saves
 from fencepost.service.segments import Segments
 from fencepost.service.settings import Settings
+from fencepost.service.single import newest_of, plain_row
 from fencepost.service.starting import replay, start_watcher
 from fencepost.service.statistics import Sample, Statistics
 from fencepost.service.upkeep import Upkeep
@@ -160,8 +161,16 @@ class Service:
             rows: with a column for the object, perhaps one for the time, and any others.
             key: whoever sends rows again with the same key is answered as before; nothing is done twice.
         """
+        now, settings = datetime.now(UTC), self.settings
+        about: dict[str, Any] = {"at": now.timestamp()}
+        if key is None and isinstance(rows, list) and len(rows) == 1:
+            row = plain_row(rows[0], settings.object, settings.time, now, self.engine.watcher.time_type)
+            if row is not None:
+                if (newest := newest_of(row, settings.time)) is not None:
+                    about["newest"] = newest
+                return self.engine.put_rows(row, None, "", about)
         table = rows if isinstance(rows, pa.Table) else table_of(rows)
-        if table.num_rows > self.settings.limits.rows:
+        if table.num_rows > settings.limits.rows:
             raise TooLargeError(
                 f"{table.num_rows:,} rows", f"at most {self.settings.limits.rows:,}", "Send several calls."
             )
@@ -176,10 +185,8 @@ class Service:
                     "Take for example a UUID.",
                 )
             digest = hashlib.blake2b(write_rows(table), digest_size=16).hexdigest()
-        now = datetime.now(UTC)
-        table = with_times(table, self.settings.object, self.settings.time, now, self.engine.watcher.time_type)
-        about = {"at": now.timestamp()}
-        if (newest := newest_time(table[self.settings.time])) is not None:
+        table = with_times(table, settings.object, settings.time, now, self.engine.watcher.time_type)
+        if (newest := newest_time(table[settings.time])) is not None:
             about["newest"] = newest
         return self.engine.put_rows(table, key, digest, about)
 

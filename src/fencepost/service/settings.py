@@ -11,7 +11,8 @@ from fencepost.errors import FencepostError
 from fencepost.rules.durations import parse_duration
 
 DEFAULT_DATA = "fencepost-data"
-_FORMAT = 1
+_FORMAT = 2
+"""Of the directory. In 1 the log has tables of rows only: it is read, and goes on as 2."""
 _RESTORE = "Restore the file, or name a new directory with --data."
 
 
@@ -93,12 +94,14 @@ class Settings:
                     self.data.chmod(PRIVATE_FOLDER)
             write_note(path, bound)
             return
-        if found["format"] != _FORMAT:
+        if found["format"] not in (1, _FORMAT):
             raise FencepostError(f"{path} is of another version", f"version {_FORMAT}", _RESTORE)
         for name, value in bound.items():
-            if found.get(name) != value:
+            if name != "format" and found.get(name) != value:
                 raise FencepostError(
                     f"--{name} {value}",
                     f"{found.get(name)}, with which {self.data} was begun",
                     "Leave it as it was, or name a new directory with --data.",
                 )
+        if found["format"] != _FORMAT:
+            write_note(path, bound)

@@ -16,11 +16,11 @@ from fencepost.service.event_log import Caused, EventLog, StoredEvents
 from fencepost.service.keys import Keys, Remembered
 from fencepost.service.monitoring import Watcher
 from fencepost.service.publishing import Publishing
-from fencepost.service.records import ROWS, TICK, VERSION, VOID, Record, unpack_records
-from fencepost.service.rows import load_rows
+from fencepost.service.records import TICK, VERSION, VOID, Record, rows_of, unpack_records
 from fencepost.service.saves import Saves
 from fencepost.service.segments import Segments
 from fencepost.service.settings import Settings
+from fencepost.service.single import Rows, row_count
 
 _EVENTS_AT_ONCE = 50_000
 _ROWS_AT_ONCE, _CALLS_AT_ONCE = 40_000, 2_000
@@ -89,19 +89,19 @@ def replay(start: Start, rows: Segments, events: EventLog, keys: Keys, publishin
     }
     publishing.need(start.watcher.version)
     stored = _Stored(start.event, events)
-    waiting: list[tuple[Record, pa.Table]] = []
+    waiting: list[tuple[Record, Rows]] = []
     rows_waiting = 0
 
     def flush() -> None:
         """Apply the rows that wait."""
-        found = start.watcher.take_calls([table for _, table in waiting])
-        for (record, table), events_here in zip(waiting, found, strict=True):
+        found = start.watcher.take_calls([content for _, content in waiting])
+        for (record, content), events_here in zip(waiting, found, strict=True):
             if isinstance(events_here, MemoryError):
                 raise events_here
             if isinstance(events_here, Exception):
                 continue  # a crash came before the refusal was noted, and nobody was answered
             start.clock.see(record.about)
-            note(record, table.num_rows, events_here)
+            note(record, row_count(content), events_here)
         waiting.clear()
 
     def note(record: Record, number: int, found: pa.Table | None) -> None:
@@ -119,10 +119,10 @@ def replay(start: Start, rows: Segments, events: EventLog, keys: Keys, publishin
         for record in unpack_records(block):
             if record.position <= start.position or record.position in voids:
                 continue
-            if record.kind == ROWS:
-                table = load_rows(record.data)
-                waiting.append((record, table))
-                rows_waiting += table.num_rows
+            content = rows_of(record)
+            if content is not None:
+                waiting.append((record, content))
+                rows_waiting += row_count(content)
                 if rows_waiting >= _ROWS_AT_ONCE or len(waiting) >= _CALLS_AT_ONCE:
                     flush()
                     rows_waiting = 0

@@ -17,9 +17,9 @@ from fencepost.service.event_log import join_events
 from fencepost.service.joining import group_tables
 from fencepost.service.monitoring import Watcher, without_warnings
 from fencepost.service.publishing import conditions_of
-from fencepost.service.records import ROWS, VOID, unpack_records
-from fencepost.service.rows import load_rows
+from fencepost.service.records import VOID, rows_of, unpack_records
 from fencepost.service.segments import Segments
+from fencepost.service.single import as_table
 
 _BINS = 60
 _ROWS_AT_ONCE = 100_000
@@ -55,9 +55,10 @@ def stored_rows(log: Segments, last: int, calls: int | None = None) -> list[pa.T
         records = list(unpack_records(block))
         refused.update(int(record.about["of"]) for record in records if record.kind == VOID)
         for record in reversed(records):
-            if record.kind != ROWS or record.position in refused:
+            content = None if record.position in refused else rows_of(record)
+            if content is None:
                 continue
-            table = load_rows(record.data)
+            table = as_table(content)
             found.append(table.slice(max(0, table.num_rows - (last - rows))))
             rows += found[-1].num_rows
             if rows >= last or len(found) == calls:

@@ -60,10 +60,10 @@ def make_app(service: Service, *, doors: Any = None, pages: Sequence[Mount] = ()
     app.add_exception_handler(HTTPException, _refuse_http)
     for module in (rules, rows, events, stream, state, measures, sessions):
         app.include_router(module.router)
-    app.add_middleware(Straight, service=service, doors=app.state.doors, refuse_http=_refuse_http)
     app.add_middleware(Bodies)
     app.state.closing = asyncio.Event()
     app.add_middleware(Endings, closing=app.state.closing)
+    app.add_middleware(Straight, service=service, doors=app.state.doors, refuse_http=_refuse_http)
     app.add_middleware(SafeHeaders)
 
     @app.get("/openapi.json", include_in_schema=False, dependencies=[Depends(allow("read"))])

@@ -145,7 +145,7 @@ async def observe(
 ) -> Answer:
     """Take rows. They are on the disk when this answers, with the position of the call in the log."""
     table = await read_table(request, service)
-    if table.num_rows <= _FEW:
+    if isinstance(table, list) or table.num_rows <= _FEW:
         waiting = service.submit(table, key=key)
     else:  # reading the times of many rows takes its time
         waiting = await run_in_threadpool(service.submit, table, key=key)
