@@ -116,6 +116,8 @@ def _written(term: Term) -> tuple[str, int]:
         return f"EXTRACT({unit} FROM {inner})", _ATOM
     if name == "double":
         return f"CAST({texts[0]} AS DOUBLE)", _ATOM
+    if name == "decimal":
+        return f"CAST({texts[0]} AS DECIMAL(18, {value}))", _ATOM
     if name == "substr":
         start, length = value
         texts += [str(start)] + ([] if length is None else [str(length)])

@@ -24,7 +24,7 @@ from fencepost.rules.options import Options, read_options
 from fencepost.rules.rule import checked_id, labels_text, microseconds_of
 from fencepost.rules.stays import Dampings
 from fencepost.snapshot import DETECTS, NEVER, BoxSet, CompiledColumns, RuleColumns, Snapshot, detect_flags
-from fencepost.snapshot.columns import key_columns
+from fencepost.snapshot.sides import key_columns
 from fencepost.snapshot.damping import rows_that_wait
 from fencepost.snapshot.labels import ListedTexts
 from fencepost.snapshot.layer import join_columns
