@@ -132,8 +132,8 @@ class BandShape:
                 if known == "any":
                     columns[name] = kind
             for pair, kind in zip(same, self.same_kinds, strict=True):
-                if isinstance(name := pair[place], str):
-                    columns.setdefault(name, kind)
+                if isinstance(equal := pair[place], str):
+                    columns.setdefault(equal, kind)
             wheres.append(Condition(text, where.boxes, columns, where.dropped, where.alike))
         left_keys, right_keys = tuple(keys["left"].items()), tuple(keys["right"].items())
         return Band(text, left, right, ranges, tuple(dict.fromkeys(same)), left_keys, right_keys, *wheres)
@@ -279,6 +279,8 @@ class _BandBuilder:
             self._compare("<>" if negate else "=", node.this, node.expressions[0], node)
         elif isinstance(node, (exp.In, exp.Column)):
             raise self._several_ranges(node)
+        elif isinstance(node, (exp.Like, exp.ILike, exp.StartsWith)):
+            raise refusals.pattern(self.operands.place_of(node))
         else:
             raise refusals.predicate(node, self.operands.place_of(node), negate=negate)
 
@@ -290,9 +292,9 @@ class _BandBuilder:
         if self._is_distance(left):
             return self._add_distance(symbol, self._linear(left.this), self._linear(right), place)
         one, other = self._linear(left), self._linear(right)
-        sides = [{side for _, side, _ in each.terms} for each in (one, other)]
-        if symbol == "=" and not one.constant and not other.constant and sorted(map(len, sides)) == [1, 1]:
-            if sides[0] != sides[1]:
+        if symbol == "=" and not one.constant and not other.constant:
+            sides = [frozenset(side for _, side, _ in each.terms) for each in (one, other)]
+            if len(sides[0]) == len(sides[1]) == 1 and sides[0] != sides[1]:
                 return self._add_same(one, other)
         if symbol == "<>":
             raise self._several_ranges(node)
@@ -370,12 +372,10 @@ class _BandBuilder:
         symbol = ARITHMETIC.get(type(node))
         if symbol is None or symbol not in "+-":
             if len(sides) > 1:
-                raise RefusalError(
-                    [place],
-                    "computes with both sides",
-                    EXPECTED,
-                    "Write left.price - right.price * 1.05 > 0 for left.price / right.price > 1.05.",
-                )
+                remedy = "Write what concerns one side each, and subtract the two."
+                if symbol == "/":
+                    remedy = "Write left.price > right.price * 1.05 for left.price / right.price > 1.05."
+                raise RefusalError([place], "computes with both sides", EXPECTED, remedy)
             (side,) = sides
             part = self._builders[side].expressions.read(node)
             return _Linear(((1, side, part),), None, part.place)

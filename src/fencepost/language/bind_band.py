@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from fencepost.computed import Computed, Term, computed_id
-from fencepost.computed.typing import LARGEST_PRECISION
 from fencepost.language.band import Band
 from fencepost.language.bind import Binder, BoundBox, infer_types
 from fencepost.language.condition import Bound, Condition, Part, never_holds
@@ -16,6 +15,7 @@ from fencepost.language.sides import Value, shown
 from fencepost.language.source import Place, RefusalError, Source
 from fencepost.ordinals import DOUBLE, KEY, AttributeType, ColumnType
 from fencepost.ordinals.scalars import nearest_double
+from fencepost.ordinals.types import LARGEST_PRECISION
 
 
 class BoundBand(NamedTuple):
@@ -141,7 +141,8 @@ def _bound(band: Band, left: Binder, right: Binder) -> BoundBand:
         tuple((pair[0].name, pair[1].name) for pair in same),
         left_keys,
         right_keys,
-        *wheres,
+        wheres[0],
+        wheres[1],
         computed,
         types,
         tuple(dropped),

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from sqlglot import exp
 
-from fencepost.computed.terms import Term
+from fencepost.computed.terms import Term, with_side
 from fencepost.language.computing import Expression, Expressions
 from fencepost.language.condition import AllOf, Clash, Condition, Leaf, Node, Use, dropped_parts, kinds_of, never_holds
 from fencepost.language.expression import Evaluate
@@ -156,10 +156,3 @@ def shown(side: Side, value: Value) -> str:
     if isinstance(value, str):
         return f"{side}.{value}"
     return with_side(value, side).text
-
-
-def with_side(term: Term, side: str) -> Term:
-    """An expression whose columns have the name of their side in front, to be shown."""
-    if term.name == "column":
-        return Term("column", (), f"{side}.{term.text}")
-    return term._replace(parts=tuple(with_side(part, side) for part in term.parts))

@@ -9,10 +9,10 @@ import pyarrow as pa
 from fencepost._arrow import text_array
 from fencepost.computed import Computed, Given
 from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.indexes.matches import Matches, in_pieces
 from fencepost.ordinals import KEY, AttributeType
 from fencepost.rules.band_columns import read_where
 from fencepost.rules.box_groups import BoxGroups, types_of
-from fencepost.indexes.matches import Matches, in_pieces
 from fencepost.snapshot import NEVER, Snapshot
 from fencepost.snapshot.columns import CompiledColumns, RuleColumns
 from fencepost.snapshot.group import Batch

@@ -32,6 +32,7 @@ from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.indexes.kernels.damping import Policies
 from fencepost.ordinals import AttributeType, ColumnType
 from fencepost.pairing.batch import BandBatch
+from fencepost.pairing.conditions import SideValues
 from fencepost.pairing.damping import (
     BandRound,
     ChangedBands,
@@ -148,8 +149,7 @@ class Pairwise:
 
     @property
     def keys(self) -> frozenset[str]:
-        """The key columns of either side that events show: those that rules compare with strings, or compute with, or
-        ever did."""
+        """The key columns that events show: those that rules compare or compute with strings, or ever did."""
         return frozenset(self.sides.shown_keys - {*self.pairing.key})
 
     def subjects(self) -> Subjects:
@@ -215,7 +215,9 @@ class Pairwise:
             gone = {id: rule for id in ids if (rule := self.find(id)) is not None}
         for id in [id for id, rule in new.items() if gone.get(id) == rule]:
             del new[id], gone[id]
-        types = {name: after.types[name] for rule in new.values() for side in (LEFT, RIGHT) for name in rule.attributes(side)}
+        types = {
+            name: after.types[name] for rule in new.values() for side in (LEFT, RIGHT) for name in rule.attributes(side)
+        }
         known = {**known, **self.types}
         for name, type_ in after.types.items():
             if known.get(name, type_) != type_:
@@ -503,6 +505,11 @@ class Pairwise:
             for state, slots in zip(self.states, (pairs.moves, pairs.others), strict=True)
         )
         return list(zip(lefts, rights, strict=True))
+
+    def values_of(self, side: int, slots: Int64s) -> SideValues:
+        """The last known values of rows of one side, and what rules compute of them."""
+        self._mend()
+        return self._indexes.values(side, self.states[side].positions(slots))
 
     def _subjects(self, ids: Int64s, versions: Int64s, version: int, values: Any) -> Subjects:
         left, right = self.states

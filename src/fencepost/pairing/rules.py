@@ -111,7 +111,9 @@ class BandRule(NamedTuple):
 
     def strings(self, side: int) -> set[str]:
         """The columns of one side that are compared with strings, or in expressions or ranges of strings."""
-        used = {name for name, type_ in self.sides.uses[side].items() if type_ == KEY} if self.sides.uses[side] else set()
+        used = (
+            {name for name, type_ in self.sides.uses[side].items() if type_ == KEY} if self.sides.uses[side] else set()
+        )
         return used | {name for name, _ in self.keys[side]}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from fencepost.computed import Computed, Term
+from fencepost.computed import Term
 from fencepost.errors import FencepostError
 from fencepost.language import BoundBand, BoundBox, StringRange
 from fencepost.ordinals import KEY, AttributeType, ColumnType
@@ -81,7 +81,8 @@ def attributes_of(band: BoundBand, sides: BandSides | None) -> dict[str, Attribu
 def write_where(boxes: Iterable[BoundBox]) -> str:
     """Boxes as JSON, which is the same for the same boxes; empty for none."""
     found = [
-        [box.ranges, box.keys, [[each.term.to_json(), *each[1:]] for each in box.strings]] for box in dict.fromkeys(boxes)
+        [box.ranges, box.keys, [[each.term.to_json(), *each[1:]] for each in box.strings]]
+        for box in dict.fromkeys(boxes)
     ]
     return json.dumps(sorted(found, key=json.dumps)) if found else ""
 

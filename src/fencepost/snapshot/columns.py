@@ -78,8 +78,7 @@ class BandColumns(NamedTuple):
     lower_closed: Bools
     upper_closed: Bools
     sides: Any
-    """Arrow large_string: JSON of what a band has that is computed or concerns one side, see `snapshot.sides`; null where it
-    has nothing such."""
+    """Arrow large_string: what is computed or concerns one side, as `BandSides` has it; null where nothing is."""
 
 
 class DampingColumns(NamedTuple):

@@ -1,11 +1,12 @@
 """What of bands is computed, or concerns the rows of one side: as snapshots keep it, and which columns it needs."""
 
 import json
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
 from fencepost.computed import Computed
-from fencepost.computed.attributes import expressions_of, from_json, to_json
+from fencepost.computed.attributes import computed_id, expressions_of, from_json, to_json
 from fencepost.computed.terms import Term
 from fencepost.ordinals import KEY, AttributeType, ColumnType
 from fencepost.snapshot.columns import BandColumns, key_pairs
@@ -57,11 +58,13 @@ def read_sides(text: str | None) -> BandSides:
 
 def all_sides(bands: BandColumns) -> list[BandSides]:
     """What bands have that is computed or concerns one side, without repetitions."""
+    if bands.sides.null_count == len(bands.sides):
+        return []
     return [read_sides(text) for text in bands.sides.unique().to_pylist() if text is not None]
 
 
 def key_columns(bands: BandColumns | None) -> set[str]:
-    """The columns of both sides that bands compare for equality, and strings that their expressions and conditions use."""
+    """The columns of both sides that bands compare for equality, and strings that expressions and conditions use."""
     if bands is None:
         return set()
     same = {name for text in bands.same.unique().to_pylist() for pair in key_pairs(text) for name in pair}
@@ -76,3 +79,14 @@ def band_attributes(bands: BandColumns) -> set[str]:
     subtracted, sides = {*bands.left.unique().to_pylist(), *bands.right.unique().to_pylist()}, all_sides(bands)
     used = {name for each in sides for name, type_ in each.columns.items() if type_ != KEY}
     return subtracted - {name for each in sides for name in each.computed} | used
+
+
+def computed_of(sides: BandSides, side: int, names: Iterable[str]) -> list[Computed]:
+    """The expressions that a band computes of one side; `names` are what it subtracts and compares of it."""
+    found = {name: sides.computed[name] for name in names if name in sides.computed}
+    for ranges, _, strings in json.loads(sides.where[side] or "[]"):
+        found |= {name: sides.computed[name] for name, _, _ in ranges if name in sides.computed}
+        for each in (Computed(Term.from_json(term)) for term, *_ in strings):
+            if each.term.name != "column":
+                found[computed_id(each)] = each
+    return list(found.values())

@@ -21,7 +21,7 @@ from fencepost.ordinals import KEY, AttributeType
 from fencepost.snapshot import store
 from fencepost.snapshot.columns import BandColumns, CompiledColumns, DampingColumns, RuleColumns
 from fencepost.snapshot.damping import count_damped, join_damping
-from fencepost.snapshot.explanation import Explanation, explain_computed, explain_group
+from fencepost.snapshot.explanation import Explanation, explain_computed, explain_group, explain_sides
 from fencepost.snapshot.group import Batch, Group
 from fencepost.snapshot.keys import KeyColumn, check_strings
 from fencepost.snapshot.layer import Home, Layer, join_bands, join_columns, join_rules, take_bands
@@ -568,6 +568,8 @@ class Snapshot:
         damped, by = (0, {}) if self.damping is None else count_damped(self.damping, self._any_hidden)
         boxes = zip((group for _, group in self._live), self._box_rows, strict=True)
         computed = explain_computed(self.computed, boxes, self.rules.ids, self._any_hidden)
+        if self.bands is not None:
+            computed += explain_sides(self.bands, self.rules.ids)
         return Explanation(self.version, len(self), types, groups, self.dropped, bands, self.zone, damped, by, computed)
 
     def __len__(self) -> int:
