@@ -349,7 +349,7 @@ def test_foreign_and_newer_snapshots_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "s" / "header.json"
     outer = json.loads(file.read_text())
     for change, message in (
-        ({"format": 4}, "A snapshot of format 4 in .*; expected format 2 or 3. Upgrade fencepost."),
+        ({"format": 5}, "A snapshot of format 5 in .*; expected a format from 2 to 4. Upgrade fencepost."),
         ({"magic": "parquet"}, "A header of 'parquet' in"),
         ({"version": 9}, "A header that was changed in"),
     ):

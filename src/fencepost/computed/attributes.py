@@ -55,14 +55,21 @@ def expressions_of(computed: Iterable[Computed]) -> dict[str, Term]:
     return {each.text: each.term for each in computed if each.term.name != "column"}
 
 
-def check_number(expressions: Mapping[str, Term]) -> None:
-    """Refuse more distinct expressions than a batch is evaluated for."""
+def check_number(expressions: Mapping[str, Term | None]) -> None:
+    """Refuse more distinct expressions, and conditions of sides of bands, than a batch is evaluated for."""
     if len(expressions) > MOST_EXPRESSIONS:
         raise too_many(list(expressions.values())[-1])
 
 
-def too_many(term: Term) -> FencepostError:
-    """The refusal of one expression too many."""
+def too_many(term: Term | None) -> FencepostError:
+    """The refusal of one expression too many; None is a condition of one side of a band."""
+    if term is None:
+        return FencepostError(
+            "a condition of one side of a band is one more distinct expression",
+            f"at most {MOST_EXPRESSIONS} in all rules together",
+            "Constants inside make conditions of sides distinct: let bands share one, compare a key with a string, "
+            "or move the range into the difference.",
+        )
     constants = [each.text for each in term.walk() if each.name == "constant"]
     remedy = "Compute it into a column of the data and compare that column."
     if constants:

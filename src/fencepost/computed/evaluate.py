@@ -144,6 +144,8 @@ def _arithmetic(term: Term, parts: list[Values]) -> Values:
     own = term.attribute
     if name in ("floor", "ceil", "round"):
         return Values(numbers.whole_counts(name, parts[0].data, types[0].scale), parts[0].valid)
+    if name == "decimal":
+        return numbers.within(as_scale(parts[0], types[0], own.scale), own)
     if name == "sign":
         return Values(np.sign(parts[0].data), parts[0].valid)
     if name in ("negate", "abs"):

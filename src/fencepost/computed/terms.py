@@ -80,6 +80,13 @@ def column(name: str) -> Term:
     return Term("column", value=name)
 
 
+def with_side(term: Term, side: str) -> Term:
+    """An expression whose columns have the name of a side of a band in front, to be shown."""
+    if term.name == "column":
+        return Term("column", (), f"{side}.{term.text}")
+    return term._replace(parts=tuple(with_side(part, side) for part in term.parts))
+
+
 def constant(value: Any) -> Term:
     """A constant; TRUE is none that equals 1, and the double 3 none that equals the number 3."""
     return Term("truth" if isinstance(value, bool) else "constant", (), value, DOUBLE if type(value) is float else None)
@@ -116,6 +123,8 @@ def _written(term: Term) -> tuple[str, int]:
         return f"EXTRACT({unit} FROM {inner})", _ATOM
     if name == "double":
         return f"CAST({texts[0]} AS DOUBLE)", _ATOM
+    if name == "decimal":
+        return f"CAST({texts[0]} AS DECIMAL(18, {value}))", _ATOM
     if name == "substr":
         start, length = value
         texts += [str(start)] + ([] if length is None else [str(length)])

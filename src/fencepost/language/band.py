@@ -1,24 +1,35 @@
-"""Band conditions: a range for the difference of a column of each of two streams, and equal keys."""
+"""Band conditions: a range for the difference of expressions over two streams, equal keys, conditions of one side."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from sqlglot import exp
 
 from fencepost.language import refusals
-from fencepost.language.computing import COMPUTED_NODES
-from fencepost.language.condition import ColumnKind, Part, clash_of, never_holds
+from fencepost.language.computing import Expression
+from fencepost.language.condition import ColumnKind, Condition, Part, clash_of, never_holds
 from fencepost.language.expression import Constant, Duration, Evaluate, combine, negated
 from fencepost.language.operands import ARITHMETIC, COMPARISONS, FLIPPED, NEGATED, ColumnUse, Operands, parse_tree
 from fencepost.language.shape import Values
+from fencepost.language.sides import (
+    EXPECTED,
+    SIDES,
+    Columns,
+    Side,
+    SideBuilder,
+    SideKey,
+    SideShape,
+    Value,
+    shown,
+    value_of,
+)
 from fencepost.language.source import Place, RefusalError, Source
 
-Side = Literal["left", "right"]
-_OF_ONE_SIDE = (*COMPUTED_NODES, exp.Cast, exp.AtTimeZone)
-_EXPECTED = "one difference of a left and a right column compared with constants, and keys joined by AND"
+_DISTANCES = ("number", "date", "timestamp", "any")
+"""Kinds of values that have a difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,25 +37,36 @@ class Band:
     """A parsed band condition, not yet bound to types: it holds for pairs of rows whose difference is in the ranges."""
 
     text: str
-    left: str
-    """The column of the left stream."""
-    right: str
+    left: Value
+    """The column of the left stream, or an expression over columns of it."""
+    right: Value
     ranges: tuple[Part, ...]
     """What left - right must lie in, all of them; the bounds are numbers or, between times, timedeltas."""
-    same: tuple[tuple[str, str], ...]
-    """Pairs of a left and a right column that must be equal."""
+    same: tuple[tuple[Value, Value], ...]
+    """Pairs of a left and a right column, or expression, that must be equal."""
     left_keys: tuple[tuple[str, str], ...]
     """Columns of the left stream and the strings they must equal."""
     right_keys: tuple[tuple[str, str], ...]
-    left_columns: Mapping[str, ColumnKind]
-    """Every column of the left stream with its kind."""
-    right_columns: Mapping[str, ColumnKind]
+    left_where: Condition
+    """What else rows of the left stream must meet, without boxes where that is nothing; every column is among its
+    columns, those of the difference and of keys too."""
+    right_where: Condition
+
+    @property
+    def left_columns(self) -> Mapping[str, ColumnKind]:
+        """Every column of the left stream with its kind."""
+        return self.left_where.columns
+
+    @property
+    def right_columns(self) -> Mapping[str, ColumnKind]:
+        """Likewise of the right one."""
+        return self.right_where.columns
 
 
 class _Linear(NamedTuple):
-    """A sum of columns, each plus or minus, and a constant."""
+    """A sum of columns and expressions, each of one side and plus or minus, and a constant."""
 
-    terms: tuple[tuple[int, ColumnUse], ...]
+    terms: tuple[tuple[int, Side, ColumnUse | Expression], ...]
     constant: Constant | None
     place: Place
 
@@ -52,19 +74,12 @@ class _Linear(NamedTuple):
 class _Difference(NamedTuple):
     """A range for left - right; the kind is None where only the order of the two is compared."""
 
-    left: str
-    right: str
+    left: ColumnUse | Expression
+    right: ColumnUse | Expression
     kind: ColumnKind | None
     lower: Evaluate | None
     upper: Evaluate | None
     closed: bool
-    place: Place
-
-
-class _SideKey(NamedTuple):
-    side: Side
-    column: str
-    value: Evaluate
     place: Place
 
 
@@ -79,36 +94,54 @@ def names_sides(source: Source) -> bool:
 class BandShape:
     """A band without its constants, compiled."""
 
-    left: str
-    right: str
     kind: ColumnKind
-    ranges: tuple[_Difference, ...]
-    same: tuple[tuple[str, str], ...]
-    keys: tuple[_SideKey, ...]
+    differences: tuple[_Difference, ...]
+    same: tuple[tuple[ColumnUse | Expression, ColumnUse | Expression], ...]
+    same_kinds: tuple[ColumnKind, ...]
+    keys: tuple[SideKey, ...]
+    sides: tuple[SideShape, SideShape]
     is_reusable: bool
 
     def fill(self, text: str, values: Values) -> Band:
         """The band that these constants make."""
+        first = self.differences[0]
+        left, right = value_of(first.left, values), value_of(first.right, values)
         ranges: tuple[Part, ...] = ()
-        for difference in self.ranges:
-            part = self._range(difference, values)
+        for difference in self.differences:
+            if (value_of(difference.left, values), value_of(difference.right, values)) != (left, right):
+                raise RefusalError(
+                    [first.place, difference.place],
+                    "are two differences",
+                    EXPECTED,
+                    "Compute one of the two into a key, or filter the pairs afterwards.",
+                )
+            part = self._range(difference, f"{shown('left', left)} - {shown('right', right)}", values)
             if clash := clash_of((part,), (*ranges, part)):
                 raise never_holds(clash)
             ranges += (part,)
+        same = tuple((value_of(one, values), value_of(other, values)) for one, other in self.same)
         keys = self._keys(values)
-        left: dict[str, ColumnKind] = {self.left: self.kind, **dict.fromkeys(keys["left"], "key")}
-        right: dict[str, ColumnKind] = {self.right: self.kind, **dict.fromkeys(keys["right"], "key")}
-        for one, other in self.same:
-            left.setdefault(one, "key")
-            right.setdefault(other, "key")
+        wheres = []
+        for side, shape, value, place in zip(SIDES, self.sides, (left, right), (0, 1), strict=True):
+            own = [key for key in self.keys if key.side == side]
+            where = shape.fill(text, values, own)
+            columns: dict[str, ColumnKind] = {value: self.kind} if isinstance(value, str) else {}
+            columns |= dict.fromkeys(keys[side], "key")
+            for name, kind in where.columns.items():
+                known = columns.setdefault(name, kind)
+                if known == "any":
+                    columns[name] = kind
+            for pair, kind in zip(same, self.same_kinds, strict=True):
+                if isinstance(equal := pair[place], str):
+                    columns.setdefault(equal, kind)
+            wheres.append(Condition(text, where.boxes, columns, where.dropped, where.alike))
         left_keys, right_keys = tuple(keys["left"].items()), tuple(keys["right"].items())
-        return Band(text, self.left, self.right, ranges, self.same, left_keys, right_keys, left, right)
+        return Band(text, left, right, ranges, tuple(dict.fromkeys(same)), left_keys, right_keys, *wheres)
 
-    def _range(self, difference: _Difference, values: Values) -> Part:
-        left, right, _, lower, upper, closed, place = difference
+    def _range(self, difference: _Difference, column: str, values: Values) -> Part:
+        _, _, _, lower, upper, closed, place = difference
         low = None if lower is None else _distance(lower(values), self.kind, place)
         high = None if upper is None else _distance(upper(values), self.kind, place)
-        column = f"left.{left} - right.{right}"
         return Part(column, low, high, closed and low is not None, closed and high is not None, place)
 
     def _keys(self, values: Values) -> dict[Side, dict[str, str]]:
@@ -130,41 +163,58 @@ def compile_band(source: Source) -> BandShape:
         raise RefusalError(
             [source.everything],
             "has no difference",
-            _EXPECTED,
+            EXPECTED,
             "Write left.x - right.x = 0 where two numbers are to be equal.",
         )
-    first = builder.differences[0]
-    kind: ColumnKind | None = None
-    for each in builder.differences:
-        if (each.left, each.right) != (first.left, first.right):
-            raise RefusalError(
-                [first.place, each.place],
-                "are two differences",
-                _EXPECTED,
-                "Compute one of the two into a key, or filter the pairs afterwards.",
-            )
-        if each.kind and kind and each.kind != kind:
-            raise refusals.mixed_kinds("the difference", each.place, kind, each.kind)
-        kind = kind or each.kind
-    return BandShape(
-        first.left,
-        first.right,
-        kind or "number",
-        tuple(builder.differences),
-        tuple(dict.fromkeys(builder.same)),
-        tuple(builder.keys),
-        builder.operands.all_names_are_filled(),
-    )
+    return builder.finished()
 
 
 class _BandBuilder:
-    """Collects the differences and keys that a band condition joins by AND."""
+    """Collects the differences, keys and conditions of one side that a band condition joins by AND."""
 
     def __init__(self, source: Source) -> None:
         self.operands = Operands(source)
+        self._columns = Columns(source)
+        self._builders: dict[Side, SideBuilder] = {side: SideBuilder(source, side) for side in SIDES}
         self.differences: list[_Difference] = []
-        self.same: list[tuple[str, str]] = []
-        self.keys: list[_SideKey] = []
+        self._same: list[tuple[ColumnUse | Expression, ColumnUse | Expression]] = []
+        self._same_kinds: list[ColumnKind] = []
+        self._keys: list[SideKey] = []
+
+    def finished(self) -> BandShape:
+        """All that was added."""
+        kind: ColumnKind | None = None
+        for each in self.differences:
+            kinds = [each.kind, *(part.kind for part in (each.left, each.right) if isinstance(part, Expression))]
+            for found in kinds:
+                if found is None or found == "any":
+                    continue
+                found = "timestamp" if found == "date" else found
+                if found not in _DISTANCES:
+                    raise RefusalError(
+                        [each.place],
+                        "is no difference of numbers or times",
+                        EXPECTED,
+                        "Write LOWER(left.name) = LOWER(right.name) where strings are to be equal.",
+                    )
+                if kind and found != kind:
+                    raise refusals.mixed_kinds("the difference", each.place, kind, found)
+                kind = found
+        for each in self.differences:
+            for side, part in zip(SIDES, (each.left, each.right), strict=True):
+                if isinstance(part, Expression):
+                    self._demand(side, part, kind or "number", each.place)
+        names = [builder.expressions for builder in self._builders.values()]
+        left, right = (builder.finished() for builder in self._builders.values())
+        return BandShape(
+            kind or "number",
+            tuple(self.differences),
+            tuple(self._same),
+            tuple(self._same_kinds),
+            tuple(self._keys),
+            (left, right),
+            self.operands.all_names_are_filled(*names),
+        )
 
     def add(self, node: exp.Expression, *, negate: bool) -> None:
         """Takes over one condition, or the conditions that it joins."""
@@ -174,9 +224,49 @@ class _BandBuilder:
         if isinstance(node, exp.Or if negate else exp.And):
             self.add(node.this, negate=negate)
             self.add(node.expression, negate=negate)
+            return
+        sides = self._columns.sides(node)
+        if len(sides) == 1:
+            self._add_side(next(iter(sides)), node, negate)
         elif isinstance(node, (exp.And, exp.Or)):
-            raise self._several_ranges(node)
-        elif symbol := COMPARISONS.get(type(node)):
+            raise RefusalError(
+                [self.operands.place_of(node)],
+                "is an OR across both sides" if isinstance(node, exp.Or) else "is a negated AND across both sides",
+                EXPECTED,
+                "Write a band for each part.",
+            )
+        else:
+            self._add_pair(node, negate)
+
+    def _add_side(self, side: Side, node: exp.Expression, negate: bool) -> None:
+        """A condition on rows of one side; a column that is one string is a key."""
+        key = None if negate else self._key_of(side, node)
+        if key is None:
+            self._builders[side].add(node, negate=negate)
+        else:
+            self._keys.append(key)
+
+    def _key_of(self, side: Side, node: exp.Expression) -> SideKey | None:
+        one, other = node.this, None
+        if isinstance(node, exp.EQ):
+            other = node.expression
+        elif isinstance(node, exp.In) and len(node.expressions) == 1:
+            (other,) = node.expressions
+        if other is None:
+            return None
+        one, other = _bare(one), _bare(other)
+        if isinstance(other, exp.Column):
+            one, other = other, one
+        if not isinstance(one, exp.Column) or not isinstance(other, exp.Literal):
+            return None
+        constant, column = self.operands.read(other), self._builders[side].expressions.read(one)
+        if not isinstance(constant, Constant) or constant.kind != "key":
+            return None
+        return SideKey(side, column.name, constant.evaluate, self.operands.place_of(node))
+
+    def _add_pair(self, node: exp.Expression, negate: bool) -> None:
+        """A condition that concerns both sides."""
+        if symbol := COMPARISONS.get(type(node)):
             self._compare(NEGATED[symbol] if negate else symbol, node.this, node.expression, node)
         elif isinstance(node, exp.Between):
             if node.args.get("symmetric"):
@@ -190,36 +280,51 @@ class _BandBuilder:
         elif isinstance(node, (exp.In, exp.Column)):
             raise self._several_ranges(node)
         elif isinstance(node, (exp.Like, exp.ILike, exp.StartsWith)):
-            raise RefusalError(
-                [self.operands.place_of(node)],
-                "is a pattern on one side of a band",
-                _EXPECTED,
-                "Filter that stream before it reaches the band, or compute whether it matches into a key: "
-                "left.matches = 'yes'.",
-            )
+            raise refusals.pattern(self.operands.place_of(node))
         else:
-            raise refusals.predicate(node, self.operands.place_of(node))
+            raise refusals.predicate(node, self.operands.place_of(node), negate=negate)
 
     def _compare(self, symbol: str, left: exp.Expression, right: exp.Expression, node: exp.Expression) -> None:
         place = self.operands.place_of(node)
-        if isinstance(right, exp.Abs):
+        left, right = _bare(left), _bare(right)
+        if self._is_distance(right):
             left, right, symbol = right, left, FLIPPED[symbol]
-        if isinstance(left, exp.Abs):
+        if self._is_distance(left):
             return self._add_distance(symbol, self._linear(left.this), self._linear(right), place)
         one, other = self._linear(left), self._linear(right)
-        tables = [(sign, column.table) for sign, column in (*one.terms, *other.terms)]
-        if len(tables) == 1:
-            return self._add_key(symbol, one, other, place)
-        if symbol == "=" and not one.constant and not other.constant and sorted(tables) == [(1, "left"), (1, "right")]:
-            (_, first), (_, second) = (*one.terms, *other.terms)
-            self.same.append((first.name, second.name) if first.table == "left" else (second.name, first.name))
-            return None
+        if symbol == "=" and not one.constant and not other.constant:
+            sides = [frozenset(side for _, side, _ in each.terms) for each in (one, other)]
+            if len(sides[0]) == len(sides[1]) == 1 and sides[0] != sides[1]:
+                return self._add_same(one, other)
         if symbol == "<>":
             raise self._several_ranges(node)
         return self._add_difference(symbol, one, other, place)
 
+    def _is_distance(self, node: exp.Expression) -> bool:
+        """Whether it is ABS of a difference of both sides."""
+        return isinstance(node, exp.Abs) and len(self._columns.sides(node)) == 2
+
+    def _add_same(self, one: _Linear, other: _Linear) -> None:
+        """Expressions of both sides that must be equal."""
+        if one.terms[0][1] == "right":
+            one, other = other, one
+        pair = []
+        for side, linear in zip(SIDES, (one, other), strict=True):
+            terms = [(sign, part) for sign, _, part in linear.terms]
+            pair.append(self._builders[side].expressions.total(terms, linear.place))
+        kinds = [part.kind for part in pair if isinstance(part, Expression) and part.kind != "any"]
+        kind: ColumnKind = kinds[0] if kinds else "key"
+        for side, part in zip(SIDES, pair, strict=True):
+            if isinstance(part, Expression):
+                self._demand(side, part, kind, part.place)
+        self._same.append((pair[0], pair[1]))
+        self._same_kinds.append(kind)
+
+    def _demand(self, side: Side, part: Expression, kind: ColumnKind, place: Place) -> None:
+        self._builders[side].expressions.demand(part, kind, place)  # type: ignore[arg-type]
+
     def _add_difference(self, symbol: str, one: _Linear, other: _Linear, place: Place) -> None:
-        terms = (*one.terms, *((-sign, column) for sign, column in other.terms))
+        terms = (*one.terms, *((-sign, side, part) for sign, side, part in other.terms))
         left, right, sign = self._sides(terms, place)
         bound = _minus(other.constant, one.constant)
         if bound is not None and sign < 0:
@@ -240,7 +345,7 @@ class _BandBuilder:
             raise RefusalError(
                 [place],
                 "is no single range of the difference",
-                _EXPECTED,
+                EXPECTED,
                 "Write ABS(left.x - right.x) <= 5, or for what lies outside a rule on each side of it.",
             )
         lower, upper = _minus(negated(outer.constant), inner.constant), _minus(outer.constant, inner.constant)
@@ -252,77 +357,54 @@ class _BandBuilder:
         closed = symbol == "<="
         self.differences.append(_Difference(left, right, kind, lower.evaluate, upper.evaluate, closed, place))
 
-    def _add_key(self, symbol: str, one: _Linear, other: _Linear, place: Place) -> None:
-        constant = one.constant or other.constant
-        ((sign, column),) = (*one.terms, *other.terms)
-        if constant is None or constant.kind != "key" or sign < 0 or symbol != "=":
-            if constant is not None and constant.kind == "key" and symbol == "<>":
-                raise refusals.negated_key(place)
-            raise RefusalError(
-                [place],
-                "is a range on one side of a band",
-                _EXPECTED,
-                f"Filter the {column.table} stream before it reaches the band.",
-            )
-        side: Side = "left" if column.table == "left" else "right"
-        self.keys.append(_SideKey(side, column.name, constant.evaluate, place))
-
     def _linear(self, node: exp.Expression) -> _Linear:
-        while isinstance(node, exp.Paren):
-            node = node.this
-        place = self.operands.place_of(node)
+        """A sum with its constant apart, which is computed with exactly."""
+        node = _bare(node)
+        place, sides = self.operands.place_of(node), self._columns.sides(node)
+        if not sides:
+            operand = self.operands.read(node)
+            assert isinstance(operand, Constant), "a column names its side"
+            return _Linear((), operand, operand.place)
         if isinstance(node, exp.Neg):
             inner = self._linear(node.this)
             constant = inner.constant and negated(inner.constant)
-            return _Linear(tuple((-sign, column) for sign, column in inner.terms), constant, place)
+            return _Linear(tuple((-sign, side, part) for sign, side, part in inner.terms), constant, place)
         symbol = ARITHMETIC.get(type(node))
-        if symbol is None:
-            if isinstance(node, _OF_ONE_SIDE) and node.find(exp.Column):
-                raise RefusalError(
-                    [place],
-                    "is computed of a column",
-                    _EXPECTED,
-                    "Compute it into a column of its stream, and name that column here.",
-                )
-            operand = self.operands.read(node)
-            if isinstance(operand, Constant):
-                return _Linear((), operand, operand.place)
-            if operand.table not in ("left", "right"):
-                raise RefusalError(
-                    [operand.place],
-                    "names no side",
-                    _EXPECTED,
-                    f"Write left.{operand.name} or right.{operand.name}.",
-                )
-            return _Linear(((1, operand),), None, operand.place)
+        if symbol is None or symbol not in "+-":
+            if len(sides) > 1:
+                remedy = "Write what concerns one side each, and subtract the two."
+                if symbol == "/":
+                    remedy = "Write left.price > right.price * 1.05 for left.price / right.price > 1.05."
+                raise RefusalError([place], "computes with both sides", EXPECTED, remedy)
+            (side,) = sides
+            part = self._builders[side].expressions.read(node)
+            return _Linear(((1, side, part),), None, part.place)
         one, other = self._linear(node.this), self._linear(node.expression)
-        if not one.terms and not other.terms and one.constant and other.constant:
-            return _Linear((), combine(symbol, one.constant, other.constant), place)
-        if symbol not in "+-":
-            raise RefusalError(
-                [place],
-                "is a multiple of a column",
-                _EXPECTED,
-                "Compute it into a column of the data and compare that column.",
-            )
         sign = 1 if symbol == "+" else -1
-        terms = (*one.terms, *((sign * each, column) for each, column in other.terms))
+        terms = (*one.terms, *((sign * each, side, part) for each, side, part in other.terms))
         if one.constant and other.constant:
             return _Linear(terms, combine(symbol, one.constant, other.constant), place)
         second = other.constant and (negated(other.constant) if sign < 0 else other.constant)
         return _Linear(terms, one.constant or second, place)
 
-    def _sides(self, terms: Sequence[tuple[int, ColumnUse]], place: Place) -> tuple[str, str, int]:
-        """The left and the right column, and the sign of the left one."""
-        by_side = {column.table: (sign, column.name) for sign, column in terms}
-        if len(terms) != 2 or len(by_side) != 2 or by_side["left"][0] != -by_side["right"][0]:
+    def _sides(
+        self, terms: Sequence[tuple[int, Side, ColumnUse | Expression]], place: Place
+    ) -> tuple[ColumnUse | Expression, ColumnUse | Expression, int]:
+        """What is left and what is right in a difference, and the sign of the whole."""
+        signs = [sign for sign, side, _ in terms if side == "left"]
+        if not signs or len(signs) == len(terms):
             raise RefusalError(
                 [place],
-                "is no difference of a left and a right column",
-                _EXPECTED,
+                "is no difference of a left and a right expression",
+                EXPECTED,
                 "Write for example left.price - right.price BETWEEN -1 AND 1.",
             )
-        return by_side["left"][1], by_side["right"][1], by_side["left"][0]
+        whole = signs[0]
+        found = []
+        for name, factor in zip(SIDES, (whole, -whole), strict=True):
+            own = [(factor * sign, part) for sign, side, part in terms if side == name]
+            found.append(self._builders[name].expressions.total(own, place))
+        return found[0], found[1], whole
 
     def _kind(self, bound: Constant, place: Place) -> ColumnKind:
         """What the columns must be for this bound to be their difference."""
@@ -336,9 +418,16 @@ class _BandBuilder:
         return RefusalError(
             [self.operands.place_of(node)],
             "is no single range of a difference",
-            _EXPECTED,
+            EXPECTED,
             "Write one rule for each range.",
         )
+
+
+def _bare(node: exp.Expression) -> exp.Expression:
+    """What stands in parentheses."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
 
 
 def _nothing(values: Values) -> int:  # noqa: ARG001 (as every Evaluate)

@@ -1,5 +1,6 @@
 """Expressions over columns, compiled: functions of a condition's constants and names that make terms."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -112,7 +113,7 @@ class Expressions(Operands):
     def compared(self, name: str, left: Operand, right: Operand, place: Place) -> Expression:
         """`=` or `<` between two expressions."""
         self._agree([left, right], place)
-        return self._made(name, [left, right], "boolean", place)
+        return self.computed(name, [left, right], "boolean", place)
 
     def refuse_double_quotes(self, symbol: str, left: Operand, right: Operand, place: Place) -> None:
         """Refuse what most likely is a string in double quotes: it is compared with a string, or is equal to a column.
@@ -169,7 +170,7 @@ class Expressions(Operands):
             if part.__class__ is Constant and part.kind in ("interval", "date", "timestamp"):
                 raise refusals.time_arithmetic(place)
             self.demand(part, "number", place)
-        return self._made(ARITHMETIC.get(type(node), "negate"), parts, "number", place)
+        return self.computed(ARITHMETIC.get(type(node), "negate"), parts, "number", place)
 
     def _of_number(self, node: exp.Expression) -> Operand:
         name, place = _OF_NUMBERS[type(node)], self.place_of(node)
@@ -177,7 +178,7 @@ class Expressions(Operands):
             raise refusals.digits(name.upper(), place)
         part = self.read(node.this)
         self.demand(part, "number", place)
-        return self._made(name, [part], "number", place)
+        return self.computed(name, [part], "number", place)
 
     def _of_string(self, node: exp.Expression) -> Operand:
         place = self.place_of(node)
@@ -223,7 +224,7 @@ class Expressions(Operands):
             raise refusals.constants(place)
         kind = self._agree(parts, place)
         left_open = tuple(use for part in parts for use in _open_of(part)) if kind == "any" else ()
-        return self._made(name, parts, kind, place)._replace(open=left_open)
+        return self.computed(name, parts, kind, place)._replace(open=left_open)
 
     def _field(self, node: exp.Expression) -> Operand:
         place = self.place_of(node)
@@ -264,11 +265,12 @@ class Expressions(Operands):
         if getattr(node.args["to"].this, "name", "") != "DOUBLE":
             raise refusals.operand(node, place)
         self.demand(part, "number", place)
-        return self._made("double", [part], "number", place)
+        return self.computed("double", [part], "number", place)
 
     # -- terms --------------------------------------------------------------------------------------------
 
-    def _made(self, name: str, parts: list[Operand], kind: ColumnKind, place: Place) -> Expression:
+    def computed(self, name: str, parts: Sequence[Operand], kind: ColumnKind, place: Place) -> Expression:
+        """An operation on operands, whose kinds are demanded already."""
         reads = tuple(self._term(part) for part in parts)
         return Expression(kind, lambda values: Term(name, tuple(read(values) for read in reads)), place)
 

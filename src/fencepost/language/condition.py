@@ -344,7 +344,7 @@ class Shape:
 
     def fill(self, text: str, values: Values) -> Condition:
         """The condition that these constants and names make."""
-        columns = self._columns(values)
+        columns = kinds_of(self.uses, values)
         clashes: list[Clash] = []
         boxes = self.root.expand(values, clashes)
         if not boxes:
@@ -360,19 +360,21 @@ class Shape:
         columns = {column: kind for column, kind in columns.items() if column in needed}
         return Condition(text, tuple(boxes), columns, dropped_parts(text, boxes, clashes), alike)
 
-    def _columns(self, values: Values) -> dict[str, ColumnKind]:
-        columns: dict[str, ColumnKind] = {}
-        for column, kind, place in self.uses:
-            name = column(values)
-            known = columns.setdefault(name, kind)
-            if known != kind:
-                if "any" in (known, kind):
-                    columns[name] = kind if known == "any" else known
-                    continue
-                if {known, kind} != {"date", "timestamp"}:
-                    raise refusals.mixed_kinds(name, place, known, kind)
-                columns[name] = "timestamp"
-        return columns
+
+def kinds_of(uses: Iterable[Use], values: Values) -> dict[str, ColumnKind]:
+    """Every column that is used, with the kind of constant it is compared with."""
+    columns: dict[str, ColumnKind] = {}
+    for column, kind, place in uses:
+        name = column(values)
+        known = columns.setdefault(name, kind)
+        if known != kind:
+            if "any" in (known, kind):
+                columns[name] = kind if known == "any" else known
+                continue
+            if {known, kind} != {"date", "timestamp"}:
+                raise refusals.mixed_kinds(name, place, known, kind)
+            columns[name] = "timestamp"
+    return columns
 
 
 def dropped_parts(text: str, boxes: Iterable[Box], clashes: Iterable[Clash]) -> tuple[str, ...]:

@@ -95,10 +95,11 @@ class Operands:
         self._slots = slots_by_start(source.text)
         self._names_filled: set[int] = set()
 
-    def all_names_are_filled(self) -> bool:
-        """Whether every name that is a slot was read as a column."""
+    def all_names_are_filled(self, *others: "Operands") -> bool:
+        """Whether every name that is a slot was read as a column, here or by others of the same text."""
+        filled = self._names_filled.union(*(each._names_filled for each in others))
         tokens = self.source.tokens
-        return self._names_filled.issuperset(
+        return filled.issuperset(
             self._slots[token.start] for token in tokens if token.kind in _NAMING and token.start in self._slots
         )
 

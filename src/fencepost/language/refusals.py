@@ -184,16 +184,6 @@ def two_columns(other: str, symbol: str, quoted: str, place: Place) -> RefusalEr
     )
 
 
-def negated_key(place: Place) -> RefusalError:
-    """A string excluded in a band."""
-    return RefusalError(
-        [place],
-        "is an excluded string",
-        "keys that are named: left.symbol = 'IBM'",
-        "Write a band for each key that is meant, or compute the exclusion into a column that both sides have.",
-    )
-
-
 def pattern(place: Place) -> RefusalError:
     """LIKE with anything but a pattern that is written out, or another way to match."""
     return RefusalError(

@@ -28,18 +28,21 @@ _COMPUTED = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, "<>": ne}
 
 def compile_shape(source: Source) -> Shape:
     """The shape of a condition on one stream."""
-    builder = _Builder(source)
-    root = builder.predicate(parse_tree(source), negate=False)
-    operands = builder.operands
+    operands = Expressions(source)
+    root = compile_node(parse_tree(source), operands, negate=False)
     return Shape(root, tuple(operands.uses), operands.all_names_are_filled(), tuple(operands.alike))
+
+
+def compile_node(node: exp.Expression, operands: Expressions, *, negate: bool) -> Node:
+    """The node for something that is true or false, whose columns and constants these operands read."""
+    return _Builder(operands).predicate(node, negate=negate)
 
 
 class _Builder:
     """Turns sqlglot's tree into nodes, pushing NOT down to the comparisons."""
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.operands = Expressions(source)
+    def __init__(self, operands: Expressions) -> None:
+        self.source, self.operands = operands.source, operands
 
     def predicate(self, node: exp.Expression, *, negate: bool) -> Node:
         """The node for something that is true or false."""

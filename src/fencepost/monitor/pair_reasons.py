@@ -5,9 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost._html import html_text
+from fencepost.monitor.pair_sides import (
+    plain_name,
+    show_condition,
+    show_difference,
+    show_value,
+    shown_expressions,
+)
 from fencepost.monitor.reasons import check_version, headline
 from fencepost.ordinals import AttributeType
-from fencepost.pairing.rules import BandRule
+from fencepost.pairing.rules import LEFT, RIGHT, SIDES, BandRule
 
 
 @dataclass(frozen=True)
@@ -23,6 +30,7 @@ class BandReason:
     before: dict[str, Any]
     after: dict[str, Any]
     left: str
+    """What is subtracted of the left row: a column, or an expression."""
     right: str
     lower: float | None
     """The least difference, None where there is none: a number, or of times and dates a count of their units."""
@@ -35,15 +43,13 @@ class BandReason:
     time: Any = None
     name: str | None = None
     """Of the rule."""
+    parts: tuple[str, ...] = ()
+    """What the rule asks of a pair, in words: the difference, what must be equal, and the conditions of sides."""
 
     def __str__(self) -> str:
         lines = [f"{self.object} and {self.other}: {headline(self)}"]
         lines += [f"  {name}: {self.before[name]} -> {self.after[name]}" for name in self.after]
-        lines.append(f"  {write_band(f'left.{self.left} - right.{self.right}', self.lower, self.upper, self.closed)}")
-        lines += [f"  left.{one} = right.{other}" for one, other in self.same]
-        for side, keys in (("left", self.left_keys), ("right", self.right_keys)):
-            lines += [f"  {side}.{name} = '{text}'" for name, text in keys.items()]
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  {part}" for part in self.parts)])
 
     def _repr_html_(self) -> str:
         return html_text(self)
@@ -59,6 +65,15 @@ def explain_band(rule: BandRule, event: Mapping[str, Any], types: Mapping[str, A
     """Say why an event of a band rule in force happened; `types` are those of the attributes of bands."""
     check_version(event, rule.id, rule.version)
     lower, upper, _ = rule.shown_bounds(types)
+    before, after = (
+        {name: event.get(f"{name}{suffix}") for name in types} | shown_expressions(rule, event, types, suffix)
+        for suffix in ("_before", "")
+    )
+    parts = [write_band(show_difference(rule), lower, upper, rule.closed)]
+    parts += [f"{show_value(rule, LEFT, one)} = {show_value(rule, RIGHT, other)}" for one, other in rule.shape.same]
+    for side, keys in zip(SIDES, rule.keys, strict=True):
+        parts += [f"{side}.{name} = '{text}'" for name, text in keys]
+    parts += [" or ".join(show_condition(rule, side)) for side in (LEFT, RIGHT) if rule.shape.where[side]]
     return BandReason(
         rule.id,
         rule.version,
@@ -66,14 +81,16 @@ def explain_band(rule: BandRule, event: Mapping[str, Any], types: Mapping[str, A
         event.get("other"),
         event["detect"],
         event.get("reason"),
-        {name: event.get(f"{name}_before") for name in types},
-        {name: event.get(name) for name in types},
-        *rule.shape.columns,
+        before,
+        after,
+        plain_name(rule, rule.shape.columns[LEFT]),
+        plain_name(rule, rule.shape.columns[RIGHT]),
         lower,
         upper,
         rule.closed,
-        rule.shape.same,
+        tuple((plain_name(rule, one), plain_name(rule, other)) for one, other in rule.shape.same),
         dict(rule.keys[0]),
         dict(rule.keys[1]),
         event.get("time"),
+        parts=tuple(parts),
     )

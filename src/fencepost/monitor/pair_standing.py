@@ -1,5 +1,6 @@
 """Why a pair of two streams is not reported: where its rows stand with a band, and what the rule waits for."""
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -8,19 +9,23 @@ from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Int64s
 from fencepost.indexes.kernels.damping import LONG_AGO
 from fencepost.monitor.pair_reasons import write_band
+from fencepost.monitor.pair_sides import show_condition, show_difference, show_value
 from fencepost.monitor.standing import Question, Standing, StandingBand, answer
+from fencepost.ordinals import KEY
+from fencepost.pairing.conditions import SideValues
 from fencepost.pairing.engine import Pairwise
 from fencepost.pairing.rules import LEFT, RIGHT, SIDES, BandRule
 from fencepost.rules.damping import Damping, damping_of
 from fencepost.snapshot import NEVER
 from fencepost.watching.objects import UNKNOWN
+from fencepost.watching.positions import NO_KEY
 
 
 class _Row:
     """What is known of one row of the pair."""
 
     def __init__(self, pairs: Pairwise, side: int, object: Any) -> None:
-        self._state, self._types, self.side = pairs.states[side], pairs.types, side
+        self._pairs, self._state, self._types, self.side = pairs, pairs.states[side], pairs.types, side
         try:
             self.slot = self._state.objects.slot(object)
         except FencepostError:
@@ -28,17 +33,26 @@ class _Row:
         self.is_known = self.slot != UNKNOWN and bool(self._state.present[self.slot])
         self.time = int(self._state.times[self.slot]) if self.is_known else LONG_AGO
 
-    def ordinal(self, column: str) -> int | None:
-        return self._state.value(column, self.slot)
+    @cached_property
+    def values(self) -> SideValues:
+        return self._pairs.values_of(self.side, np.array([self.slot]))
 
-    def value(self, column: str) -> Any:
-        ordinal = self.ordinal(column)
-        return None if ordinal is None else self._types[column].decode(np.array([ordinal]))[0].as_py()
+    def ordinal(self, rule: BandRule, name: str) -> int | None:
+        """Of a column or an expression."""
+        ordinals, known = self.values.ordinals(name, rule.sides.computed.get(name))
+        return int(ordinals[0]) if known[0] else None
 
-    def text(self, column: str) -> str | None:
+    def value(self, rule: BandRule, name: str) -> Any:
+        """Likewise."""
+        ordinal = self.ordinal(rule, name)
+        type_ = rule.sides.computed[name].type if name in rule.sides.computed else self._types[name]
+        return None if ordinal is None else type_.decode(np.array([ordinal]))[0].as_py()
+
+    def text(self, rule: BandRule, name: str) -> str | None:
         """The text of a key."""
-        codes = self._state.positions(np.array([self.slot])).keys[column]
-        return self._state.strings[column].text(int(codes[0]))
+        keys = self.values.keys(name, rule.sides.computed.get(name))
+        code = int(keys.codes[0])
+        return None if code == NO_KEY else keys.text(code)
 
 
 def find_pair_standing(pairs: Pairwise, rule: BandRule, left: Any, right: Any) -> Standing:
@@ -56,8 +70,12 @@ def find_pair_standing(pairs: Pairwise, rule: BandRule, left: Any, right: Any) -
     values: dict[str, Any] = {}
     if is_known:
         for row, column in zip(rows, rule.shape.columns, strict=True):
-            values[f"{SIDES[row.side]}.{column}"] = row.value(column)
-            values |= {f"{SIDES[row.side]}.{name}": row.text(name) for name in sorted(rule.key_columns(row.side))}
+            values[show_value(rule, row.side, column)] = row.value(rule, column)
+            values |= {f"{SIDES[row.side]}.{name}": row.text(rule, name) for name in sorted(rule.key_columns(row.side))}
+            further = {name for name, type_ in rule.sides.uses[row.side].items() if type_ != KEY} - {column}
+            values |= {f"{SIDES[row.side]}.{name}": row.value(rule, name) for name in sorted(further)}
+            equal = [pair[row.side] for pair in rule.shape.same if pair[row.side] in rule.sides.computed]
+            values |= {show_value(rule, row.side, name): row.text(rule, name) for name in equal}
     return answer(
         Question(
             rule,
@@ -94,27 +112,30 @@ def _compare(pairs: Pairwise, rule: BandRule, rows: tuple[_Row, _Row]) -> Standi
     lower, upper, unit = rule.shown_bounds(pairs.types)
     missed = []
     for one, other in rule.shape.same:
-        texts = left.text(one), right.text(other)
+        texts = left.text(rule, one), right.text(rule, other)
         if None in texts or texts[LEFT] != texts[RIGHT]:
-            missed.append(f"left.{one} is {_word(texts[LEFT])}, right.{other} {_word(texts[RIGHT])}")
+            shown = show_value(rule, LEFT, one), show_value(rule, RIGHT, other)
+            missed.append(f"{shown[LEFT]} is {_word(texts[LEFT])}, {shown[RIGHT]} {_word(texts[RIGHT])}")
     for row in rows:
         for name, text in rule.keys[row.side]:
-            if row.text(name) != text:
-                missed.append(f"{SIDES[row.side]}.{name} is {_word(row.text(name))}, not {text!r}")
+            if row.text(rule, name) != text:
+                missed.append(f"{SIDES[row.side]}.{name} is {_word(row.text(rule, name))}, not {text!r}")
+        if rule.shape.where[row.side] and not row.values.met(rule.shape.where[row.side])[0]:
+            missed.append(f"the {SIDES[row.side]} row is not {' or '.join(show_condition(rule, row.side))}")
     own, others = rule.shape.columns
-    difference = f"left.{own} - right.{others}"
-    ordinals = left.ordinal(own), right.ordinal(others)
+    difference = show_difference(rule)
+    ordinals = left.ordinal(rule, own), right.ordinal(rule, others)
     if None in ordinals:
         missed.append(f"{difference} is not known")
     else:
         found: Any = ordinals[LEFT] - ordinals[RIGHT]  # type: ignore[operator]
         if rule.shape.is_float:
-            found = left.value(own) - right.value(others)
-        shown = found if unit is None else float(found * unit)
+            found = left.value(rule, own) - right.value(rule, others)
+        distance = found if unit is None else float(found * unit)
         if rule.lower is not None and (found < rule.lower or (found == rule.lower and not rule.closed[0])):
-            missed.append(f"{difference} is {shown}, not {'>=' if rule.closed[0] else '>'} {lower}")
+            missed.append(f"{difference} is {distance}, not {'>=' if rule.closed[0] else '>'} {lower}")
         if rule.upper is not None and (found > rule.upper or (found == rule.upper and not rule.closed[1])):
-            missed.append(f"{difference} is {shown}, not {'<=' if rule.closed[1] else '<'} {upper}")
+            missed.append(f"{difference} is {distance}, not {'<=' if rule.closed[1] else '<'} {upper}")
     return StandingBand(write_band(difference, lower, upper, rule.closed), tuple(missed))
 
 

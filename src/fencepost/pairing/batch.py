@@ -21,7 +21,9 @@ from fencepost.emitting.detections import (
 )
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.indexes.matches import share_room
+from fencepost.pairing.conditions import SideValues
 from fencepost.pairing.damping import BandRound, DampedBands, begins_window
+from fencepost.pairing.indexes import BandIndexes
 from fencepost.pairing.join import Actions, BandJoin, Places, Triples, differing, no_triples
 from fencepost.pairing.rows import AllRows, History, RowsAt, SideRows
 from fencepost.pairing.rules import LEFT, BandRules
@@ -138,12 +140,17 @@ class BandBatch:
         """The rows of both sides together."""
         return AllRows(self.sides, self.moments, self._clock.timeout)
 
-    def apply(self, joins: Sequence[BandJoin], round: BandRound | None = None) -> Iterator[Detections]:
+    def apply(self, indexes: BandIndexes, round: BandRound | None = None) -> Iterator[Detections]:
         """What the rows do in the indexes, which then have them where they are; damped, where there is a round.
 
         It comes in pieces, in the order in which rows are applied: each has as many rows as all indexes have room for.
         """
-        all_steps = [[self._steps(join, side, given) for side, given in self.sides] for join in joins]
+        joins = list(indexes)
+        values = [indexes.values(side, given.moved.positions) for side, given in self.sides]
+        all_steps = [
+            [self._steps(join, side, given, own) for (side, given), own in zip(self.sides, values, strict=True)]
+            for join in joins
+        ]
         probes = []
         for join, steps in zip(joins, all_steps, strict=True):
             actions = self._actions(steps)
@@ -175,10 +182,10 @@ class BandBatch:
         flags = (ordered([getattr(each, name) for each in steps]) for name in ("was", "now", "moves", "listed"))
         return Actions(self._of_side[self._order], self._slots[self._order], places, *flags)
 
-    def _steps(self, join: BandJoin, side: int, given: SideRows) -> _Steps:
+    def _steps(self, join: BandJoin, side: int, given: SideRows, values: SideValues) -> _Steps:
         """What the rows of one side do in one index."""
         moved = given.moved
-        places = join.places(side, moved.positions, self._before.states[side].strings)
+        places = join.places(side, values)
         before, after = moved.previous, Places(*(column[moved.offset :] for column in places))
         was = (before >= 0) & places.usable[before]
         now = after.usable & ~given.deleted

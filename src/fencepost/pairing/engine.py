@@ -32,6 +32,7 @@ from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.indexes.kernels.damping import Policies
 from fencepost.ordinals import AttributeType, ColumnType
 from fencepost.pairing.batch import BandBatch
+from fencepost.pairing.conditions import SideValues
 from fencepost.pairing.damping import (
     BandRound,
     ChangedBands,
@@ -143,12 +144,12 @@ class Pairwise:
 
     @property
     def types(self) -> dict[str, AttributeType]:
-        """Of every column that bands subtract or ever subtracted."""
+        """Of every column of numbers or times that bands use or ever used; keys alone aside."""
         return self.sides.types
 
     @property
     def keys(self) -> frozenset[str]:
-        """The key columns of either side that events show: those that rules compare with strings or ever did."""
+        """The key columns that events show: those that rules compare or compute with strings, or ever did."""
         return frozenset(self.sides.shown_keys - {*self.pairing.key})
 
     def subjects(self) -> Subjects:
@@ -214,7 +215,9 @@ class Pairwise:
             gone = {id: rule for id in ids if (rule := self.find(id)) is not None}
         for id in [id for id, rule in new.items() if gone.get(id) == rule]:
             del new[id], gone[id]
-        types = {name: after.types[name] for rule in new.values() for name in rule.shape.columns}
+        types = {
+            name: after.types[name] for rule in new.values() for side in (LEFT, RIGHT) for name in rule.attributes(side)
+        }
         known = {**known, **self.types}
         for name, type_ in after.types.items():
             if known.get(name, type_) != type_:
@@ -299,10 +302,10 @@ class Pairwise:
         """Keep the columns that new rules need."""
         if not change.new:
             return
-        self.sides.shown_keys |= {name for rule in change.new for pairs in rule.keys for name, _ in pairs}
-        shapes = {rule.shape for rule in change.new}
-        attributes = ({shape.columns[side] for shape in shapes} for side in (LEFT, RIGHT))
-        keys = ({name for rule in change.new for name in rule.key_columns(side)} for side in (LEFT, RIGHT))
+        sides = (LEFT, RIGHT)
+        self.sides.shown_keys |= {name for rule in change.new for side in sides for name in rule.strings(side)}
+        attributes = ({name for rule in change.new for name in rule.attributes(side)} for side in sides)
+        keys = ({name for rule in change.new for name in rule.key_columns(side)} for side in sides)
         self.track(change.types, [(tuple(one), tuple(two)) for one, two in zip(attributes, keys, strict=True)])
 
     # -- rows and time -------------------------------------------------------------------------------------
@@ -311,7 +314,7 @@ class Pairwise:
         """Take rows of either side or both; `objects` is the type of objects in events so far, if any."""
         self._mend()
         rules = self._indexes.rules
-        asked = (rules.compared, self._indexes.same, self._indexes.used)
+        asked = (rules.compared, self._indexes.same, self._indexes.computed, self._indexes.used)
         sides = self.sides.take(tables, self._start_clock, objects, *asked)
         damped = self.damped()
         batch = BandBatch(sides, self.sides, rules, self.clock, silent=self._silent, damped=damped)
@@ -331,7 +334,7 @@ class Pairwise:
 
         def find() -> Iterator[Detections]:
             reported: set[tuple[int, ...]] = set()
-            for found in batch.apply(list(self._indexes), round):
+            for found in batch.apply(self._indexes, round):
                 yield self._each_rule_once(found, batch.moments, reported) if self.pairing.report == "rules" else found
 
         def settle() -> None:
@@ -502,6 +505,11 @@ class Pairwise:
             for state, slots in zip(self.states, (pairs.moves, pairs.others), strict=True)
         )
         return list(zip(lefts, rights, strict=True))
+
+    def values_of(self, side: int, slots: Int64s) -> SideValues:
+        """The last known values of rows of one side, and what rules compute of them."""
+        self._mend()
+        return self._indexes.values(side, self.states[side].positions(slots))
 
     def _subjects(self, ids: Int64s, versions: Int64s, version: int, values: Any) -> Subjects:
         left, right = self.states

@@ -1,6 +1,6 @@
 """One index of bands: rows of two streams, and the rules that subtract the same two columns of them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -8,9 +8,11 @@ import numpy as np
 from fencepost import indexes
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.ordinals import DOUBLE
+from fencepost.pairing.conditions import Keys, SideValues
 from fencepost.pairing.rules import SIDES, BandRule, Shape
 from fencepost.snapshot import DETECTS
-from fencepost.watching.positions import NO_KEY, KeyStrings, Positions
+from fencepost.snapshot.sides import BandSides
+from fencepost.watching.positions import NO_KEY
 
 if TYPE_CHECKING:  # most monitors have no bands
     from fencepost.indexes import SSI
@@ -27,7 +29,7 @@ class Places(NamedTuple):
     groups: Int64s
     """The number of the combination of keys that must be equal."""
     usable: Bools
-    """Which are in the index at all: those with a finite number and all the keys."""
+    """Which are in the index at all: those with a finite number and all the keys, that meet the side's condition."""
 
 
 class Triples(NamedTuple):
@@ -97,11 +99,12 @@ class BandJoin:
 
     Args:
         shape: of its rules.
+        sides: their expressions, and what rows of either side must meet.
 
     """
 
-    def __init__(self, shape: Shape) -> None:
-        self.shape = shape
+    def __init__(self, shape: Shape, sides: BandSides) -> None:
+        self.shape, self.sides = shape, sides
         self._slots: set[int] = set()
         self._slot_array: Int64s | None = None
         self._index = self._empty()
@@ -121,28 +124,29 @@ class BandJoin:
 
     # -- where rows are ------------------------------------------------------------------------------------
 
-    def places(self, side: int, positions: Positions, strings: Mapping[str, KeyStrings]) -> Places:
+    def places(self, side: int, given: SideValues) -> Places:
         """Where positions of one side are in the index."""
-        column = self.shape.columns[side]
-        values, usable = positions.ordinals[column], positions.known[column]
+        column, computed, positions = self.shape.columns[side], self.sides.computed, given.positions
+        values, usable = given.ordinals(column, computed.get(column))
         if self.shape.is_float:
             values = np.asarray(DOUBLE.decode(values))
             usable = usable & np.isfinite(values)
+        if self.shape.where[side]:
+            usable = usable & given.met(self.shape.where[side])
         groups = np.zeros(positions.rows, np.int64)
-        names = [pair[side] for pair in self.shape.same]
-        if names and positions.rows:
-            codes = np.stack([positions.keys[name] for name in names], axis=1)
+        keys = [given.keys(pair[side], computed.get(pair[side])) for pair in self.shape.same]
+        if keys and positions.rows:
+            codes = np.stack([key.codes for key in keys], axis=1)
             usable = usable & (codes != NO_KEY).all(axis=1)
             distinct, where = np.unique(codes, axis=0, return_inverse=True)
-            numbers = [self._group(names, combination, strings) for combination in distinct.tolist()]
+            numbers = [self._group(keys, combination) for combination in distinct.tolist()]
             groups = np.array(numbers, np.int64)[where.reshape(-1)]
         return Places(values, groups, usable)
 
-    def _group(self, names: Sequence[str], codes: Sequence[int], strings: Mapping[str, KeyStrings]) -> int:
+    def _group(self, keys: Sequence[Keys], codes: Sequence[int]) -> int:
         if NO_KEY in codes:
             return 0
-        texts = [strings[name].text(code) for name, code in zip(names, codes, strict=True)]
-        return self._number(tuple(text or "" for text in texts))
+        return self._number(tuple(key.text(code) for key, code in zip(keys, codes, strict=True)))
 
     def _number(self, texts: tuple[str, ...]) -> int:
         return self._groups.setdefault(texts, len(self._groups))

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from fencepost.emitting.engine import Counts
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s
-from fencepost.ordinals import AttributeType
+from fencepost.ordinals import AttributeType, ColumnType
 from fencepost.snapshot import NEVER, Table
 from fencepost.watching.clock import gone_after
 from fencepost.watching.positions import NO_KEY, Positions
@@ -62,7 +62,14 @@ def key_texts(array: Any, name: str, type_: AttributeType | None) -> tuple[Any, 
             return strings_of(array, name), _STRING
     ordinals, known = type_.encode(array, name)
     texts = pa.array(ordinals, mask=None if known is None else ~known).cast(pa.string())
-    return texts, str(type_) if type_.kind == "decimal" else type_.kind
+    return texts, key_kind(type_)
+
+
+def key_kind(type_: ColumnType | None) -> str:
+    """What keys of a type are compared as."""
+    if not isinstance(type_, AttributeType):
+        return _STRING
+    return str(type_) if type_.kind == "decimal" else type_.kind
 
 
 def deletions(table: Table, column: str | None) -> Bools:

@@ -9,10 +9,11 @@ import numpy as np
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.indexes.contracts.registry import Bounds
-from fencepost.ordinals import DOUBLE, AttributeType
+from fencepost.ordinals import DOUBLE, KEY, AttributeType
 from fencepost.pairing.rows import RowsAt
 from fencepost.snapshot import NEVER, Snapshot
 from fencepost.snapshot.columns import key_pairs
+from fencepost.snapshot.sides import NO_SIDES, BandSides, read_sides
 from fencepost.watching.clock import Clock
 from fencepost.watching.positions import NO_KEY, KeyStrings
 
@@ -27,11 +28,13 @@ class Shape(NamedTuple):
     """What rules that one index serves have in common."""
 
     columns: tuple[str, str]
-    """The left and the right column that are subtracted."""
+    """The left and the right column that are subtracted, or expressions by their names."""
     is_float: bool
     """Whether they are doubles; else ordinals, which are whole numbers of one unit, are subtracted."""
     same: tuple[tuple[str, str], ...]
-    """Pairs of a left and a right column that must be equal."""
+    """Pairs of a left and a right column, or expression, that must be equal."""
+    where: tuple[str, str] = ("", "")
+    """What left and right rows must meet to be in the index, as `BandSides` has it."""
 
 
 class BandRule(NamedTuple):
@@ -52,6 +55,8 @@ class BandRule(NamedTuple):
     """Of the left and the right row: columns, and the strings they must equal."""
     damping: str | None = None
     """How it is damped, as JSON; None where it is not."""
+    sides: BandSides = NO_SIDES
+    """Its expressions, and what each of its sides must meet; the same for all rules of one shape."""
 
     def __deepcopy__(self, memo: Any) -> "BandRule":
         return self  # nothing in it can change
@@ -72,11 +77,16 @@ class BandRule(NamedTuple):
 
         Then the unit of the columns, where differences are multiplied by it for that; else None.
         """
-        type_ = types[self.shape.columns[0]]
+        type_ = self.difference_type(types)
         if self.shape.is_float or type_.dimension != "number" or type_.unit == 1:
             return self.lower, self.upper, None
         lower, upper = (None if bound is None else float(bound * type_.unit) for bound in (self.lower, self.upper))
         return lower, upper, type_.unit
+
+    def difference_type(self, types: Mapping[str, AttributeType]) -> AttributeType:
+        """The type of what is subtracted, of the columns with these types."""
+        name = self.shape.columns[0]
+        return self.sides.computed[name].type if name in self.sides.computed else types[name]
 
     @property
     def pinned(self) -> tuple[str, ...] | None:
@@ -85,9 +95,26 @@ class BandRule(NamedTuple):
         texts = [left.get(one, right.get(other)) for one, other in self.shape.same]
         return tuple(text for text in texts if text is not None) if texts and None not in texts else None
 
+    def attributes(self, side: int) -> set[str]:
+        """The columns of one side that are numbers or times: those that are subtracted, or in expressions or ranges."""
+        own = {self.shape.columns[side]} - self.sides.computed.keys()
+        return own | {name for name, type_ in self.sides.uses[side].items() if type_ != KEY}
+
     def key_columns(self, side: int) -> set[str]:
-        """The columns of one side that are compared for equality."""
-        return {pair[side] for pair in self.shape.same} | {name for name, _ in self.keys[side]}
+        """The columns of one side that are compared for equality, and its strings."""
+        return {name for name, _ in self.same_columns(side)} | self.strings(side)
+
+    def same_columns(self, side: int) -> list[tuple[str, str]]:
+        """The columns of one side that must equal what the other one has, and what they must equal there."""
+        pairs = (pair if side == LEFT else pair[::-1] for pair in self.shape.same)
+        return [(own, other) for own, other in pairs if own not in self.sides.computed]
+
+    def strings(self, side: int) -> set[str]:
+        """The columns of one side that are compared with strings, or in expressions or ranges of strings."""
+        used = (
+            {name for name, type_ in self.sides.uses[side].items() if type_ == KEY} if self.sides.uses[side] else set()
+        )
+        return used | {name for name, _ in self.keys[side]}
 
 
 def band_rules(snapshot: Snapshot, rows: Int64s, key: Sequence[str] = ()) -> list[BandRule]:
@@ -103,11 +130,11 @@ def band_rules(snapshot: Snapshot, rows: Int64s, key: Sequence[str] = ()) -> lis
     if bands is None:
         return []
     chosen = np.flatnonzero(np.isin(bands.rules, rows))
-    rules, texts = snapshot.rules, [column.take(chosen).to_pylist() for column in bands[1:6]]
+    rules, texts = snapshot.rules, [column.take(chosen).to_pylist() for column in (*bands[1:6], bands.sides)]
     found = []
-    for place, left, right, same, left_keys, right_keys in zip(chosen.tolist(), *texts, strict=True):
-        row = int(bands.rules[place])
-        is_float = snapshot.types[left] == DOUBLE
+    for place, left, right, same, left_keys, right_keys, text in zip(chosen.tolist(), *texts, strict=True):
+        row, sides = int(bands.rules[place]), read_sides(text)
+        is_float = (sides.computed[left].type if left in sides.computed else snapshot.types[left]) == DOUBLE
         id = int(rules.ids[row])
         lower, upper = (_bound(float(column[place]), is_float, id) for column in (bands.lower, bands.upper))
         found.append(
@@ -117,12 +144,18 @@ def band_rules(snapshot: Snapshot, rows: Int64s, key: Sequence[str] = ()) -> lis
                 int(rules.detects[row]),
                 bool(rules.initial[row]),
                 int(rules.expires[row]),
-                Shape((left, right), is_float, tuple(dict.fromkeys((*key_pairs(same), *zip(key, key, strict=True))))),
+                Shape(
+                    (left, right),
+                    is_float,
+                    tuple(dict.fromkeys((*key_pairs(same), *zip(key, key, strict=True)))),
+                    sides.where,
+                ),
                 lower,
                 upper,
                 (bool(bands.lower_closed[place]) or lower is None, bool(bands.upper_closed[place]) or upper is None),
                 (key_pairs(left_keys), key_pairs(right_keys)),
                 None if snapshot.damping is None else snapshot.damping.text_of(row),
+                sides,
             )
         )
     return found
@@ -197,9 +230,9 @@ class BandRules:
             required = self.required[side]
             for codes in required.values():
                 codes[slot] = _ANY
+            self.compared[side].update(rule.strings(side))
             implied = dict(zip((pair[side] for pair in rule.shape.same), rule.pinned or (), strict=False))
             for column, text in rule.keys[side]:
-                self.compared[side].add(column)
                 if implied.get(column) == text:
                     continue  # the group of the rule says so
                 if column not in required:

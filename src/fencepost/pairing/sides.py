@@ -5,12 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fencepost.computed import Computed
 from fencepost.emitting.engine import Counts
 from fencepost.errors import FencepostError
 from fencepost.events import Identities
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.ordinals import KEY, AttributeType, ColumnType
-from fencepost.pairing.rows import SideRows, deletions, key_texts, side_rows
+from fencepost.pairing.rows import SideRows, deletions, key_kind, key_texts, side_rows
 from fencepost.pairing.rules import LEFT, RIGHT, SIDES
 from fencepost.snapshot import Table
 from fencepost.watching.clock import Clock
@@ -80,7 +81,7 @@ class Sides:
         self._columns, self._clock, self._pairing, self.late = columns, clock, pairing, late
         self._journal = journal
         self.types: dict[str, AttributeType] = {}
-        """Of every column that bands subtract or ever subtracted."""
+        """Of every column of numbers or times that bands use or ever used; keys alone aside."""
         self.states = (self._no_rows(of_pairs=True), self._no_rows())
         self.used: tuple[set[str], set[str]] = (set(), set())
         """The attributes that are remembered of each side."""
@@ -108,7 +109,7 @@ class Sides:
         """Keep columns from now on.
 
         Args:
-            types: of all columns that bands may subtract.
+            types: of all columns of numbers and times that bands may use.
             columns: of each side, those of them that it has, and its keys.
 
         """
@@ -152,6 +153,7 @@ class Sides:
         objects: Any,
         compared: tuple[Collection[str], Collection[str]],
         same: Iterable[tuple[str, str]],
+        computed: Mapping[str, Computed],
         used: tuple[Collection[str], Collection[str]],
     ) -> list[tuple[int, SideRows]]:
         """The moves of a batch, by side; it is refused whole, or counted and its objects have slots.
@@ -161,7 +163,8 @@ class Sides:
             start_clock: called with the type of times, where there was none.
             objects: the type of objects in events so far, or None.
             compared: of each side, the key columns that rules compare with strings.
-            same: the left and right key columns that rules compare with each other.
+            same: the left and right key columns, or expressions, that rules compare with each other.
+            computed: the expressions, by name.
             used: of each side, the columns that rules use.
 
         """
@@ -184,7 +187,7 @@ class Sides:
                 if side == LEFT:
                     self._check_objects(self.states[LEFT].objects.ids(rows.objects).type, objects)
             read.append((side, _Read(table, rows, deleted)))
-        _check_keys(kinds, same)
+        _check_keys(kinds, same, computed)
         self._check_carried([each.rows.carried for _, each in read])
         if self._clock.type is None and time_type is not None:
             start_clock(time_type)
@@ -313,10 +316,15 @@ class Sides:
         return self.states[LEFT].objects.identities(lefts), self.states[RIGHT].objects.identities(rights)
 
 
-def _check_keys(kinds: tuple[dict[str, str], dict[str, str]], same: Iterable[tuple[str, str]]) -> None:
+def _check_keys(
+    kinds: tuple[dict[str, str], dict[str, str]], same: Iterable[tuple[str, str]], computed: Mapping[str, Computed]
+) -> None:
     """Refuse keys that can never be equal, since their types differ."""
     for left, right in same:
-        one, other = kinds[LEFT].get(left), kinds[RIGHT].get(right)
+        one, other = (
+            key_kind(computed[name].term.type) if name in computed else own.get(name)
+            for own, name in zip(kinds, (left, right), strict=True)
+        )
         if one is not None and other is not None and one != other:
             raise FencepostError(
                 f"left.{left} as {one} and right.{right} as {other}",

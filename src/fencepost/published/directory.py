@@ -47,8 +47,8 @@ from fencepost.published.leases import Lease, plain_holder
 from fencepost.published.markers import Markers
 from fencepost.published.shards.plan import ShardPlan, check_shards, plan_shards, refuse_damped
 from fencepost.published.shards.saved import Head, ShardDirectory
-from fencepost.snapshot.columns import key_columns
 from fencepost.snapshot.saving import in_force_among
+from fencepost.snapshot.sides import key_columns
 from fencepost.snapshot.snapshot import Snapshot
 from fencepost.snapshot.store import read_header
 

@@ -1,7 +1,5 @@
 """Binding rules one after the other, or many of one form at once, and keeping their boxes in groups."""
 
-import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -17,6 +15,7 @@ from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.language import KEY, Band, Binder, BoundBand, BoundCondition, ColumnType, Condition, bind_band
 from fencepost.language.forms import Form
 from fencepost.ordinals import AttributeType
+from fencepost.rules.band_columns import attributes_of, band_columns, check_band, sides_of
 from fencepost.rules.bounds import edges_of
 from fencepost.rules.box_groups import BoxGroups, types_of
 from fencepost.rules.checked import TextRule
@@ -24,7 +23,8 @@ from fencepost.rules.faults import Faults
 from fencepost.rules.form_boxes import bind_form
 from fencepost.rules.table_blocks import TableBlock, TableRange
 from fencepost.rules.types import Types
-from fencepost.snapshot.columns import BandColumns, CompiledColumns, RuleColumns
+from fencepost.snapshot.columns import CompiledColumns, RuleColumns
+from fencepost.snapshot.sides import BandSides
 
 _NO_LINE = (
     "detect='cross' with a range of strings and another range; expected one range, or numbers and times: a straight "
@@ -42,7 +42,8 @@ class Builder:
         self._groups = BoxGroups()
         self.expressions = set(beside)
         """The distinct expressions of rules so far, and of those beside them."""
-        self._bands: list[tuple[int, BoundBand]] = []
+        self._bands: list[tuple[int, BoundBand, BandSides | None]] = []
+        self._band_types: dict[str, AttributeType] = {}
         self._dropped: dict[int, tuple[str, ...]] = {}
         self._row_count = 0
 
@@ -109,7 +110,7 @@ class Builder:
         for row, (rule, parsed) in zip(count(self._row_count) if rows is None else rows, texts, strict=False):
             try:
                 if isinstance(parsed, Band):
-                    self._bands.append((row, _check_band(bind_band(parsed, schema, schema))))
+                    self._add_band(row, rule.id, check_band(bind_band(parsed, schema, schema)))
                     continue
                 bound = bind(parsed)
             except FencepostError as error:
@@ -127,25 +128,38 @@ class Builder:
             if bound.dropped:
                 self._dropped[rule.id] = bound.dropped
 
+    def _add_band(self, row: int, id: int, band: BoundBand) -> None:
+        sides = sides_of(band)
+        if sides is not None and not self._takes(id, sides.expressions):
+            return
+        self._bands.append((row, band, sides))
+        self._band_types |= attributes_of(band, sides)
+        if band.dropped:
+            self._dropped[id] = band.dropped
+
     def _take_computed(self, id: int, bound: BoundCondition) -> bool:
+        """Whether there is room for the expressions of a rule, which are then taken in."""
+        if not self._takes(id, expressions_of(bound.computed.values())):
+            return False
+        self._groups.computed |= bound.computed
+        return True
+
+    def _takes(self, id: int, new: Mapping[str, Term | None]) -> bool:
         """Whether there is room for the expressions of a rule."""
-        new = expressions_of(bound.computed.values())
         if not new.keys() <= self.expressions:
             if len(self.expressions | new.keys()) > MOST_EXPRESSIONS:
                 beyond = next(term for text, term in new.items() if text not in self.expressions)
                 self._faults.add(id, too_many(beyond).one_line)
                 return False
             self.expressions |= new.keys()
-        self._groups.computed |= bound.computed
         return True
 
     def finished(self, rules: RuleColumns) -> CompiledColumns:
         """All that was added."""
         boxes, computed = self._groups.finished(), self._groups.computed
         types = types_of(boxes, computed, self._types.types)
-        for _, band in self._bands:
-            types |= {band.left: band.left_type, band.right: band.right_type}
-        bands = _band_columns(self._bands)
+        types |= self._band_types
+        bands = band_columns(self._bands)
         return CompiledColumns(rules, boxes, dict(sorted(types.items())), bands, self._dropped, computed=computed)
 
     def _key_name(self, column: str) -> str:
@@ -210,33 +224,3 @@ def _by_presence(keys: Sequence[Any], count: int) -> Iterator[tuple[list[int], I
         used = [place for place in range(len(keys)) if each >> place & 1]
         mine = np.flatnonzero(pattern == each)
         yield used, None if len(mine) == count else mine
-
-
-def _check_band(band: BoundBand) -> BoundBand:
-    for bound in (band.lower, band.upper):
-        if bound is not None and float(bound) != bound:
-            raise FencepostError(
-                f"the band has a bound of {bound} units",
-                "a number that a double holds exactly",
-                "Round it, or use a coarser unit.",
-            )
-    return band
-
-
-def _band_columns(bands: Sequence[tuple[int, BoundBand]]) -> BandColumns | None:
-    if not bands:
-        return None
-    rows, bound = zip(*bands, strict=True)
-    text = pa.large_string()
-    return BandColumns(
-        np.array(rows, np.int64),
-        pa.array([band.left for band in bound], text),
-        pa.array([band.right for band in bound], text),
-        pa.array([json.dumps(band.same) for band in bound], text),
-        pa.array([json.dumps(band.left_keys) for band in bound], text),
-        pa.array([json.dumps(band.right_keys) for band in bound], text),
-        np.array([-math.inf if band.lower is None else band.lower for band in bound], np.float64),
-        np.array([math.inf if band.upper is None else band.upper for band in bound], np.float64),
-        np.array([band.lower_closed for band in bound], np.bool_),
-        np.array([band.upper_closed for band in bound], np.bool_),
-    )

@@ -38,6 +38,7 @@ from fencepost.snapshot.columns import (
 )
 from fencepost.snapshot.damping import take_damping
 from fencepost.snapshot.layer import take_bands
+from fencepost.snapshot.sides import band_attributes
 
 _REPORTED = 10_000
 _Progress = Callable[[str, int, int | None], None]
@@ -227,7 +228,7 @@ def _leave_out(columns: CompiledColumns, faulty: Iterable[int]) -> CompiledColum
         bands = take_bands(bands, np.flatnonzero(stays[bands.rules]))
         bands = None if bands is None else bands._replace(rules=numbers[bands.rules])
     if bands is not None:
-        used |= {*bands.left.to_pylist(), *bands.right.to_pylist()}
+        used |= band_attributes(bands)
     damping = None if columns.damping is None else take_damping(columns.damping, np.where(stays, numbers, -1))
     stay = None if columns.stay is None else _leave_out(columns.stay, faulty)
     if stay is not None:

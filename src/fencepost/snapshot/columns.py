@@ -77,6 +77,8 @@ class BandColumns(NamedTuple):
     upper: Float64s
     lower_closed: Bools
     upper_closed: Bools
+    sides: Any
+    """Arrow large_string: what is computed or concerns one side, as `BandSides` has it; null where nothing is."""
 
 
 class DampingColumns(NamedTuple):
@@ -106,15 +108,6 @@ class DampingColumns(NamedTuple):
             return None
         text: str = self.texts[place].as_py()
         return text
-
-
-def key_columns(bands: BandColumns | None) -> set[str]:
-    """The columns of both sides that bands compare for equality."""
-    if bands is None:
-        return set()
-    same = {name for text in bands.same.unique().to_pylist() for pair in key_pairs(text) for name in pair}
-    texts = [*bands.left_keys.unique().to_pylist(), *bands.right_keys.unique().to_pylist()]
-    return same | {name for text in texts for name, _ in key_pairs(text)}
 
 
 def key_pairs(text: str) -> tuple[tuple[str, str], ...]:

@@ -9,8 +9,12 @@ import numpy as np
 from fencepost._html import html_table
 from fencepost._text import count
 from fencepost.computed import Computed
+from fencepost.computed.terms import with_side
 from fencepost.indexes.arrays import Bools, Int64s
+from fencepost.ordinals import KEY
+from fencepost.snapshot.columns import BandColumns, key_pairs
 from fencepost.snapshot.group import Group
+from fencepost.snapshot.sides import computed_of, read_sides
 
 _DIGEST = re.compile(r" in order [0-9a-f]{16}\b")
 _SHOWN = 5
@@ -153,4 +157,22 @@ def explain_computed(
                 kind = "ordered string" if each.bounds is not None else str(each.type)
                 shown = rows if hidden is None else rows[~hidden[rows]]
                 found.setdefault(each.text, (kind, set()))[1].update(ids[shown].tolist())
+    return tuple(ComputedExplanation(text, kind, tuple(sorted(ids))) for text, (kind, ids) in sorted(found.items()))
+
+
+def explain_sides(bands: BandColumns, ids: Int64s) -> tuple[ComputedExplanation, ...]:
+    """The expressions that bands compute of either side; `ids` are those of rules, by row."""
+    found: dict[str, tuple[str, set[int]]] = {}
+    columns = [bands.left, bands.right, bands.same, bands.sides]
+    rows: dict[tuple[str, ...], list[int]] = {}
+    for row, *texts in zip(bands.rules.tolist(), *(column.to_pylist() for column in columns), strict=True):
+        if texts[-1] is not None:
+            rows.setdefault(tuple(texts), []).append(row)
+    for (left, right, same, text), own in rows.items():
+        pairs = [(left, right), *key_pairs(same)]
+        for place, side in enumerate(("left", "right")):
+            for each in computed_of(read_sides(text), place, [pair[place] for pair in pairs]):
+                kind = "string" if each.term.type == KEY else str(each.type)
+                shown = with_side(each.term, side).text
+                found.setdefault(shown, (kind, set()))[1].update(ids[own].tolist())
     return tuple(ComputedExplanation(text, kind, tuple(sorted(ids))) for text, (kind, ids) in sorted(found.items()))

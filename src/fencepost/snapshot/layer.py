@@ -191,6 +191,8 @@ class Layer:
         if self.bands is not None:
             for field, values in self.bands._asdict().items():
                 (texts if isinstance(values, pa.Array) else arrays)[f"bands.{field}"] = values
+            if not self.has_sides:
+                del texts["bands.sides"]
         if self.damping is not None:
             for field, values in self.damping._asdict().items():
                 (texts if isinstance(values, pa.Array) else arrays)[f"damping.{field}"] = values
@@ -209,10 +211,16 @@ class Layer:
             "groups": [group.described() for group in self.groups],
             "dropped": {str(id): list(reasons) for id, reasons in self.dropped.items()},
             "bands": self.bands is not None,
+            **({"sides": True} if self.has_sides else {}),
             **({} if self.damping is None else {"damping": True}),
             **({} if self.stay is None else {"stay": self.stay.described()}),
             **({"computed": to_json(self.computed)} if self.computed else {}),
         }
+
+    @cached_property
+    def has_sides(self) -> bool:
+        """Whether a band has an expression, or a condition of one side."""
+        return self.bands is not None and self.bands.sides.null_count < len(self.bands.sides)
 
     def note_home(self, home: Home) -> None:
         """Remember where the layer is saved, and that part of it which `stay` is."""
@@ -257,7 +265,8 @@ class Layer:
         rules = RuleColumns(**columns_of_rules)
         bands = None
         if described["bands"]:
-            bands = BandColumns(**store.with_prefix(arrays, "bands."), **store.with_prefix(texts, "bands."))
+            own = store.with_prefix(arrays, "bands.") | store.with_prefix(texts, "bands.")
+            bands = BandColumns(**{"sides": pa.nulls(len(own["rules"]), pa.large_string()), **own})
         dropped = {int(id): tuple(reasons) for id, reasons in described["dropped"].items()}
         damping, stay = None, None
         if "damping" in described:

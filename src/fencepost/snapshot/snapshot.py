@@ -19,13 +19,14 @@ from fencepost.indexes.kernels.answers import SHORT_ROW, drop_hidden, join_rows,
 from fencepost.indexes.matches import Matches, answer_array, check_room, in_pieces, share_room
 from fencepost.ordinals import KEY, AttributeType
 from fencepost.snapshot import store
-from fencepost.snapshot.columns import BandColumns, CompiledColumns, DampingColumns, RuleColumns, key_columns
+from fencepost.snapshot.columns import BandColumns, CompiledColumns, DampingColumns, RuleColumns
 from fencepost.snapshot.damping import count_damped, join_damping
-from fencepost.snapshot.explanation import Explanation, explain_computed, explain_group
+from fencepost.snapshot.explanation import Explanation, explain_computed, explain_group, explain_sides
 from fencepost.snapshot.group import Batch, Group
 from fencepost.snapshot.keys import KeyColumn, check_strings
 from fencepost.snapshot.layer import Home, Layer, join_bands, join_columns, join_rules, take_bands
 from fencepost.snapshot.saving import read_bytes, read_saved, to_arrays
+from fencepost.snapshot.sides import all_sides, band_attributes, key_columns
 from fencepost.snapshot.tables import Table
 
 _LAYER_RATIO = 4
@@ -84,7 +85,7 @@ class Snapshot:
         self.attributes = tuple(sorted(used))
         """The columns that boxes, or expressions, have ranges of; `types` has those of bands, too."""
         if self.bands is not None:
-            used |= {*self.bands.left.to_pylist(), *self.bands.right.to_pylist()}
+            used |= band_attributes(self.bands)
         self.types = {name: types[name] for name in sorted(used)}
         compared = {name for _, group in self._live for name in group.keys}
         self._of_expressions = frozenset(strings - compared)
@@ -138,7 +139,10 @@ class Snapshot:
         """
         hidden = self._hide(np.concatenate([gone, columns.rules.ids]))
         stay = {} if columns.stay is None else columns.stay.computed
-        if new := expressions_of([*columns.computed.values(), *stay.values()]):
+        new: dict[str, Term | None] = {**expressions_of([*columns.computed.values(), *stay.values()])}
+        for each in [] if columns.bands is None else all_sides(columns.bands):
+            new |= each.expressions
+        if new:
             check_number({**_expressions(self.layers, hidden), **new})
         layers, types = list(self.layers), {**self.types, **columns.types}
         parts, size = [columns], len(columns.rules.ids)
@@ -156,8 +160,11 @@ class Snapshot:
             hidden.append(None)
         return Snapshot(layers, hidden, types, paused or {}, version, self.zone)
 
-    def expressions_without(self, gone: Int64s) -> dict[str, Term]:
-        """The distinct expressions of rules in force once those with these ids are gone, by their texts."""
+    def expressions_without(self, gone: Int64s) -> dict[str, Term | None]:
+        """The distinct expressions of rules in force once those with these ids are gone, by their texts.
+
+        Conditions of sides of bands are among them, which are no terms.
+        """
         return _expressions(self.layers, self._hide(gone))
 
     def _hide(self, ids: Int64s) -> list[Bools | None]:
@@ -561,6 +568,8 @@ class Snapshot:
         damped, by = (0, {}) if self.damping is None else count_damped(self.damping, self._any_hidden)
         boxes = zip((group for _, group in self._live), self._box_rows, strict=True)
         computed = explain_computed(self.computed, boxes, self.rules.ids, self._any_hidden)
+        if self.bands is not None:
+            computed += explain_sides(self.bands, self.rules.ids)
         return Explanation(self.version, len(self), types, groups, self.dropped, bands, self.zone, damped, by, computed)
 
     def __len__(self) -> int:
@@ -641,9 +650,9 @@ def _strings_of(table: Table, name: str) -> Any:
     return check_strings(name, table.arrow(name))
 
 
-def _expressions(layers: Sequence[Layer], hidden: Sequence[Bools | None]) -> dict[str, Term]:
-    """The distinct expressions of boxes, the outer ones too, of rules that are not hidden."""
-    found: dict[str, Term] = {}
+def _expressions(layers: Sequence[Layer], hidden: Sequence[Bools | None]) -> dict[str, Term | None]:
+    """The distinct expressions of boxes, the outer ones too, and of bands, of rules that are not hidden."""
+    found: dict[str, Term | None] = {}
     for layer, mask in zip(layers, hidden, strict=True):
         used = set()
         for group in layer.groups if layer.computed else ():
@@ -651,6 +660,11 @@ def _expressions(layers: Sequence[Layer], hidden: Sequence[Bools | None]) -> dic
             if of_group and (mask is None or not mask[group.rules].all()):
                 used |= of_group
         found |= expressions_of(layer.computed[name] for name in sorted(used))
+        if layer.bands is not None and layer.has_sides:
+            bands = layer.bands
+            own = bands if mask is None else take_bands(bands, np.flatnonzero(~mask[bands.rules]))
+            for each in [] if own is None else all_sides(own):
+                found |= each.expressions
         if layer.stay is not None:
             of_stay = None if mask is None else mask[layer.rows_of(layer.stay.rules.ids)]
             found |= _expressions([layer.stay], [of_stay])

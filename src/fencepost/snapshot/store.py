@@ -27,8 +27,9 @@ from fencepost.indexes.kernels.checksum import checksum
 from fencepost.indexes.kernels.strings import StringTable
 from fencepost.indexes.kernels.vectors import aligned_empty
 
-FORMAT, FORMAT_OF_EXPRESSIONS = 2, 3
-"""The second is that of snapshots with computed attributes: who does not know them must not read them."""
+FORMAT, FORMAT_OF_EXPRESSIONS, FORMAT_OF_SIDES = FORMATS = (2, 3, 4)
+"""The second is that of snapshots with computed attributes, the third of those with bands that have such, or conditions
+of one side: who does not know them must not read them."""
 MAGIC = "fencepost snapshot"
 HEADER, ARRAYS = "header.json", "arrays.bin"
 _ALIGNED = 64
@@ -134,15 +135,16 @@ def write_header(file: Place, header: Mapping[str, Any]) -> str:
 
 def _sealed_header(header: Mapping[str, Any]) -> tuple[str, str]:
     """A header as text, with the digest of itself."""
-    number = FORMAT_OF_EXPRESSIONS if _has_expressions(header) else FORMAT
+    number = FORMAT_OF_SIDES if _has(header, "sides") else FORMAT_OF_EXPRESSIONS if _has(header, "computed") else FORMAT
     full = {"magic": MAGIC, "format": number, **header}
     digest = _digest(json.dumps(full, sort_keys=True))
     return json.dumps({"header": full, "digest": digest}), digest
 
 
-def _has_expressions(header: Mapping[str, Any]) -> bool:
+def _has(header: Mapping[str, Any], what: str) -> bool:
+    """Whether a layer has something."""
     layers = [each for each in header.get("layers", ()) if isinstance(each, dict)]
-    return any("computed" in each or "computed" in each.get("stay", ()) for each in layers)
+    return any(what in each or what in each.get("stay", ()) for each in layers)
 
 
 class Stored(NamedTuple):
@@ -212,12 +214,12 @@ def _open_header(text: str, path: Place | str, name: str) -> tuple[dict[str, Any
         raise _refused(path, f"a {name} that cannot be read", "the header of a snapshot") from None
     if not isinstance(header, dict) or magic != MAGIC:
         raise _refused(path, f"a header of {magic!r}", f"{MAGIC!r}")
-    if version not in (FORMAT, FORMAT_OF_EXPRESSIONS):
+    if version not in FORMATS:
         raise FencepostError(
             f"a snapshot of format {version} in {path}",
-            f"format {FORMAT} or {FORMAT_OF_EXPRESSIONS}",
+            f"a format from {FORMATS[0]} to {FORMATS[-1]}",
             "Upgrade fencepost."
-            if isinstance(version, int) and version > FORMAT_OF_EXPRESSIONS
+            if isinstance(version, int) and version > FORMATS[-1]
             else "Compile and save the rules again.",
         )
     if digest != _digest(json.dumps(header, sort_keys=True)):

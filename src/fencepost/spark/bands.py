@@ -15,8 +15,9 @@ from fencepost.emitting.further import EventColumns, event_columns
 from fencepost.errors import FencepostError
 from fencepost.events import event_schema
 from fencepost.monitor.settings import check_first, check_report
-from fencepost.ordinals import BIGINT, AttributeType
+from fencepost.ordinals import BIGINT
 from fencepost.ordinals.schema import read_schema
+from fencepost.pairing.rows import key_kind
 from fencepost.pairing.rules import SIDES, band_rules
 from fencepost.pairing.sides import Pairing
 from fencepost.rules import Rules
@@ -286,16 +287,18 @@ def _key_kind(field: Any) -> str:
         raise FencepostError(
             f"{field.name} of type {text}, which rules compare", "a string or a plain type", "Cast the column."
         )
-    if not isinstance(type_, AttributeType):
-        return "string"
-    return str(type_) if type_.kind == "decimal" else type_.kind
+    return key_kind(type_)
 
 
 def _check_same(snapshot: Snapshot, sides: Sequence[_PreparedSide], key: tuple[str, ...]) -> None:
     """Refuse columns that must be equal and never can be, since their types differ."""
-    same = {pair for rule in band_rules(snapshot, snapshot.in_force, key) for pair in rule.shape.same}
-    for names in sorted(same):
-        one, other = (_key_kind(side.field(name)) for side, name in zip(sides, names, strict=True))
+    rules = band_rules(snapshot, snapshot.in_force, key)
+    same = {pair: rule.sides.computed for rule in rules for pair in rule.shape.same}
+    for names, computed in sorted(same.items(), key=lambda each: each[0]):
+        one, other = (
+            key_kind(computed[name].term.type) if name in computed else _key_kind(side.field(name))
+            for side, name in zip(sides, names, strict=True)
+        )
         if one != other:
             raise FencepostError(
                 f"left.{names[0]} as {one} and right.{names[1]} as {other}",

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fencepost.computed import Computed, computed_id
+from fencepost.computed import Computed, Term, computed_id
 from fencepost.computed.attributes import MOST_EXPRESSIONS, check_number, expressions_of
 from fencepost.emitting.detections import Pairs
 from fencepost.errors import FencepostError
@@ -24,10 +24,10 @@ from fencepost.rules.options import Options, read_options
 from fencepost.rules.rule import checked_id, labels_text, microseconds_of
 from fencepost.rules.stays import Dampings
 from fencepost.snapshot import DETECTS, NEVER, BoxSet, CompiledColumns, RuleColumns, Snapshot, detect_flags
-from fencepost.snapshot.columns import key_columns
 from fencepost.snapshot.damping import rows_that_wait
 from fencepost.snapshot.labels import ListedTexts
 from fencepost.snapshot.layer import join_columns
+from fencepost.snapshot.sides import all_sides, key_columns
 from fencepost.watching.positions import KeyStrings, Positions, batch_of
 
 _ENTER_AND_EXIT = DETECTS["enter"] | DETECTS["exit"]
@@ -357,7 +357,9 @@ class RulesInForce:
             return
         others = [rule for rule in self._waiting.values() if rule.id != id]
         waiting = expressions_of(each for rule in others for each in rule.computed.values())
-        standing = expressions_of(self.computed_of_compiled.values())
+        standing: dict[str, Term | None] = {**expressions_of(self.computed_of_compiled.values())}
+        for each in [] if self.compiled.bands is None else all_sides(self.compiled.bands):
+            standing |= each.expressions
         if len(standing | waiting | new) > MOST_EXPRESSIONS:  # only then what goes is worth looking for
             standing = self.compiled.expressions_without(np.array([*self._gone, id], np.int64))
         check_number(standing | waiting | new)

@@ -86,13 +86,13 @@ def _write_late(side: str, rows: Any, task: BandTask, bucket: int) -> None:
 
 
 def needed_by_bands(snapshot: Snapshot) -> list[tuple[dict[str, str], set[str], set[str]]]:
-    """Of each side: the columns that bands subtract, with their types; those compared with strings; and with others."""
+    """Of each side: numbers and times that bands use, with their types; strings; and what equals the other side's."""
     rules = band_rules(snapshot, snapshot.in_force)
     return [
         (
-            {rule.shape.columns[side]: str(snapshot.types[rule.shape.columns[side]]) for rule in rules},
-            {name for rule in rules for name, _ in rule.keys[side]},
-            {pair[side] for rule in rules for pair in rule.shape.same},
+            {name: str(snapshot.types[name]) for name in {name for rule in rules for name in rule.attributes(side)}},
+            {name for rule in rules for name in rule.strings(side)},
+            {name for rule in rules for name, _ in rule.same_columns(side)},
         )
         for side in (0, 1)
     ]

@@ -97,7 +97,7 @@ def skipped_rules(snapshot: Snapshot, sent: Sent) -> tuple[Int64s, set[str]]:
         absent = [
             f"{name}.{column}"
             for side, name in enumerate(SIDES)
-            for column in sorted({rule.shape.columns[side], *rule.key_columns(side)} - sent[side])
+            for column in sorted((rule.attributes(side) | rule.key_columns(side)) - sent[side])
         ]
         if absent:
             ids.append(rule.id)
