@@ -10,10 +10,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.dtypes import StringDType
 
 from benchmarks.harness import Report
 from fencepost.book import RuleBook
@@ -44,14 +46,22 @@ checkpoint = "checkpoint"
 """
 
 
-def ranges(n: int, rounds: int = 0) -> pa.Table:
+def texts_of(n: int) -> pa.Array:
+    """As many UUIDs, in no order."""
+    numbers = np.random.default_rng(4).integers(0, 2**63, (n, 2)).tolist()
+    return pa.array([f"{high:016x}-{low:016x}" for high, low in numbers])
+
+
+def ranges(n: int, rounds: int = 0, keys: Any = None) -> pa.Table:
     """Keyed price ranges; in every round, some are other than in the round before."""
     rng = np.random.default_rng(1)
     lows, symbols = rng.uniform(1, 1000, n).round(2), rng.integers(0, 10_000, n)
     for round_ in range(rounds):
         lows[np.random.default_rng(2 + round_).choice(n, CHANGES, replace=False)] += 1 + round_
     names = np.array([f"SYM{number:05d}" for number in range(10_000)])[symbols]
-    return pa.table({"rule_id": np.arange(n), "symbol": names, "lower": lows, "upper": lows + 5})
+    return pa.table(
+        {"rule_id": np.arange(n) if keys is None else keys, "symbol": names, "lower": lows, "upper": lows + 5}
+    )
 
 
 def run(full: bool) -> list[Report]:
@@ -63,8 +73,9 @@ def run(full: bool) -> list[Report]:
         # What is kept for later commands is part of what is measured, and must not come from an earlier run.
         before, os.environ["FENCEPOST_CACHE"] = os.environ.get("FENCEPOST_CACHE"), str(home / "cache")
         try:
-            _syncing(report, home, n)
-            _commands(report, home)
+            _syncing(report, home / "texts", n, texts=True)
+            _syncing(report, home / "numbers", n, texts=False)
+            _commands(report, home / "numbers")
         finally:
             if before is None:
                 del os.environ["FENCEPOST_CACHE"]
@@ -73,16 +84,21 @@ def run(full: bool) -> list[Report]:
     return [report]
 
 
-def _syncing(report: Report, home: Path, n: int) -> None:
-    bounds = {"price": ("lower", "upper")}
+def _syncing(report: Report, home: Path, n: int, texts: bool) -> None:
+    """Keys are numbers, which NumPy sorts by the bits, or texts, as most tables of another system have them."""
+    bounds, keys = {"price": ("lower", "upper")}, texts_of(n) if texts else None
+    home.mkdir()
     for number in range(_ROUNDS):
-        pq.write_table(ranges(n, 1 + number), home / f"changed{number}.parquet")
-    keys = np.random.default_rng(3).permutation(n)
+        pq.write_table(ranges(n, 1 + number, keys), home / f"changed{number}.parquet")
+    sorted_: Any = (
+        np.random.default_rng(3).permutation(n) if keys is None else np.array(keys.to_pylist(), StringDType())
+    )
     with RuleBook(f"sqlite:///{home}/rules.db") as book:
-        first = _busy(lambda: book.sync(ranges(n), origin="table", equal=["symbol"], ranges=bounds))
-        report.note("sync, the first time", f"{first:,.2f} s")
+        first = _busy(lambda: book.sync(ranges(n, 0, keys), origin="table", equal=["symbol"], ranges=bounds))
+        kind = "UUIDs" if texts else "numbers"
+        report.note(f"sync by {kind}, the first time", f"{first:,.2f} s")
         publishing = _busy(lambda: book.publish(home / "published"))
-        report.at_most("publish, first version", publishing, 15, " s")
+        report.at_most(f"publish, first version, keys are {kind}", publishing, 15, " s")
 
         def read_diff_store_publish(number: int) -> None:
             table = pq.read_table(home / f"changed{number}.parquet")
@@ -91,11 +107,11 @@ def _syncing(report: Report, home: Path, n: int) -> None:
             book.publish(home / "published")
 
         taken = [
-            (_busy(lambda number=number: read_diff_store_publish(number)), _busy(lambda: np.sort(keys)))  # type: ignore[misc]
+            (_busy(lambda number=number: read_diff_store_publish(number)), _busy(lambda: np.sort(sorted_)))  # type: ignore[misc]
             for number in range(_ROUNDS)
         ]
     syncing, sorting = (float(median) for median in np.median(taken, axis=0))
-    what = f"sync with {CHANGES:,} changes: read, diff, store, publish"
+    what = f"sync by {kind} with {CHANGES:,} changes: read, diff, store, publish"
     report.at_most(what, syncing, _SYNC, " s")
     report.at_most(f"{what}, against NumPy sorting the keys", syncing / sorting, _SORTS)
 

@@ -134,6 +134,7 @@ once = true
 """
 
 
+@pytest.mark.oldest
 def test_bands_of_two_sources(spark: Any, tmp_path: Path) -> None:
     rules = fp.Rules()
     rules.add(1, "left.price - right.price BETWEEN -1 AND 1", detect="enter,exit")

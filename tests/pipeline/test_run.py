@@ -92,6 +92,7 @@ def a_directory_with_ticks(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.oldest
 def test_watch_of_json_to_parquet_with_dead_letters_and_a_second_run(spark: Any, home: Path) -> None:
     sink = 'format = "parquet"\npath = "out"\ncheckpoint = "checkpoint"'
     file = write_pipeline(home, JSON + '\ndead_letters = "dead"\noptions = { maxFilesPerTrigger = 1 }', WATCH, sink)
@@ -122,6 +123,7 @@ def test_watch_of_json_to_parquet_with_dead_letters_and_a_second_run(spark: Any,
     assert event["condition"] == "symbol = 'IBM' AND price BETWEEN 40 AND 50"
 
 
+@pytest.mark.oldest
 def test_match_of_csv_to_csv_and_of_parquet_to_json(spark: Any, tmp_path: Path) -> None:
     for name in ("csv", "parquet"):
         (tmp_path / name / "in").mkdir(parents=True)
@@ -264,6 +266,7 @@ def test_a_query_that_fails_is_a_refusal_with_its_cause(spark: Any, home: Path) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("group", [False, True], ids=["SIGINT to the process", "SIGTERM to its group"])
+@pytest.mark.oldest
 def test_the_command_ends_in_order_on_a_signal(home: Path, group: bool) -> None:
     sink = 'format = "parquet"\npath = "out"\ncheckpoint = "checkpoint"'
     write_pipeline(home, JSON, WATCH, sink, 'every = "100 milliseconds"')

@@ -92,6 +92,7 @@ def row(symbol: str, price: float, second: int) -> dict[str, Any]:
     return {"symbol": symbol, "price": price, "ts": f"2024-01-01T00:00:{second:02}"}
 
 
+@pytest.mark.oldest
 def test_an_object_that_goes_silent_ends_with_no_further_row_also_after_a_restart(spark: Any, tmp_path: Path) -> None:
     rules = fp.Rules()
     rules.add(1, "price > 4", detect="enter,exit")
@@ -116,6 +117,7 @@ def test_an_object_that_goes_silent_ends_with_no_further_row_also_after_a_restar
     assert told(spark, tmp_path) == [*both, entered, ("AAPL", "exit", "2024-01-02 00:00:03", "timeout")]
 
 
+@pytest.mark.oldest
 def test_pairs_of_which_a_row_goes_silent_end_with_no_further_row(spark: Any, tmp_path: Path) -> None:
     rules = fp.Rules()
     rules.add(1, "left.price - right.price BETWEEN -1 AND 1", detect="enter,exit")

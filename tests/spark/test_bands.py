@@ -23,6 +23,8 @@ from fencepost.spark.session import PROVIDER, SETTINGS, STATE_SETTINGS
 from tests.spark.files import put_file
 from tests.spark.record import recorded_batches
 
+pytestmark = pytest.mark.oldest
+
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 SCHEMA = "venue string, ts timestamp, seq bigint, symbol string, price double, kind string, gone boolean"
 ARROW = pa.schema(
@@ -134,7 +136,6 @@ def monitor_of(rules: Any, **options: Any) -> fp.Monitor:
     return fp.Monitor(rules, **{**NAMED, **options})
 
 
-@pytest.mark.oldest
 def test_batch_stream_and_monitor_tell_the_same(spark: Any, tmp_path: Path) -> None:
     rules, timeout = rules_of(1), timedelta(seconds=40)
     parts = [(quotes(120, 2 * n, start=60 * n), quotes(110, 2 * n + 1, start=60 * n)) for n in range(3)]
@@ -260,7 +261,6 @@ def test_without_a_key_all_rows_meet(spark: Any) -> None:
     assert facts(bands(one, two, rules, **options)) == facts(expected)
 
 
-@pytest.mark.oldest
 def test_rules_change_while_the_streams_run(spark: Any, tmp_path: Path) -> None:
     rules = rules_of(7, detect="enter,exit")
     published = tmp_path / "published"
@@ -295,7 +295,6 @@ def test_rules_change_while_the_streams_run(spark: Any, tmp_path: Path) -> None:
         rules.publish(published, strict=True)
 
 
-@pytest.mark.oldest
 @pytest.mark.slow
 def test_killed_again_and_again_each_fact_is_told_once(spark: Any, tmp_path: Path) -> None:
     """SIGKILL at random moments, the rest by a query that goes on from the checkpoint."""

@@ -26,6 +26,8 @@ from fencepost.watching.clock import Clock, rules_beyond_clock
 from tests.spark import test_band_bucket, test_new_columns
 from tests.spark.test_bucket_state import Kept
 
+pytestmark = pytest.mark.oldest
+
 LATER = datetime(2030, 1, 1, tzinfo=UTC)
 TIMES = pa.timestamp("us", tz="UTC")
 BEYOND: dict[str, tuple[str, int | timedelta | None, dict[str, Any], str]] = {

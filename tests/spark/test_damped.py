@@ -15,6 +15,8 @@ from fencepost.published import VersionDirectory
 from fencepost.spark import read_state, save_state, watch
 from tests.spark.test_watch import ARROW, EPOCH, SCHEMA, Stream, facts, ids, of_monitor, traffic
 
+pytestmark = pytest.mark.oldest
+
 NAMED: Any = {"object": "vehicle", "time": "ts", "sequence": "seq"}
 COLUMNS = {"x": "double", "y": "double", "zone": "string"}
 
@@ -42,7 +44,6 @@ def damped_rules(seed: int, count: int = 25) -> fp.Rules:
     return rules
 
 
-@pytest.mark.oldest
 def test_batch_stream_and_monitor_report_the_same(spark: Any, tmp_path: Path) -> None:
     rules, timeout = damped_rules(1), timedelta(seconds=30)
     parts = [traffic(400, seed, start=seed * 200) for seed in range(3)]

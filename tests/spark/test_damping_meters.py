@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import Observation
 
 import fencepost as fp
@@ -47,6 +48,7 @@ def test_a_bucket_tells_what_damping_holds_back(tmp_path: Path) -> None:
     assert told((CLOCK, 20, b"")) == (0, 0, 0, 1, 0, 1)
 
 
+@pytest.mark.oldest
 def test_what_waits_is_observed_where_a_marker_reached_all_buckets(spark: Any) -> None:
     def observed(marked: int) -> dict[str, Any]:
         meters = [{**dict.fromkeys(METERS, 0), "damped": 2, "pending": n, "marked": marked} for n in (3, 4)]

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from pyspark.sql.functions import expr
 
 import fencepost as fp
@@ -13,6 +14,8 @@ from fencepost.spark import match
 from fencepost.spark.session import SETTINGS
 from tests.computed.expressions import SCHEMA, condition, random_rows
 from tests.spark.test_watch import Stream, ids, traffic
+
+pytestmark = pytest.mark.oldest
 
 MODERATE = 1e9
 

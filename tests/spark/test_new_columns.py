@@ -13,6 +13,8 @@ from fencepost.published import VersionDirectory
 from fencepost.spark import bands, match, watch
 from tests.spark.files import put_file
 
+pytestmark = pytest.mark.oldest
+
 NARROW = "vehicle string, symbol string, ts bigint, price double"
 WIDE = NARROW + ", gate string, delay bigint"
 COLUMNS = pa.schema(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import fencepost as fp
 from fencepost.service.service import Service
@@ -36,6 +37,7 @@ def ids(events: Any) -> list[str]:
     return sorted(events["event_id"].to_pylist())
 
 
+@pytest.mark.oldest
 def test_state_moves_to_spark_and_back(spark: Any, tmp_path: Path) -> None:
     data, book = tmp_path / "data", f"sqlite:///{tmp_path / 'rules.db'}"
     with Service(Settings(data=data, book=book, types=TYPES)) as service:

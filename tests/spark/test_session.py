@@ -26,6 +26,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.oldest
 def test_tune_sets_and_prints_and_operators_warn_once_without_it(
     spark: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -47,6 +48,7 @@ def test_tune_sets_and_prints_and_operators_warn_once_without_it(
     assert capsys.readouterr().out.splitlines() == [f"{key} = {value} (was unset)" for key, value in wanted.items()]
 
 
+@pytest.mark.oldest
 def test_a_value_that_the_user_chose_is_respected(spark: Any) -> None:
     own = spark.newSession()
     for key in SETTINGS:

@@ -36,6 +36,8 @@ from tests.spark.test_watch import EPOCH, Stream, facts, ids, of_monitor, traffi
 from tests.spark.test_watch import SCHEMA as TRAFFIC
 from tests.spark.test_watch import rules_of as watch_rules
 
+pytestmark = pytest.mark.oldest
+
 CUTS = {
     "price": ("double", [-3.0, 0.0, 2.25, float("inf")]),
     "amount": ("decimal(12,2)", ["-1.00", "0.00", "5.25"]),
@@ -79,7 +81,6 @@ def mixed_rules() -> fp.Rules:
     return fp.Rules.from_dicts({"id": id - 30, "condition": text} for id, text in enumerate(conditions_of(60, 2)))
 
 
-@pytest.mark.oldest
 def test_match_in_parts_is_match(spark: Any, tmp_path: Path) -> None:
     events, rules = spark.createDataFrame(rows_of(400, 1), SCHEMA).cache(), mixed_rules()
     whole = pairs(match(events, rules))
@@ -314,7 +315,6 @@ NAMED: Any = {"object": "vehicle", "time": "ts", "sequence": "seq"}
 CARRIED: Any = {"labels": True, "carry": ["note", "vehicle"]}
 
 
-@pytest.mark.oldest
 def test_a_batch_frame_in_parts_tells_what_a_monitor_tells(spark: Any) -> None:
     table, rules = traffic(1500, 1), watch_rules(2)
     patience = timedelta(seconds=20)

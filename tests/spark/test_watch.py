@@ -17,6 +17,8 @@ from fencepost.spark import match, prometheus_text, read_state, save_state, watc
 from fencepost.spark.session import PROVIDER, SETTINGS, STATE_SETTINGS
 from tests.spark.files import put_file
 
+pytestmark = pytest.mark.oldest
+
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 SCHEMA = "vehicle string, ts timestamp, seq bigint, x double, y double, zone string, note string"
 ARROW = pa.schema(
@@ -100,7 +102,6 @@ def ids(events: Any) -> list[str]:
     return sorted(row["event_id"] for row in events.select("event_id").collect())
 
 
-@pytest.mark.oldest
 def test_a_batch_frame_tells_what_a_monitor_tells(spark: Any) -> None:
     table, rules = traffic(1500, 1), rules_of(2)
     named: Any = {"object": "vehicle", "time": "ts", "sequence": "seq", "timeout": timedelta(seconds=20)}
@@ -152,7 +153,6 @@ class Stream:
         return self.spark.read.parquet(f"{self.path}/out")
 
 
-@pytest.mark.oldest
 @pytest.mark.parametrize("store", ["RocksDB", pytest.param("HDFSBacked", marks=pytest.mark.slow)])
 def test_a_stream_tells_what_a_batch_tells_also_after_a_restart(spark: Any, tmp_path: Path, store: str) -> None:
     spark = spark.newSession()
@@ -211,7 +211,6 @@ def test_late_rows_are_counted_and_kept(spark: Any, tmp_path: Path) -> None:
     assert progress[-1]["observedMetrics"]["watch"]["late"] == len(wanted) > 0
 
 
-@pytest.mark.oldest
 def test_rules_change_while_the_stream_runs(spark: Any, tmp_path: Path) -> None:
     rules = rules_of(5, detect="enter,exit")
     published = tmp_path / "published"
@@ -241,7 +240,6 @@ def test_rules_change_while_the_stream_runs(spark: Any, tmp_path: Path) -> None:
     assert 4 in directory.leased(), "the version in force is kept"
 
 
-@pytest.mark.oldest
 @pytest.mark.slow
 def test_clock_markers_end_what_is_silent_or_expired(spark: Any, tmp_path: Path) -> None:
     rules = fp.Rules()
@@ -287,7 +285,6 @@ def test_another_number_of_buckets_stops_the_query_and_names_the_right_one(spark
     stream.run()
 
 
-@pytest.mark.oldest
 def test_state_can_be_read_and_starts_another_stream(spark: Any, tmp_path: Path) -> None:
     rules = rules_of(6, detect="enter,exit")
     first, second = traffic(300, 1), traffic(300, 2, start=150)

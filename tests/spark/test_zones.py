@@ -11,6 +11,8 @@ import fencepost as fp
 from fencepost.spark import match
 from fencepost.spark.session import SETTINGS
 
+pytestmark = pytest.mark.oldest
+
 ZONES = ["UTC", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe"]
 # Around changes of the clocks in New York (2:00) and on Lord Howe (by half an hour, at 2:00), in UTC.
 CHANGES = [datetime(2013, 3, 10, 7), datetime(2013, 11, 3, 6), datetime(2013, 10, 5, 15, 30), datetime(2013, 4, 6, 15)]
