@@ -15,6 +15,28 @@ _FEW = 10_000
 """Values that are worth it: of more of them the import takes a small part."""
 
 
+def plain_array(type_: Any, items: Any, known: Any = None) -> Any:
+    """The array over NumPy's items, as Arrow keeps those of this type; nothing is copied.
+
+    >>> plain_array(pa.int64(), np.array([7, 8]), np.array([True, False])).to_pylist()
+    [7, None]
+    """
+    nulls = 0 if known is None else len(known) - int(np.count_nonzero(known))
+    mask = pa.py_buffer(np.packbits(known, bitorder="little")) if nulls else None
+    return pa.Array.from_buffers(type_, len(items), [mask, pa.py_buffer(items)], nulls)
+
+
+def strings_array(texts: Sequence[str | None]) -> Any:
+    """Texts as strings.
+
+    >>> strings_array(["a", None]).to_pylist()
+    ['a', None]
+    """
+    builder = pa.lib.StringBuilder()
+    builder.append_values(texts)
+    return builder.finish()
+
+
 def array_of(values: Any) -> Any:
     """The array of some values; NaN is null, as pandas has it.
 
@@ -34,16 +56,12 @@ def _array_of_few(values: Sequence[Any]) -> Any:
     """The array of texts, floats or whole numbers; None for any others."""
     kinds = set(map(type, values))
     if kinds <= {str, type(None)} and str in kinds:
-        builder = pa.lib.StringBuilder()
-        builder.append_values(list(values))
-        return builder.finish()
+        return strings_array(list(values))
     if kinds == {float}:
         numbers = np.array(values, np.float64)
-        absent = np.isnan(numbers)
-        known = pa.py_buffer(np.packbits(~absent, bitorder="little")) if absent.any() else None
-        return pa.Array.from_buffers(pa.float64(), len(numbers), [known, pa.py_buffer(numbers)])
+        return plain_array(pa.float64(), numbers, ~np.isnan(numbers))
     if kinds == {int} and all(-(2**63) <= value < 2**63 for value in values):
-        return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(np.array(values, np.int64))])
+        return plain_array(pa.int64(), np.array(values, np.int64))
     return None
 
 
@@ -55,6 +73,4 @@ def text_array(texts: Sequence[str | None]) -> Any:
     """
     if "pandas" in sys.modules or len(texts) >= _FEW:
         return pa.array(texts, pa.large_string())
-    builder = pa.lib.StringBuilder()
-    builder.append_values(list(texts))
-    return builder.finish().cast(pa.large_string())
+    return strings_array(list(texts)).cast(pa.large_string())

@@ -29,7 +29,7 @@ sequence (9, absent), two attributes that go from 39.0 to -41.5 and from unknown
 
 import struct
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -37,9 +37,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost._arrow import plain_array, strings_array
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
-from fencepost.indexes.kernels.blake2b import blake2b_rows
+from fencepost.indexes.kernels.blake2b import blake2b_texts
 from fencepost.ordinals import AttributeType, Kind
 from fencepost.ordinals.spellings import is_string
 from fencepost.snapshot.columns import DETECTS
@@ -59,6 +60,10 @@ _TAGS: dict[Kind, str] = {
 }
 _DIGEST = 16
 _DETECT_NAMES = {code: name for name, code in DETECTS.items()}
+_DETECTIONS = tuple(_DETECT_NAMES.get(code) for code in range(max(_DETECT_NAMES) + 1))
+_INT64, _STRING = pa.int64(), pa.string()
+_FEW, _VERY_FEW = 256, 2
+"""Events whose texts are looked up one by one, and those for which the array is kept."""
 
 
 class Identity(NamedTuple):
@@ -169,19 +174,10 @@ def _digest(value: str | bytes) -> bytes:
 
 
 @cache
-def _record(sequences: int, attributes: int) -> Any:
-    """The packed NumPy type of the record."""
-    fields: list[tuple[str, str]] = [("format", "u1"), ("rule", "<i8"), ("version", "<i8")]
-    for value in ("object", "other"):
-        fields += [(f"{value}_tag", "u1"), (f"{value}_low", "<i8"), (f"{value}_high", "<i8")]
-    fields += [("detect", "u1"), ("time_tag", "u1"), ("time", "<i8"), ("reason", "u1"), ("sequences", "u1")]
-    for i in range(sequences):
-        fields += [(f"sequence_known_{i}", "u1"), (f"sequence_{i}", "<i8")]
-    fields.append(("attributes", "<u2"))
-    for i in range(attributes):
-        fields += [(f"before_known_{i}", "u1"), (f"before_{i}", "<i8")]
-        fields += [(f"after_known_{i}", "u1"), (f"after_{i}", "<i8")]
-    return np.dtype(fields)
+def _widths(sequences: int, attributes: int) -> Int64s:
+    """How many bytes each field of the record takes."""
+    widths = [1, 8, 8, *(1, 8, 8) * 2, 1, 1, 8, 1, 1, *(1, 8) * sequences, 2, *(1, 8) * (2 * attributes)]
+    return np.array(widths, np.int64)
 
 
 @cache
@@ -200,43 +196,36 @@ def event_ids(facts: Facts) -> Any:
     True
 
     """
-    count = len(facts.rule_ids)
-    names = sorted(facts.attributes)
-    records = np.zeros(count, _record(len(facts.sequences), len(names)))
-    records["format"] = _FORMAT
-    records["rule"] = facts.rule_ids
-    records["version"] = facts.rule_versions
-    for name, identities in (("object", facts.objects), ("other", facts.others)):
-        if identities is not None:
-            records[f"{name}_tag"], records[f"{name}_low"], records[f"{name}_high"] = identities
-    records["detect"] = facts.detects
-    records["time_tag"] = facts.time_tag
-    records["time"] = facts.times
-    records["reason"] = facts.reasons
-    records["sequences"] = len(facts.sequences)
-    for i, (ordinals, known) in enumerate(facts.sequences):
-        _put(records, f"sequence_known_{i}", f"sequence_{i}", ordinals, known)
-    records["attributes"] = len(names)
-    for i, name in enumerate(names):
-        moved = facts.attributes[name]
-        _put(records, f"before_known_{i}", f"before_{i}", moved.before, moved.before_known)
-        _put(records, f"after_known_{i}", f"after_{i}", moved.after, moved.after_known)
-    digests = blake2b_rows(records.view(np.uint8).reshape(count, records.itemsize), _DIGEST).tobytes()
-    offsets = np.arange(count + 1, dtype=np.int64) * (2 * _DIGEST)
-    if count * 2 * _DIGEST < 2**31:  # what 32-bit offsets reach: 67 million events
-        text = pa.py_buffer(digests.hex().encode())
-        return pa.StringArray.from_buffers(count, pa.py_buffer(offsets.astype(np.int32)), text)
-    return pa.array([digests[at : at + _DIGEST].hex() for at in range(0, len(digests), _DIGEST)], pa.string())
+    count, names = len(facts.rule_ids), sorted(facts.attributes)
+    widths = _widths(len(facts.sequences), len(names))
+    fields = np.zeros((len(widths), count), np.int64)
+    fields[0], fields[1], fields[2] = _FORMAT, facts.rule_ids, facts.rule_versions
+    fields[3], fields[4], fields[5] = facts.objects
+    if facts.others is not None:
+        fields[6], fields[7], fields[8] = facts.others
+    fields[9], fields[10], fields[11], fields[12] = facts.detects, facts.time_tag, facts.times, facts.reasons
+    fields[13], at = len(facts.sequences), 14
+    for ordinals, known in facts.sequences:
+        at = _put(fields, at, ordinals, known)
+    fields[at], at = len(names), at + 1
+    for name in names:
+        before, before_known, after, after_known = facts.attributes[name]
+        at = _put(fields, _put(fields, at, before, before_known), after, after_known)
+    texts = blake2b_texts(fields, widths, _DIGEST)
+    offsets = np.arange(0, len(texts) + 1, 2 * _DIGEST)
+    if len(texts) < 2**31:  # what 32-bit offsets reach: 67 million events
+        return pa.StringArray.from_buffers(count, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(texts))
+    return pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(texts)).cast(pa.string())
 
 
-def _put(records: Any, known_field: str, field: str, ordinals: Int64s, known: Bools | None) -> None:
-    """Write ordinals, zero where not known."""
+def _put(fields: Int64s, at: int, ordinals: Int64s, known: Bools | None) -> int:
+    """Write which ordinals are known, and these, zero where not; the next field."""
     if known is None:
-        records[known_field] = 1
-        records[field] = ordinals
+        fields[at], fields[at + 1] = 1, ordinals
     else:
-        records[known_field] = known
-        records[field] = np.where(known, ordinals, 0)
+        fields[at] = known
+        np.multiply(ordinals, known, out=fields[at + 1])
+    return at + 2
 
 
 def event_id(
@@ -313,33 +302,50 @@ def event_table(
     attributes: Mapping[str, AttributeType],
     snapshot_version: int,
     others: Any = None,
-    further: Sequence[tuple[str, Any]] = (),
+    further: Sequence[Any] = (),
+    schema: Any = None,
 ) -> Any:
-    """The events as an Arrow table; further columns stand behind the attributes."""
+    """The events as an Arrow table; further columns, which only a schema can name, stand behind the attributes."""
     count = len(facts.rule_ids)
-    detections, reasons = _texts()
     columns = [
         event_ids(facts),
-        pa.array(facts.rule_ids),
-        pa.array(facts.rule_versions),
-        pa.array(np.full(count, snapshot_version, np.int64)),
+        plain_array(_INT64, facts.rule_ids),
+        plain_array(_INT64, facts.rule_versions),
+        plain_array(_INT64, np.full(count, snapshot_version, np.int64)),
         objects,
-        pa.nulls(count) if others is None else others,
-        detections.take(pa.array(facts.detects)),
+        _no_values(count, None) if others is None else others,
+        _texts(_DETECTIONS, facts.detects),
         time.decode(facts.times),
-        reasons.take(pa.array(facts.reasons)),
+        _texts(REASONS, facts.reasons) if facts.reasons.any() else _no_values(count, _STRING),
     ]
     for name in sorted(attributes):
         moved, type_ = facts.attributes[name], attributes[name]
         columns.append(type_.decode(moved.after, moved.after_known))
         columns.append(type_.decode(moved.before, moved.before_known))
-    types = [(name, column.type) for name, column in further]
-    schema = event_schema(objects.type, time.arrow, attributes, None if others is None else others.type, types)
-    return pa.Table.from_arrays([*columns, *(column for _, column in further)], schema=schema)
+    if schema is None:
+        schema = event_schema(objects.type, time.arrow, attributes, None if others is None else others.type)
+    return pa.Table.from_arrays([*columns, *further], schema=schema)
 
 
-@cache
-def _texts() -> tuple[Any, Any]:
-    """Detections and reasons by their codes; made on first use, since Arrow imports pandas to make an array."""
-    detections = [_DETECT_NAMES.get(code) for code in range(max(_DETECT_NAMES) + 1)]
-    return pa.array(detections, pa.string()), pa.array(REASONS, pa.string())
+def _no_values(count: int, type_: Any) -> Any:
+    """So many nulls, by default of no type."""
+    return _few_nulls(count, type_) if count <= _FEW else pa.nulls(count, type_)
+
+
+@lru_cache(64)
+def _few_nulls(count: int, type_: Any) -> Any:
+    return pa.nulls(count, type_)
+
+
+def _texts(names: Sequence[str | None], codes: UInt8s) -> Any:
+    """The texts of codes, an Arrow array of strings."""
+    if len(codes) <= _FEW:
+        return _few_texts(names, codes.tobytes()) if len(codes) <= _VERY_FEW else _made_texts(names, codes.tobytes())
+    return _made_texts(names, bytes(range(len(names)))).take(pa.array(codes))
+
+
+def _made_texts(names: Sequence[str | None], codes: bytes) -> Any:
+    return strings_array([names[code] for code in codes])
+
+
+_few_texts = lru_cache(64)(_made_texts)

@@ -251,6 +251,22 @@ def watch() -> None:
             other.update(_points(50))
 
 
+def few() -> None:
+    """Few rows of objects that are here, as tables of few rows and as single ones."""
+    import pyarrow as pa
+
+    from fencepost.monitor import Monitor
+
+    for damping in ({}, {"for_": 5}):
+        rules = _box_rules(60, detect="inside,enter,exit")
+        rules.add(1_000, "x > 3 OR s = 'k1' AND y < 9", detect="enter,exit", **damping)
+        monitor = Monitor(rules, object="o", time="t")
+        for seed, count in enumerate((_ROWS, 1, 20)):
+            points = _points(seed, count) | {"o": np.arange(count)}
+            monitor.update(pa.table({name: pa.array(values) for name, values in points.items()}))
+        monitor.update_one(1, 3_000, x=1.0, y=3.0)
+
+
 def bands() -> None:
     """Pairs of two streams."""
     from fencepost.monitor import Monitor
@@ -304,7 +320,7 @@ def damping() -> None:
 
 JOBS: dict[str, Callable[[], None]] = {
     each.__name__: each
-    for each in (watch, bands, match, damping, changes, tables, first)  # what takes longest goes first
+    for each in (watch, bands, match, damping, changes, few, tables, first)  # what takes longest goes first
 }
 """What is called, by name."""
 

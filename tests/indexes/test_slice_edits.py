@@ -401,7 +401,6 @@ def assert_readers_see_whole_changes(index: SliceList, asked: Any, changes: Call
         lambda: index.stab(asked).counts,
         lambda: index.count(asked),
         ask_slices,
-        lambda: np.array([len(index.slots_at(int(value))) for value in asked[:1]] * len(asked)) - base[0] + base,
     ]
     readers = [threading.Thread(target=read, args=(ask,)) for ask in asks]
     for reader in readers:

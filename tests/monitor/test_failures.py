@@ -282,7 +282,11 @@ def test_one_row_that_fails_may_be_given_again(monkeypatch: pytest.MonkeyPatch) 
         {"x": 8.0, "y": 0.0},
         {"x": 1.0, "k": "u"},
     ]
-    for place in ("fencepost.monitor.one_row._rules_at", "fencepost.emitting.emitter.event_id"):
+    for place in (
+        "fencepost.monitor.one_row.gather_moves",
+        "fencepost.snapshot.few_moves.find_changes",
+        "fencepost.emitting.emitter.event_id",
+    ):
         for values in rows:
             time = twin.counters["rows"] + 1
             before = twin.counters, twin.inside(1), twin.inside(2), twin._watch.state.times[0]

@@ -218,7 +218,7 @@ def test_lines_far_from_zero_are_decided_exactly() -> None:
 
 
 def test_single_rows_give_back_the_room_of_strings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.monitor.one_row._TIDY_EVERY", 100)
+    monkeypatch.setattr("fencepost.watching.engine._TIDY_EVERY", 100)
     monitor = monitor_of("k = 'u'", time=None)
     for step in range(3000):
         monitor.update_one(7, k=f"{step}")

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.monitor import Monitor, one_row
+from fencepost.monitor import Monitor
 from fencepost.rules import Rules
+from fencepost.watching.engine import Watch
 from tests.effort import examples
 from tests.monitor.scripts import rows, rules, table_of
 from tests.replay import ReplayRule
@@ -110,21 +111,28 @@ def test_rows_of_one_time_come_in_the_order_of_the_table() -> None:
         assert short.update(table).equals(long.update(table))
 
 
+def count_short(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows go the short way from now on, call by call."""
+    taken: list[int] = []
+    settle = Watch.settle_few
+
+    def note(watch: Watch, store: Any, slots: Any) -> None:
+        taken.append(len(slots))
+        settle(watch, store, slots)
+
+    monkeypatch.setattr(Watch, "settle_few", note)
+    return taken
+
+
 def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken = []
-    settle = one_row._settle
-
-    def note(*about: Any) -> None:
-        taken.append(1)
-        settle(*about)
-
-    monkeypatch.setattr(one_row, "_settle", note)
+    taken = count_short(monkeypatch)
     given = Rules()
     given.add(1, "price >= 40", detect="enter,exit")
     monitor = Monitor(given, object="symbol")
     for price in (39.0, 41.0, 42.0):
         monitor.update(pa.table({"symbol": ["IBM"], "price": [price]}))
-    assert len(taken) == 2
+    monitor.update_one("IBM", price=30.0)
+    assert taken == [1, 1, 1]
 
 
 def test_a_row_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +146,7 @@ def test_a_row_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(one_row, "_settle", fail)
+        patch.setattr(Watch, "settle_few", fail)
         with pytest.raises(MemoryError):
             monitor.update(pa.table({"symbol": ["IBM"], "price": [41.0]}))
     assert monitor.counters == before[0]

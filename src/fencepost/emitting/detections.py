@@ -135,8 +135,8 @@ class Subjects(NamedTuple):
     """Whether events of pairs name only the row that moved."""
     keys: Collection[str] = ()
     """The keys whose values events have."""
-    strings: Callable[[str], Any] | None = None
-    """The strings of a key by their codes, an Arrow array."""
+    strings: Callable[[str, Int64s], Any] | None = None
+    """The strings of a key that have these codes, an Arrow array; null for negative ones."""
     texts: Texts | None = None
     """What the rules are called."""
     carried: Mapping[str, Any] = MappingProxyType({})
@@ -147,6 +147,8 @@ class Subjects(NamedTuple):
     """The types of such columns, as far as they are known."""
     shows_since: bool = False
     """Whether events say since when, as those of damped rules do."""
+    ordered: bool = False
+    """Whether detections come in the order of events."""
 
 
 def detections_of(

@@ -1,13 +1,14 @@
 """The emitter: the one place where detections become events."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost._arrow import plain_array, strings_array
 from fencepost.emitting.detections import ENDED, Detections, Named, Subjects, join_detections
 from fencepost.emitting.engine import Step
 from fencepost.emitting.event import Event
@@ -35,6 +36,7 @@ Stage = Callable[[Detections, Subjects], Detections]
 what waits, so it is a part of the engines' steps (`watching/damping.py`, `pairing/damping.py`)."""
 
 _KINDS = {bit: kind for kind, bit in DETECTS.items()}
+_BITS = max(_KINDS) + 1
 _PLAIN = EventColumns()
 _BYTES = 400
 """About what an event takes while it is written."""
@@ -51,6 +53,10 @@ class Emitter:
         """The names that the events of single rows have."""
         self._empty: dict[tuple[Any, ...], Any] = {}
         self._shown: dict[tuple[Any, ...], tuple[str, ...]] = {}
+        self._makers: tuple[Any, list[Callable[[Sequence[Any]], Any]]] | None = None
+        """What makes the columns of few events, of a schema."""
+        self._last: tuple[Subjects, Any, Any] | None = None
+        """The subjects that were asked about last, their empty table, and its schema."""
 
     def emit(self, step: Step) -> Any:
         """Write all events of a step as one table; refuses one that has no room.
@@ -58,6 +64,8 @@ class Emitter:
         Events are ordered by the row that caused them; on one row by exit, cross, enter, inside, then by rule id and
         object. What no row caused is ordered by time, rule id and object.
         """
+        if step.singly is not None:
+            return self._table_of(step.singly(self), self._schema_of(step.about))
         pieces, count = [], 0
         for found in self._passing(step):
             count += len(found.rules)
@@ -65,13 +73,27 @@ class Emitter:
             pieces.append(found)
         if not pieces:
             return self.no_events(step.about)
-        return self._write(_put_in_order(join_detections(pieces), step.about), step.about, 0, count)
+        found = pieces[0] if len(pieces) == 1 else join_detections(pieces)
+        return self._write(_put_in_order(found, step.about), step.about, 0, count)
 
     def emit_pieces(self, step: Step) -> Iterator[Any]:
         """The same events in the same order, in tables that have room each; none where there is no event."""
         for found in self._passing(step):
             ordered = _put_in_order(found, step.about)
             yield from in_pieces(len(ordered.rules), partial(self._write, ordered, step.about))
+
+    @property
+    def writes_singly(self) -> bool:
+        """Whether it can write events that come as tuples."""
+        return not (self._stages or self.columns.of_rules or self.columns.carry)
+
+    def _table_of(self, events: Sequence[tuple[Any, ...]], schema: Any) -> Any:
+        """A table of few events, which are tuples."""
+        if self._makers is None or self._makers[0] is not schema:
+            self._makers = schema, [_MAKERS.get(type_, partial(pa.array, type=type_)) for type_ in schema.types]
+        columns = zip(*events, strict=True)
+        arrays = [make(values) for make, values in zip(self._makers[1], columns, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=schema)
 
     def _passing(self, step: Step) -> Iterator[Detections]:
         """What the stages let through."""
@@ -86,8 +108,9 @@ class Emitter:
         check_room(_BYTES * (end - begin))
         found = ordered if end - begin == len(ordered.rules) else ordered.take(slice(begin, end))
         events = self._event_table(found, about)
+        written = np.bincount(found.detects, minlength=_BITS).tolist()
         for kind, bit in DETECTS.items():
-            self.counts[kind] += int((found.detects == bit).sum())
+            self.counts[kind] += written[bit]
         return events
 
     def emit_row(
@@ -120,13 +143,23 @@ class Emitter:
 
     def no_events(self, about: Subjects) -> Any:
         """A table without rows, made once per schema: most changes of rules cause no event."""
+        if self._last is not None and self._last[0] is about:
+            return self._last[1]
         other = None if about.others is None else about.others.id_type
         carried = tuple(about.carried_types.get(name) for name in self.columns.carry)
         names = (tuple(about.types), about.key, frozenset(about.keys), carried, about.shows_since)
         shape = (about.objects.type, other, about.time, names)
         if shape not in self._empty:
-            self._empty[shape] = self.schema(about).empty_table()
-        return self._empty[shape]
+            schema = self.schema(about)
+            self._empty[shape] = schema.empty_table(), schema
+        self._last = about, *self._empty[shape]
+        return self._last[1]
+
+    def _schema_of(self, about: Subjects) -> Any:
+        """The schema of that table."""
+        self.no_events(about)
+        assert self._last is not None, "it was asked about just now"
+        return self._last[2]
 
     def schema(self, about: Subjects) -> Any:
         """The Arrow schema of events; refuses names that events cannot have."""
@@ -164,20 +197,22 @@ class Emitter:
 
     def _event_table(self, found: Detections, about: Subjects) -> Any:
         """The event table of ordered detections."""
-        attributes = {}
+        attributes, is_before, is_after = {}, found.before >= 0, found.after >= 0
         for name in about.types:
             ordinals, known = about.values.ordinals[name], about.values.known[name]
             attributes[name] = Moved(
                 ordinals[found.before],
-                (found.before >= 0) & known[found.before],
+                is_before & known[found.before],
                 ordinals[found.after],
-                (found.after >= 0) & known[found.after],
+                is_after & known[found.after],
             )
         named, identities, keys = _name_objects(found, about)
         others: Any = None
         other_identities = None
-        if about.others is not None and found.others is not None:
-            others, other_identities = _name(about.others, found.others)
+        if about.others is not None:
+            others = pa.nulls(len(found.rules), _type_or_null(about.others.id_type))
+            if found.others is not None:
+                others, other_identities = _name(about.others, found.others)
         if about.only_movers and found.from_left is not None:
             named, identities = _hide(named, identities, ~found.from_left)
             others, other_identities = _hide(others, other_identities, found.from_left)
@@ -194,11 +229,38 @@ class Emitter:
             _sequences_of(found, about),
             attributes,
         )
-        names, shown = event_schema(pa.null(), pa.null(), about.types).names, self.keys_of(about)
-        fields = further_fields(about, self.columns, names, shown)
-        arrays = further_arrays(found, about, self.columns, shown, keys)
-        further = [(name, array) for (name, _), array in zip(fields, arrays, strict=True)]
-        return event_table(facts, named, about.time, about.types, about.version, others, further)
+        further = further_arrays(found, about, self.columns, self.keys_of(about), keys)
+        schema = self._schema_of(about)
+        return event_table(facts, named, about.time, about.types, about.version, others, further, schema)
+
+
+def _make_numbers(type_: Any, dtype: Any, values: Sequence[Any]) -> Any:
+    if None in values:
+        return _make_nulls(type_, values) or pa.array(values, type_)
+    return plain_array(type_, np.array(values, dtype))
+
+
+def _make_texts(values: Sequence[Any]) -> Any:
+    return (values[0] is None and _make_nulls(pa.string(), values)) or strings_array(values)
+
+
+def _make_nulls(type_: Any, values: Sequence[Any]) -> Any | None:
+    """As many nulls, if nothing else is there."""
+    return _few_nulls(type_, len(values)) if values.count(None) == len(values) else None
+
+
+@lru_cache(64)
+def _few_nulls(type_: Any, count: int) -> Any:
+    return pa.nulls(count, type_)
+
+
+_MAKERS: dict[Any, Callable[[Sequence[Any]], Any]] = {
+    pa.int64(): partial(_make_numbers, pa.int64(), np.int64),
+    pa.float64(): partial(_make_numbers, pa.float64(), np.float64),
+    pa.string(): _make_texts,
+    pa.null(): lambda values: _few_nulls(pa.null(), len(values)),
+}
+"""By type of a column of few events, what makes it; likewise any other from Python's values."""
 
 
 def _join_tables(events: Any, of_pairs: Any, schema: Any) -> Any:
@@ -236,6 +298,8 @@ def _type_or_null(type_: Any) -> Any:
 
 
 def _put_in_order(found: Detections, about: Subjects) -> Detections:
+    if about.ordered:
+        return found
     ranks = 0 if about.ranks is None else about.ranks[found.rows]
     places: Int64s = ranks * 8 + found.phases.astype(np.int64)
     ended = found.phases == ENDED
@@ -282,5 +346,7 @@ def _sequences_of(found: Detections, about: Subjects) -> list[Any]:
     if about.ranks is None:
         absent = (np.zeros(len(found.rules), np.int64), np.zeros(len(found.rules), np.bool_))
         return [absent] * about.sequence_count
+    if not about.sequences:
+        return []
     caused = found.phases != ENDED
     return [(ordinals[found.rows], known[found.rows] & caused) for ordinals, known in about.sequences]

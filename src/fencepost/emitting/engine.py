@@ -13,6 +13,9 @@ class Step(NamedTuple):
     """In the order of their events, each piece of bounded size; found as they are asked for, and only once."""
     about: Subjects
     settle: Callable[[], None]
+    singly: Callable[[Any], list[tuple[Any, ...]]] | None = None
+    """In place of pieces, where they are few and the caller asked for it: writes the events with an emitter, as tuples
+    in the order of the columns of `about`."""
 
 
 class Counts(NamedTuple):

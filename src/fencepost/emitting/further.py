@@ -120,8 +120,8 @@ def further_arrays(
         arrays.append(about.time.decode(since, since != found.times))
     for name in keys:
         assert about.strings is not None, "whoever has keys knows their strings"
-        strings, codes = about.strings(name), about.values.keys[name]
-        arrays += [_texts_at(strings, codes, places) for places in (found.after, found.before)]
+        codes = about.values.keys[name]
+        arrays += [about.strings(name, _codes_at(codes, places)) for places in (found.after, found.before)]
     arrays += [band_keys.field(place) for place in range(len(about.key))]
     if columns.of_rules:
         assert about.texts is not None, "whoever has rules knows their texts"
@@ -141,13 +141,9 @@ def further_arrays(
     return arrays
 
 
-def _texts_at(strings: Any, codes: Int64s, places: Int64s) -> Any:
-    """The strings of keys at some places, null where there is no place or no key."""
-    if not len(codes):
-        return pa.nulls(len(places), pa.string())
-    own = codes[places]
-    known = (places >= 0) & (own >= 0)
-    return strings.take(pa.array(np.where(known, own, 0), mask=None if known.all() else ~known))
+def _codes_at(codes: Int64s, places: Int64s) -> Int64s:
+    """The codes of keys at some places, negative where there is no place or no key."""
+    return np.where(places < 0, -1, codes[places]) if len(codes) else np.full(len(places), -1, np.int64)
 
 
 def join_types(*given: Mapping[str, Any]) -> dict[str, Any]:

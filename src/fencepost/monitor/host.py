@@ -1,8 +1,7 @@
 """The host of both engines of a monitor, with one clock, one emitter and one lock."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from threading import RLock
 from types import MappingProxyType
@@ -95,21 +94,9 @@ class Host:
         step.settle()
         return events
 
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
+    def _all_or_nothing(self) -> "_AllOrNothing":
         """Let one thread in; a call that fails counts no events and decides no types of times, objects and keys."""
-        with self._lock:
-            self._check_changeable()
-            counts, time_type = dict(self._emitter.counts), self._clock.type
-            kinds, states = self._pairs.sides.key_kinds, (self._watch.state, *self._pairs.states)
-            untyped = [state for state in states if state.objects.type is None]
-            try:
-                yield
-            except BaseException:
-                self._emitter.counts, self._clock.type, self._pairs.sides.key_kinds = counts, time_type, kinds
-                for state in untyped:
-                    state.objects = state.objects.emptied(typed=False)
-                raise
+        return _AllOrNothing(self)
 
     def _report_late(self, rows: Any) -> None:
         assert self._late is not None, "it is called only where there is a callback"
@@ -200,6 +187,37 @@ class Host:
         if id not in self._rules and id not in self._rules.paused:
             raise FencepostError(f"rule {id} does not exist", "the id of a rule that does", "Use add() for a new rule.")
         return id
+
+
+class _AllOrNothing:
+    """See `Host._all_or_nothing`."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def __enter__(self) -> None:
+        host = self._host
+        host._lock.acquire()
+        try:
+            host._check_changeable()
+            self._counts, self._time_type = dict(host._emitter.counts), host._clock.type
+            self._kinds = host._pairs.sides.key_kinds
+            states = (host._watch.state, *host._pairs.states)
+            self._untyped = [state for state in states if state.objects.type is None]
+        except BaseException:
+            host._lock.release()
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        host = self._host
+        try:
+            if kind is not None:
+                host._emitter.counts, host._clock.type = self._counts, self._time_type
+                host._pairs.sides.key_kinds = self._kinds
+                for state in self._untyped:
+                    state.objects = state.objects.emptied(typed=False)
+        finally:
+            host._lock.release()
 
 
 def _warn_of(unknown: Sequence[str], further: int = 0) -> None:

@@ -168,8 +168,7 @@ class Monitor(Host):
         if isinstance(data, list) and not data:
             return self._emitter.no_events(self._watch.subjects())
         table, beside = _as_table(data), self._pairs.states[0].objects.id_type
-        events = one_row.update_table(self._watch, self._emitter, table) if beside is None else None
-        return self._emit(self._watch.detect(self._watch.take(table, beside))) if events is None else events
+        return self._emit(self._watch.update([table], beside, singly=self._emitter.writes_singly))
 
     def update_pieces(self, data: Any) -> Iterator[pa.Table]:
         """Like `update`, where the events may be too many for memory: they come in tables that have room each.

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fencepost._arrow import array_of
+from fencepost._arrow import array_of, plain_array
 from fencepost.errors import FencepostError
 
 if TYPE_CHECKING:
@@ -90,9 +90,11 @@ def encode(attribute: "AttributeType", values: Any, column: str) -> "tuple[Ordin
 def decode(attribute: "AttributeType", ordinals: "Ordinals", valid: "Mask | None") -> Any:
     """See AttributeType.decode."""
     counts = np.ascontiguousarray(ordinals, dtype=np.int64)
-    absent = None if valid is None else ~np.asarray(valid, dtype=np.bool_)
     if attribute.kind == "double":
-        return pa.array(_double_ordinals(counts, from_ordinals=True).view(np.float64), mask=absent)
+        return plain_array(attribute.arrow, np.abs(counts) | (counts & _SMALLEST), valid)
+    if attribute.kind in ("bigint", "timestamp", "timestamp_ntz"):
+        return plain_array(attribute.arrow, counts, valid)
+    absent = None if valid is None else ~np.asarray(valid, dtype=np.bool_)
     if attribute.kind == "decimal":
         # Arrow keeps 16 bytes, little-endian two's complement: the count, then its sign repeated.
         words = np.stack([counts, counts >> 63], axis=1)
@@ -231,16 +233,11 @@ def _rescale(counts: "Ordinals", ratio: Fraction, limits: tuple[int, int]) -> "t
     return counts, lost
 
 
-def _double_ordinals(values: NDArray[Any], *, from_ordinals: bool = False) -> "Ordinals":
-    """The ordinals of doubles, or the bits of ordinals: sign and magnitude against two's complement.
-
-    The two directions are the same map, save that zero must come back as +0.0.
-    """
+def _double_ordinals(values: NDArray[Any]) -> "Ordinals":
+    """The ordinals of doubles: their magnitude with the sign applied, so that both zeros are 0."""
     bits = values.view(np.int64)
     negative = bits >> 63
     magnitude = bits & _LARGEST
-    if from_ordinals:
-        return np.where(negative, (-bits) | _SMALLEST, bits)
     magnitude ^= negative
     magnitude -= negative
     return magnitude

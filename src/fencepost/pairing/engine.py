@@ -162,10 +162,12 @@ class Pairwise:
         lengths = {name: len(left[name]) if name in left else 0 for name in self.keys}
         return [dict.fromkeys(self.keys, 0) if side == LEFT else lengths for side, _ in sides]
 
-    def _strings(self, name: str) -> Any:
-        """The strings of a key of both sides: first those of the left one."""
+    def _strings(self, name: str, codes: Int64s) -> Any:
+        """The strings of a key of both sides that have these codes: first come those of the left one."""
         found = [state.strings[name].array() for state in self.states if name in state.strings]
-        return pa.concat_arrays(found) if found else pa.array([], pa.string())
+        known = codes >= 0
+        indices = pa.array(np.where(known, codes, 0), mask=None if known.all() else ~known)
+        return pa.concat_arrays(found).take(indices) if found else pa.nulls(len(codes), pa.string())
 
     def copy(self) -> "Pairwise":
         """An engine with the same rows and rules; the snapshot is shared."""

@@ -100,18 +100,6 @@ class Group:
         valid = [batch.valid[name] for name in self.attributes]
         return self.structure.match_names(batch.rows, ordinals, valid, self._key_codes(batch), names)
 
-    def boxes_at(self, ordinals: Mapping[str, int | None], codes: Mapping[str, int]) -> Int64s | UInt32s:
-        """The boxes that hold at one position; of a null, as of a key that no rule mentions, there are none."""
-        values = [ordinals[name] for name in self.attributes]
-        group = None
-        if len(self.keys) == 1:
-            group = codes[self.keys[0]]
-        elif self.keys:
-            group = int(self.combination.codes([np.array([codes[name]]) for name in self.keys])[0])
-        if None in values or (group is not None and group < 0):
-            return _NO_BOXES
-        return self.structure.boxes_at(values, group)  # type: ignore[arg-type]
-
     def _key_codes(self, batch: Batch) -> Int64s | None:
         """The combined code of the keys of each row."""
         return self.combination.codes([batch.keys[name] for name in self.keys]) if self.keys else None

@@ -11,7 +11,13 @@ import pyarrow.compute as pc
 from fencepost.errors import FencepostError
 from fencepost.indexes.arguments import kernel_ready
 from fencepost.indexes.arrays import Int64s
-from fencepost.indexes.kernels.strings import UNKNOWN_STRING, StringTable, find_strings, string_table
+from fencepost.indexes.kernels.strings import (
+    UNKNOWN_STRING,
+    StringTable,
+    combine_codes,
+    find_strings,
+    string_table,
+)
 from fencepost.ordinals.spellings import is_string
 
 _SAFE = 2**62
@@ -157,11 +163,9 @@ class KeyCombination:
 
     def codes(self, columns: Sequence[Int64s]) -> Int64s:
         """The combined code of each row; negative for a combination that does not occur."""
-        codes = columns[0]
+        if not self.steps:
+            return columns[0]
+        codes = columns[0].copy()
         for column, size, step in zip(columns[1:], self.sizes[1:], self.steps, strict=True):
-            pair = codes * size + column
-            at = np.minimum(np.searchsorted(step, pair), max(0, len(step) - 1))
-            # A code of a later layer is beyond the size, and would be taken for another pair.
-            found = (codes >= 0) & (column >= 0) & (column < size) & (step[at] == pair)
-            codes = np.where(found, at, UNKNOWN_STRING)
+            combine_codes(codes, kernel_ready(column), size, kernel_ready(step))
         return codes

@@ -263,21 +263,15 @@ class Snapshot:
             unique_rows(offsets, rows, np.full(len(self.rules.ids) if longest > SHORT_ROW else 0, -1, np.int64))
         return Matches(offsets, rows[: offsets[-1]])
 
-    def rows_at(self, ordinals: Mapping[str, int | None], codes: Mapping[str, int]) -> frozenset[int]:
-        """Like `match_rows` for one position, without arrays of one row; for rules without computed attributes.
+    @property
+    def groups(self) -> list[tuple[Group, Int64s]]:
+        """The groups with rules in force, and the row of each box's rule."""
+        return [(group, rows) for (_, group), rows in zip(self._live, self._box_rows, strict=True)]
 
-        Args:
-            ordinals: of every attribute; None where it has no value.
-            codes: of every key.
-        """
-        found: list[int] = []
-        for (_, group), rows in zip(self._live, self._box_rows, strict=True):
-            boxes = group.boxes_at(ordinals, codes)
-            if len(boxes):
-                found += rows[boxes].tolist()
-        if self._any_hidden is not None:
-            found = [row for row in found if not self._any_hidden[row]]
-        return frozenset(found)
+    @property
+    def hidden_rows(self) -> Bools | None:
+        """Which rows of `rules` are hidden; None if none are."""
+        return self._any_hidden
 
     @cached_property
     def has_borders(self) -> bool:

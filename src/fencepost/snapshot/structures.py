@@ -54,12 +54,6 @@ class Structure(ABC):
         """Like `match`, with the names of boxes, by their numbers; None where that is no faster."""
         return None
 
-    def boxes_at(self, values: Sequence[int], group: int | None) -> Int64s | UInt32s:
-        """The boxes that hold at one point, which has a value of every attribute."""
-        groups = None if group is None else np.array([group])
-        found: UInt32s = self.match(1, [np.array([value]) for value in values], [None] * len(values), groups)[1]
-        return found
-
     @abstractmethod
     def ranges(self, box: int) -> list[tuple[int, int]]:
         """The ordinal range of one box on each attribute."""
@@ -142,14 +136,6 @@ class Sliced(Structure):
         own, known = (ordinals[0], valid[0]) if ordinals else (np.zeros(rows, np.int64), None)
         found = self.index.stab_ordinals(own, None if known is None else ~known, groups, names=names)
         return found.offsets, found.ids
-
-    def boxes_at(self, values: Sequence[int], group: int | None) -> Int64s | UInt32s:
-        """See `Structure`."""
-        boxes: UInt32s = self.index.slots_at(values[self.axis] if values else 0, 0 if group is None else group)
-        if len(values) > 1 and len(boxes):
-            others = [value for axis, value in enumerate(values) if axis != self.axis]
-            boxes = boxes[((self.firsts[boxes] <= others) & (others <= self.lasts[boxes])).all(axis=1)]
-        return boxes
 
     def ranges(self, box: int) -> list[tuple[int, int]]:
         """See `Structure`."""

@@ -19,6 +19,7 @@ from fencepost.watching.clock import Clock, gone_after, rules_beyond_clock
 from fencepost.watching.crossings import held_at, inside_boxes
 from fencepost.watching.damping import DampedRules, Round, damp_advance, damp_change, read_damped
 from fencepost.watching.everyone import Everyone
+from fencepost.watching.few_rows import ShortWay, take_few
 from fencepost.watching.rows import (
     MovedRows,
     Rows,
@@ -38,6 +39,7 @@ from fencepost.watching.tables import replay_tables, table_of, touched_table
 from fencepost.watching.transitions import SHARES, Context, end_by_time, find_transitions, report_silence
 
 _NAMES_KEPT = 1000
+_TIDY_EVERY = 2**14
 _NO_PAIRS = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
@@ -97,8 +99,6 @@ class Watch:
         self.rules, self.columns, self.clock, self.silent, self._late = rules, columns, clock, silent, late
         self.state = Journal() if journal else State()
         self.counts = Counts()
-        self.inside_now: dict[int, frozenset[int]] = {}
-        """Rows of the rules that objects are inside, by number, where it was asked since the last change."""
         self._unsettled: Callable[[], None] | None = None
         """Takes back what a step that was not settled has prepared."""
         self._everyone: Everyone | None = None
@@ -106,7 +106,10 @@ class Watch:
         self._plain: bool | None = None
         self._damped: tuple[Any, DampedRules | None] | None = None
         """The damped rules, of the snapshot and the type of times for which it was asked."""
-        self._carried_types: dict[str, Any] = {}
+        self._short: ShortWay | None = None
+        """What few rows need, of the rules for which it was asked."""
+        self._until_tidy = _TIDY_EVERY
+        self.carried_types: dict[str, Any] = {}
         """Of the columns that events carry, as the last rows had them."""
         self._names = OwnNames(rules.kept, columns.sequence)
         self._naming: tuple[Any, KeptColumns, frozenset[str]] | None = None
@@ -131,9 +134,11 @@ class Watch:
 
     # -- rows ----------------------------------------------------------------------------------------------
 
-    def update(self, tables: Sequence[Any]) -> Step:
-        """Take a batch of rows."""
-        return self.detect(self.take(tables[0]))
+    def update(self, tables: Sequence[Any], beside: Any = None, *, singly: bool = False) -> Step:
+        """Take a batch of rows; `beside` as for `take`. Where `singly`, few events may be written one by one."""
+        self._take_back()
+        step = take_few(self, tables[0], singly=singly)
+        return self.detect(self.take(tables[0], beside)) if step is None else step
 
     def take(self, table: Table, beside: Any = None) -> MovedRows:
         """The moves of a batch. It needs no rules, and changes nothing but the numbers that objects have.
@@ -178,8 +183,37 @@ class Watch:
             remember()
         self.state.tidy()
         self.forget_answers()
-        self._carried_types = {name: column.type for name, column in rows.carried.items()}
+        self.note_carried(rows.carried)
         self.counts = self.counts.plus(moved.counts)
+
+    def short_way(self) -> ShortWay | None:
+        """What few rows need; None where they go the long way."""
+        if self.clock.type is None or not self.is_plain():
+            return None
+        if self._short is None or not self._short.is_current(self):
+            self._short = ShortWay(self)
+        return self._short
+
+    def settle_few(self, store: Callable[[], None], slots: Int64s) -> None:
+        """Remember where the objects of few rows are now. Nothing can fail from here on."""
+        rows, late, null = self.counts
+        counts = Counts(rows + len(slots), late, null)
+        self.state.touch(slots)
+        store()
+        self._everyone, self.counts = None, counts
+
+    def tidy_few(self, rows: int) -> None:
+        """Give back room now and then, before so many rows are taken the short way."""
+        self._until_tidy -= rows
+        if self._until_tidy < 0:
+            self._until_tidy = _TIDY_EVERY
+            self.state.tidy()
+            self.forget_answers()
+
+    def note_carried(self, carried: Mapping[str, Any]) -> None:
+        """Remember the types of the columns that events carry."""
+        if carried:
+            self.carried_types = {name: column.type for name, column in carried.items()}
 
     def count_row(self, *, late: Any = None, null: bool = False) -> None:
         """Count one row that was taken without a table."""
@@ -196,7 +230,7 @@ class Watch:
         columns = (self.columns.object, self.columns.sequence)
         rows, time_type = read_rows(table, state, columns, self.clock, values, find_observing(values, self.naming()))
         if self.columns.carry:
-            rows = rows._replace(carried=read_carried(table, self.columns.carry, self._carried_types))
+            rows = rows._replace(carried=read_carried(table, self.columns.carry, self.carried_types))
         if not len(rows.numbers):
             return rows
         if beside is not None and rows.objects.type != beside:
@@ -385,7 +419,6 @@ class Watch:
         def settle() -> None:
             change_rules()
             self._plain = self._unsettled = None
-            self.inside_now.clear()
             self._track()
 
         return Step([change.found], about, settle)
@@ -473,10 +506,8 @@ class Watch:
             self._naming = snapshot, kept, self.columns.among((*kept.types, *kept.keys)) - self.rules.used
         return self._naming[2]
 
-    def forget_answers(self, *, about_rules: bool = True) -> None:
+    def forget_answers(self) -> None:
         """Forget what is known only as long as no object moves."""
-        if about_rules:
-            self.inside_now.clear()
         self._everyone = None
 
     def subjects(self, values: Any = None) -> Subjects:
@@ -493,9 +524,9 @@ class Watch:
             self.state.objects,
             sequence_count=len(self.columns.sequence),
             keys=rules.keys,
-            strings=lambda name: self.state.strings[name].array(),
+            strings=lambda name, codes: self.state.strings[name].taken(codes),
             texts=RuleTexts(rules.compiled),
-            carried_types=self._carried_types,
+            carried_types=self.carried_types,
             shows_since=rules.shows_since,
         )
 

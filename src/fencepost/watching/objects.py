@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost._arrow import plain_array
 from fencepost.errors import FencepostError
 from fencepost.events import Identities, Identity, identify
 from fencepost.indexes.arrays import Int64s
@@ -13,6 +14,8 @@ from fencepost.snapshot import Table
 
 UNKNOWN = -1
 _LARGEST_DIRECT = 2**22
+_FEW, _INT64 = 256, pa.int64()
+"""Objects up to which each is looked up by itself, and the type of plain integers."""
 
 
 class Objects:
@@ -86,7 +89,9 @@ class Objects:
         if self.type is None and add:
             self.type = array.type
         if self.is_integer:
-            return self._integer_slots(np.asarray(array.cast(pa.int64())), add)
+            return self._integer_slots(np.asarray(array if array.type == _INT64 else array.cast(_INT64)), add)
+        if len(array) <= _FEW and not add:
+            return np.array([self._named.get(value, UNKNOWN) for value in array.to_pylist()], np.int64)
         encoded = array.dictionary_encode()
         if add:
             self._name([value for value in encoded.dictionary.to_pylist() if value not in self._named])
@@ -118,7 +123,8 @@ class Objects:
         if self.type is None:
             return pa.nulls(len(slots))
         if self.is_integer:
-            return pa.array(self.integers(slots)).cast(self.type)
+            integers = plain_array(_INT64, self.integers(slots))
+            return integers if self.type == _INT64 else integers.cast(self.type)
         if len(slots) > len(self._names):
             return pa.array(self._names, self.type).take(pa.array(slots))
         return pa.array([self._names[slot] for slot in slots.tolist()], self.type)
@@ -140,6 +146,8 @@ class Objects:
         return self._find_integers(values)
 
     def _find_integers(self, values: Int64s) -> Int64s:
+        if len(values) == 1 and 0 <= (value := values.item()) < len(self._direct):
+            return self._direct[value : value + 1].copy()
         found = np.full(len(values), UNKNOWN, np.int64)
         direct = (values >= 0) & (values < len(self._direct))
         if direct.all():

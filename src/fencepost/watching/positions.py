@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from fencepost._arrow import strings_array
 from fencepost.computed import Computed, Given
 from fencepost.errors import check_whole
 from fencepost.indexes.arrays import Bools, Int64s
@@ -17,6 +18,8 @@ NO_KEY = -1
 """The code of a key that is not known."""
 _ONLY_NO_KEY = np.array([NO_KEY], np.int64)
 _MOST_TRANSLATIONS = 4
+_FEW, _STRING = 256, pa.string()
+"""Strings up to which each is looked up by itself, and the type of such."""
 
 
 class Positions(NamedTuple):
@@ -99,16 +102,28 @@ class KeyStrings:
         distinct, where = np.unique(codes, return_inverse=True)
         return pa.array([self.text(code) for code in distinct.tolist()], pa.string()).take(pa.array(where))
 
+    def taken(self, codes: Int64s) -> Any:
+        """The strings of codes, an Arrow array; null for negative ones."""
+        if len(codes) <= _FEW:
+            return strings_array([None if code < 0 else self._texts[code] for code in codes.tolist()])
+        known = codes >= 0
+        return self.array().take(pa.array(np.where(known, codes, 0), mask=None if known.all() else ~known))
+
     def strings(self, codes: Int64s) -> Any:
-        """The strings of codes, an Arrow array: a dictionary where there are more codes than strings."""
-        whole, known = self.array(), codes != NO_KEY
+        """The same: a dictionary where there are more codes than strings."""
+        if len(codes) <= max(_FEW, len(self._texts)):
+            return self.taken(codes)
+        known = codes != NO_KEY
         indices = pa.array(np.where(known, codes, 0), mask=None if known.all() else ~known)
-        if len(codes) <= len(whole):
-            return whole.take(indices)
-        return pa.DictionaryArray.from_arrays(indices, whole)
+        return pa.DictionaryArray.from_arrays(indices, self.array())
 
     def codes(self, array: Any) -> Int64s:
         """The codes of an Arrow array of strings."""
+        if len(array) <= _FEW and array.type == _STRING:
+            own = list(map(self._codes.get, array.to_pylist()))
+            if None in own:
+                own = [NO_KEY if text is None else self.code(text) for text in array.to_pylist()]
+            return np.array(own, np.int64)
         encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
         texts = encoded.dictionary.to_pylist()
         own = list(map(self._codes.get, texts))
@@ -129,15 +144,11 @@ class KeyStrings:
 
     def translate(self, codes: Int64s, column: KeyColumn) -> Int64s:
         """The codes that a snapshot's key column has for these strings."""
-        found: Int64s = self._translation(column)[codes]
+        found: Int64s = self.translation(column)[codes]
         return found
 
-    def translate_one(self, code: int, column: KeyColumn) -> int:
-        """The code that a snapshot's key column has for one string."""
-        return int(self._translation(column)[code])
-
-    def _translation(self, column: KeyColumn) -> Int64s:
-        """By the code of each string here, the code that the column has for it."""
+    def translation(self, column: KeyColumn) -> Int64s:
+        """By the code of each string here, the code that a snapshot's key column has for it; and that of none, last."""
         made_for, table = self._translations.get(id(column), (column, _ONLY_NO_KEY))
         if len(table) <= len(self._texts):
             new = column.codes(pa.array(self._texts[len(table) - 1 :], pa.large_string()))

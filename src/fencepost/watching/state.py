@@ -33,6 +33,8 @@ class State:
         """What is remembered of damped pairs."""
         self.oldest = NEVER
         """No object that is present has an earlier last time; it may be later for all."""
+        self.layout = 0
+        """Another number whenever other arrays take the place of those that are here."""
 
     def track(self, attributes: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
         """Keep these columns from now on, and say whether any is new; nothing is known of new ones yet."""
@@ -45,6 +47,7 @@ class State:
             if name not in self.strings:
                 self._columns["key", name] = np.full(room, NO_KEY, np.int64)
                 self.strings[name] = KeyStrings()
+        self.layout += len(self._columns) - before
         return len(self._columns) > before
 
     def tracked(self) -> tuple[tuple[str, str], ...]:
@@ -53,6 +56,7 @@ class State:
 
     def untrack(self, kept: Iterable[tuple[str, str]]) -> None:
         """Keep no columns but these."""
+        self.layout += 1
         self._columns = {place: self._columns[place] for place in kept}
         self.strings = {name: own for name, own in self.strings.items() if ("key", name) in self._columns}
 
@@ -68,9 +72,10 @@ class State:
             longer[: len(column)] = column
             return longer
 
-        self.present, self.times = larger(self.present, False), larger(self.times, 0)
-        for place, column in self._columns.items():
-            self._columns[place] = larger(column, NO_KEY if place[0] == "key" else 0)
+        present, times = larger(self.present, False), larger(self.times, 0)
+        columns = {place: larger(each, NO_KEY if place[0] == "key" else 0) for place, each in self._columns.items()}
+        self.layout += 1
+        self.present, self.times, self._columns = present, times, columns
 
     def here(self) -> Int64s:
         """The slots of all objects that are present."""
@@ -93,22 +98,13 @@ class State:
             for name, column in columns.items():
                 self._columns[kind, name][slots] = column
 
+    def column(self, kind: str, name: str) -> Any:
+        """One of the arrays by slot: the "ordinal" of an attribute, whether it is "known", or the code of a "key"."""
+        return self._columns[kind, name]
+
     def value(self, name: str, slot: int) -> int | None:
         """The ordinal of one attribute of one object, if known."""
         return int(self._columns["ordinal", name][slot]) if self._columns["known", name][slot] else None
-
-    def key(self, name: str, slot: int) -> int:
-        """The code of one key of one object, or `NO_KEY`."""
-        return int(self._columns["key", name][slot])
-
-    def store_one(self, slot: int, time: int, ordinals: Mapping[str, int], keys: Mapping[str, int]) -> None:
-        """Remember what one object was observed to have; the rest stays as it is."""
-        self.times[slot] = time
-        for name, ordinal in ordinals.items():
-            self._columns["ordinal", name][slot] = ordinal
-            self._columns["known", name][slot] = True
-        for name, code in keys.items():
-            self._columns["key", name][slot] = code
 
     def forget(self, slots: Int64s) -> None:
         """Let objects go, each of them named once."""
@@ -135,6 +131,7 @@ class State:
                 if len(strings) > 2 * self.count + _FEW:
                     codes = self._columns["key", name]
                     codes[~self.present] = NO_KEY
+                    self.layout += 1
                     self.strings[name], self._columns["key", name] = strings.compact(codes)
 
     def _renumber(self, lefts: "State | None") -> None:
@@ -154,6 +151,7 @@ class State:
             self.damped = self.damped.renumbered(new_slots)
         if lefts is not None and lefts.damped.count:
             lefts.damped = lefts.damped.renumbered(np.arange(len(lefts.present)), new_slots)
+        self.layout += 1
         self.objects, self.count = fewer.objects, fewer.count
         self.present, self.times, self._columns = fewer.present, fewer.times, fewer._columns
 

@@ -104,3 +104,26 @@ def find_strings(
                 numbers[i] = start + s
                 break
             at = at + 1 if at + 1 < len(table) else 0
+
+
+@kernel
+def combine_codes(codes: Int64s, column: Int64s, size: int, pairs: Int64s) -> None:
+    """Replace codes by those of pairs of them and a code of a further column, which has so many: the rank of a pair.
+
+    `pairs` are those that occur, as ``code * size + further``, ascending.
+    """
+    for i in range(len(codes)):
+        # A code of a later layer is beyond the size, and would be taken for another pair.
+        code = i64(UNKNOWN_STRING)
+        if codes[i] >= 0 and column[i] >= 0 and column[i] < size:
+            pair = codes[i] * size + column[i]
+            low, high = i64(0), i64(len(pairs))
+            while low < high:
+                middle = (low + high) >> 1
+                if pairs[middle] < pair:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low < len(pairs) and pairs[low] == pair:
+                code = low
+        codes[i] = code

@@ -577,14 +577,9 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
             return self._stab(view, ordinals, absent, self._asked_groups(view, len(ordinals), None), slots, None, 1)
         return self._stab(view, ordinals, absent, groups, slots, None, 1)
 
-    def slots_at(self, ordinal: int, group: int = 0) -> UInt32s:
-        """The slots of the intervals that contain one value: `stab_ordinals` for a caller who waits for one row."""
-        view, values, groups = self._view or self._current(), np.array([ordinal]), np.array([group])
-        runs = np.empty((1, len(view.parts), 2), np.uint32)
-        for column, part in enumerate(view.parts):
-            find_runs(part, values, _NONE_MISSING, groups, runs, column)
-        found = [view.ids[start : start + length] for start, length in runs[0].tolist() if length]
-        return found[0].copy() if len(found) == 1 else np.concatenate([_NO_SLOTS, *found])
+    def view(self) -> View:
+        """What readers work on: whoever holds it keeps it from changing."""
+        return self._current()
 
     def _stab(
         self,
