@@ -304,7 +304,7 @@ def test_no_kernel_of_moves_is_compiled_for_a_number_that_is_written_out() -> No
 def test_arrays_of_another_format_are_refused() -> None:
     arrays = Borders().to_arrays()
     arrays["axis"] = arrays["axis"] + 1
-    with pytest.raises(FencepostError, match="Arrays of format 2; expected format 1"):
+    with pytest.raises(FencepostError, match="Arrays of format 3; expected format 2"):
         Borders.from_arrays(arrays)
 
 

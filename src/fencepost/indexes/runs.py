@@ -1,4 +1,4 @@
-"""The run manager: how the production indexes take changes without being built anew each time.
+"""The run manager: how production indexes take changes that have no place in what is there.
 
 An index is a few runs, each built once: the bulk, then recent changes that have no place in it. A change is built
 together with the runs that are not much larger, so that nothing is built more than O(log n) times (a logarithmic
@@ -6,14 +6,12 @@ merge). What is removed is only marked, as a bit, where a structure cannot take 
 gone, are so many that readers would notice, all is built anew.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from fencepost.indexes.arrays import Bools, Int64s
-from fencepost.indexes.slice_list.slot_table import SlotTable
 from fencepost.indexes.slice_list.window_kernels import Intervals
 
 _MERGED_FACTOR = 4
@@ -87,61 +85,6 @@ class Runs(Generic[R]):
         """Whether recent changes are so many that all is to be built anew."""
         bulk = self._runs[0].size
         return self.rows - bulk > bulk / _BULK_FACTOR + _ALWAYS_RECENT
-
-
-class SlottedRuns(ABC, Generic[R]):
-    """Intervals in runs, by slot: what `SliceList` and the rules on one axis share."""
-
-    _slots: SlotTable
-    _runs: Runs[R]
-    _live: int
-
-    @abstractmethod
-    def _clear(self) -> None:
-        """Forget everything."""
-
-    @abstractmethod
-    def _take_apart(self, run: R) -> list[Intervals]:
-        """The live intervals of a run, those with and those without groups apart."""
-
-    @abstractmethod
-    def _build_bulk(self, rows: list[Intervals], ids: list[Int64s]) -> None:
-        """Build these intervals, whose slots count no longer, into an index of nothing."""
-
-    def _slots_of(self, ids: Int64s) -> Int64s:
-        """The slot of each id, or -1."""
-        return self._slots.find(ids)
-
-    def _prepare_slots(self, ids: Int64s) -> None:
-        """Choose how ids map to slots, or see whether these can have slots like the others."""
-        low, high = int(ids.min()), int(ids.max())
-        if not self._live:
-            self._clear()
-            self._slots.map(low, high, len(ids))
-        elif not self._slots.reaches(low, high, self._live + len(ids)):
-            self._scatter(low, high, self._live + len(ids))
-
-    def _scatter(self, low: int, high: int, count: int) -> None:
-        """Ids were dense and are so no longer, with the new ones: all is built anew."""
-        origin = self._slots.translation.origin
-        self._rebuild(min(low, origin), max(high, origin + len(self._slots.owners) - 1), count)
-        self._slots.reaches(low, high, count)
-
-    def _rebuild(self, low: int | None = None, high: int | None = None, expected: int | None = None) -> None:
-        """Build everything anew from what is live, with slots for ids between `low` and `high`."""
-        rows = [each for run in self._runs for each in self._take_apart(run) if len(each.slots)]
-        by_kind = [[each for each in rows if (len(each.groups) > 0) is keyed] for keyed in (False, True)]
-        joined = [join_intervals(each) for each in by_kind if each]
-        ids = [self._slots.ids(each.slots) for each in joined]
-        live = self._live
-        self._clear()
-        self._live = live
-        self._slots.map(
-            min(int(each.min()) for each in ids) if low is None else low,
-            max(int(each.max()) for each in ids) if high is None else high,
-            expected or live,
-        )
-        self._build_bulk(joined, ids)
 
 
 def join_intervals(rows: list[Intervals]) -> Intervals:

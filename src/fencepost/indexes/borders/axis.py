@@ -1,21 +1,34 @@
 """The rules on one axis, in groups, live: the engine of `Borders`."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from contextlib import suppress
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from fencepost.indexes.arguments import check_format, kernel_ready
-from fencepost.indexes.arrays import Bools, Int64s, UInt32s
-from fencepost.indexes.borders.lists import ALIGNED, Lists, Part, add_part, check_lists, empty_lists, rows_of
+from fencepost.indexes.arrays import Bools, Int64s, UInt8s, UInt32s
+from fencepost.indexes.borders.edits import FULL_MARKS, insert_rules, number_groups, remove_rules
+from fencepost.indexes.borders.lists import (
+    ALIGNED,
+    TABLE_STARTS,
+    Holes,
+    Lists,
+    Part,
+    Room,
+    add_part,
+    check_lists,
+    empty_lists,
+    rows_of,
+    spread,
+)
 from fencepost.indexes.borders.moves import (
     CHEAPER,
     CROSS,
     ENTER,
     EXIT,
     Asked,
-    Gone,
     Moves,
     find_moves,
     translate,
@@ -25,48 +38,42 @@ from fencepost.indexes.borders.moves import (
 from fencepost.indexes.contracts.borders import Crossings
 from fencepost.indexes.kernels.vectors import PADDING, aligned_empty
 from fencepost.indexes.matches import Matches, answer_buffers, fitted, widened
-from fencepost.indexes.runs import Runs, SlottedRuns, join_intervals, mark_bits, read_bits
+from fencepost.indexes.runs import join_intervals
 from fencepost.indexes.slice_list.search import Translation
-from fencepost.indexes.slice_list.slot_table import SlotTable
-from fencepost.indexes.slice_list.window_kernels import Intervals
+from fencepost.indexes.slice_list.slot_table import SlotTable, grow
+from fencepost.indexes.slice_list.window_kernels import Intervals, enter_groups
 
-_FORMAT = 1
+_FORMAT = 2
 ROUND = 1 << 14
 _STAGE = 1 << 16
-_MOST_PARTS = 8
-"""Parts that are kept: every one of them is searched for both ends of every move."""
-_SHARE_TO_REBUILD, _NEVER_MANY_GONE = 8, 128
-"""All is built anew when what is gone exceeds this part of the live rules; so many are never too many."""
+_FEW, _SHARE_TO_EDIT = 64, 64
+"""So many changes, and that part of all rules, are made one by one; for more it is faster to build all anew."""
+_SHARE_TO_REBUILD, _NEVER_MANY = 8, 128
+"""All is built anew when changes exceed that part of the rules: marks and holes were placed for others."""
 _NO_MASK = np.zeros(0, np.bool_)
 _NO_GROUPS = np.zeros(0, np.int64)
-_NO_BITS = np.zeros(0, np.uint64)
+_NO_SLOTS = np.zeros(0, np.uint32)
+_NO_HOLES = Holes(*(np.zeros(0, kind) for kind in (np.uint64, np.uint64, np.uint32, np.uint32)))
+_NO_ROOM = Room(np.zeros(0, np.uint32), np.zeros(3, np.int64))
+_SAVED = [name for name in Part._fields if name not in ("ends_first", "group_marks")]
+"""What a part is saved as; the others say the same again where rules are packed."""
 
 
 Rounds = Callable[[int, int], Asked]
 """Gives the moves of the rows from one on to before another; called once for each, in order."""
 
 
-class _Run(NamedTuple):
-    """The parts that one change built, for the slots in a range (if those are listed)."""
-
-    parts: tuple[Part, ...]
-    slots: range
-    size: int
-
-
-class AxisRules(SlottedRuns[_Run]):
+class AxisRules:
     """Inclusive ordinal ranges with ids and groups, asked what moves enter, leave and cross.
 
-    How it works: see `fencepost.indexes.borders.lists`. The lists are a stack of *runs*: the bulk, then recent
-    changes, each smaller than the one before; a change merges the runs at the end that are not much larger than
-    itself. A run has a part for rules with a group and one for those without. A removed rule is only marked, until an
-    eighth of all are.
+    How it works: see `fencepost.indexes.borders.lists`. Rules with a group and those without are a part each. The lists
+    are built packed. The first change spreads them out, and from then on rules come and go where they are (see
+    `edits`), until an eighth of all has changed: then all is built anew.
 
     Slots are as in `SliceList`; `first_windows` of the slot table is the position of a slot's start.
 
-    Invariants: (1) runs are in order of position and begin at multiples of `ALIGNED`; (2) a slot's owner is 1
-    exactly if its rule is live, and its start is where the table says; (3) bits of `gone` are set exactly for
-    positions of rules that were removed.
+    Invariants: (1) a slot's owner is 1 exactly if its rule is live, and its start is where the table says; (2) bits of
+    `holes` are set exactly for positions without a rule.
     """
 
     def __init__(self) -> None:
@@ -80,11 +87,10 @@ class AxisRules(SlottedRuns[_Run]):
 
     def _clear(self) -> None:
         self.lists = empty_lists()
+        self._parts: list[Part] = []
         self._slots = SlotTable()
-        self._runs = Runs()
-        self._gone = Gone(_NO_BITS, _NO_BITS)
-        self._borrowed = False
-        self._removed = 0
+        self._holes, self._room = _NO_HOLES, _NO_ROOM
+        self._edits = 0
         self._live = 0
 
     @property
@@ -96,125 +102,165 @@ class AxisRules(SlottedRuns[_Run]):
 
     def insert(self, ids: Int64s, firsts: Int64s, lasts: Int64s, groups: Int64s, in_all: Bools) -> None:
         """Add rules whose ids are new and whose ranges are not empty."""
-        self._own()
-        self._prepare_slots(ids)
-        slots = self._slots.new(ids)
         rows = [
-            Intervals(slots[chosen], firsts[chosen], lasts[chosen], groups[chosen] if keyed else _NO_GROUPS)
+            (ids[chosen], Intervals(_NO_SLOTS, firsts[chosen], lasts[chosen], groups[chosen] if keyed else _NO_GROUPS))
             for keyed, chosen in ((False, in_all), (True, ~in_all))
             if chosen.any()
         ]
+        if not self._is_few(len(ids)) or any(self._part(len(each.groups) > 0) is None for _, each in rows):
+            self._rebuild(rows)
+            return
+        self._slots.own()
+        if not self._slots.reaches(int(ids.min()), int(ids.max()), self._live + len(ids)):
+            self._slots.mix()
+        try:
+            for own_ids, each in rows:
+                self._insert_few(each._replace(slots=self._slots.new(own_ids)))
+        except BaseException:
+            slots = self._slots.find(ids)
+            remove_rules(self.lists, self._holes, self._slots.owners, self._slots.first_windows, slots)
+            raise
         self._live += len(ids)
-        for run in self._runs.take_smaller(len(ids)):
-            rows += self._take_apart(run)
-        self._push(rows)
-        if len(self.parts()) > _MOST_PARTS or self._runs.outgrown:
-            self._rebuild()
+        self._edits += len(ids)
+        self._balance()
+
+    def _insert_few(self, rows: Intervals) -> None:
+        """Insert rows where they belong."""
+        if not len(self._holes.starts):
+            self._spread()
+        keyed, at = len(rows.groups) > 0, 0
+        if keyed:
+            self._add_groups(rows.groups)
+        if len(rows.slots) > 1:
+            order = np.argsort(rows.firsts, kind="stable")
+            rows = Intervals(*(column[order] if len(column) else column for column in rows))
+        while True:
+            part = self._part(keyed)
+            assert part is not None, "looked for before"
+            table = self._slots
+            at = insert_rules(part, self.lists, self._holes, self._room, *rows, table.owners, table.first_windows, at)
+            if at == len(rows.slots):
+                return
+            if self._room.state[1] == FULL_MARKS:
+                size = len(self.lists.mark_entries) + int(self._room.state[2])
+                self.lists = self.lists._replace(mark_entries=grow(self.lists.mark_entries, size + size // 8))
+            else:
+                self._spread()
 
     def remove(self, slots: Int64s) -> None:
         """Take out the rules in these slots."""
-        self._own()
-        starts = self._slots.first_windows[slots].astype(np.int64)
-        self._gone = self._gone_with_room()
-        for bits, positions in zip(self._gone, (starts, self.lists.start_ends[starts].astype(np.int64)), strict=True):
-            mark_bits(bits, positions)
-        self._slots.owners[slots] = 0
+        if not self._is_few(len(slots)):
+            kept = self._slots.owners.copy()
+            kept[slots] = 0
+            self._rebuild([], kept)
+            return
+        self._slots.own()
+        if not len(self._holes.starts):
+            self._spread()
+        remove_rules(self.lists, self._holes, self._slots.owners, self._slots.first_windows, slots)
         self._live -= len(slots)
-        self._removed += len(slots)
+        self._edits += len(slots)
+        self._balance()
+
+    def _is_few(self, changes: int) -> bool:
+        """Whether so many changes are better made one by one."""
+        return changes <= _FEW + self._live // _SHARE_TO_EDIT
+
+    def _balance(self) -> None:
+        """Build all anew once so much has changed that readers would notice, if there is memory."""
         if not self._live:
             self._clear()
-        elif self._removed > self._live / _SHARE_TO_REBUILD + _NEVER_MANY_GONE:
-            self._rebuild()
+        elif self._edits > self._live // _SHARE_TO_REBUILD + _NEVER_MANY:
+            with suppress(MemoryError):  # the change is made; the next one tries again
+                self._rebuild()
 
-    def _own(self) -> None:
-        """Copy what a change writes to in place, once, so that arrays we were given stay untouched."""
-        self._slots.own()
-        if self._borrowed:
-            self.lists = Lists(*(column.copy() for column in self.lists))
-            self._borrowed = False
+    def _part(self, keyed: bool) -> Part | None:
+        """The part of rules with a group, or of those without."""
+        return next((part for part in self._parts if bool(part.meta[1]) is keyed), None)
 
-    def _end(self) -> int:
-        """The position behind the last run."""
-        parts = self.parts()
-        if not parts:
-            return 0
-        last = parts[-1].meta
-        return -(-int(last[2] + last[3]) // ALIGNED) * ALIGNED
+    def _spread(self) -> None:
+        """Have holes between all rules."""
+        self.lists, self._holes, self._room, self._parts, self._slots.first_windows = spread(
+            self.lists, self._holes, self._parts, len(self._slots.owners)
+        )
 
-    def _gone_with_room(self) -> Gone:
-        """The bits of what is gone, for all positions."""
-        more = self._end() // 64 + 1 - len(self._gone.starts)
-        return Gone(*(np.append(bits, np.zeros(max(0, more), np.uint64)) for bits in self._gone))
+    def _add_groups(self, groups: Int64s) -> None:
+        """Let the part of rules with groups have these groups, too: what is new comes last."""
+        part = self._parts[-1]
+        numbers = np.empty(len(groups), np.int64)
+        number_groups(part, groups, numbers)
+        new = np.unique(groups[numbers < 0])
+        if not len(new):
+            return
+        count = len(part.group_keys)
+        keys = np.append(part.group_keys, new)
+        table = part.groups_table
+        if 7 * len(keys) > 6 * len(table):
+            table = np.zeros(len(keys) + len(keys) // 4 + 8, np.uint32)
+            enter_groups(keys, 0, table)
+        else:
+            table = table.copy()
+            enter_groups(keys, count, table)
+        first, mark = int(part.meta[2] + part.groups_first[-1]), len(self.lists.marks) - 1
+        used = int(self._room.state[0])
+        begins = np.tile(np.array([[first, used, used]], np.uint32), (len(new), 1))
+        marks = np.concatenate([self.lists.marks[:-1], begins, self.lists.marks[-1:]])
+        rooms = np.concatenate([self._room.marks[:-1], np.full(len(new) + 1, used, np.uint32)])
+        changed = part._replace(
+            group_keys=keys,
+            groups_table=table,
+            groups_first=np.append(part.groups_first, np.repeat(part.groups_first[-1:], len(new))),
+            ends_first=np.append(part.ends_first, np.repeat(part.ends_first[-1:], len(new))),
+            group_marks=np.append(part.group_marks, np.arange(mark + 1, mark + 1 + len(new), dtype=np.uint32)),
+        )
+        self._parts = [*self._parts[:-1], changed]
+        self._room = self._room._replace(marks=rooms)
+        self.lists = self.lists._replace(marks=marks)
+        self.lists.mark_table[first // TABLE_STARTS + 1 :] = mark + len(new) - 1
 
-    def _is_gone(self) -> Bools:
-        if not len(self._gone.starts):
-            return _NO_MASK
-        return np.unpackbits(self._gone.starts.view(np.uint8), bitorder="little").view(np.bool_)
-
-    def _take_apart(self, run: _Run) -> list[Intervals]:
-        gone = self._is_gone()
-        rows = [rows_of(part, self.lists, gone) for part in run.parts]
-        return [each for each in rows if len(each.slots)]
-
-    def _renumber(self, rows: list[Intervals], ids: Int64s) -> list[Intervals]:
-        """The rows of these ids with new slots at the end of the list, so that a run's slots are together."""
-        sizes = np.cumsum([len(each.slots) for each in rows])[:-1]
-        slots = np.split(self._slots.new(ids), sizes)
-        return [each._replace(slots=new) for each, new in zip(rows, slots, strict=True)]
-
-    def _push(self, rows: list[Intervals]) -> None:
-        """Build a run of these rows behind the others."""
-        first = self._end()
-        self._truncate_gone(first)
-        parts: list[Part] = []
-        marks, entries = self._marks_end()
-        for keyed in (False, True):
-            own = [each for each in rows if (len(each.groups) > 0) is keyed]
-            if own:
-                joined = join_intervals(own)
-                at = first if not parts else -(-int(parts[-1].meta[2:4].sum()) // ALIGNED) * ALIGNED
-                self.lists, part = add_part(self.lists, at, marks, entries, joined, self.is_float)
-                marks = len(self.lists.marks) - 1
-                entries = int(self.lists.marks[-1, 1])
-                parts.append(part)
-                here = slice(at, at + len(joined.slots))
-                slots = self.lists.start_slots[here]
-                self._slots.owners[slots] = 1
-                self._slots.first_windows[slots] = np.arange(here.start, here.stop)
-        every = np.concatenate([each.slots for each in rows])
-        slots_range = range(int(every.min()), int(every.max()) + 1)
-        self._runs.add(_Run(tuple(parts), slots_range, len(every)))
-        if len(self._gone.starts):
-            self._gone = self._gone_with_room()
-
-    def _marks_end(self) -> tuple[int, int]:
-        """How many marks and mark entries the runs have."""
-        end = self._end()
-        if not end:
-            return 0, 0
-        marks = int(np.searchsorted(self.lists.marks[:-1, 0], end, "left"))
-        return marks, int(self.lists.marks[marks, 1])
-
-    def _truncate_gone(self, end: int) -> None:
-        """Clear what was gone behind a position, where new rules will be."""
-        if len(self._gone.starts):
-            for bits in self._gone:
-                bits[end >> 6 :] = 0
-            if not any(bits.any() for bits in self._gone):
-                self._gone = Gone(_NO_BITS, _NO_BITS)
-            self._removed = int(np.bitwise_count(self._gone.starts).sum()) if len(self._gone.starts) else 0
-
-    def _build_bulk(self, rows: list[Intervals], ids: list[Int64s]) -> None:
-        self._push(self._renumber(rows, np.concatenate(ids)))
+    def _rebuild(self, more: list[tuple[Int64s, Intervals]] | None = None, kept: UInt8s | None = None) -> None:
+        """Build all anew: the rules that are live, or whose slots are kept, and more by their ids."""
+        rows = list(more or [])
+        for part in self._parts:
+            own = rows_of(part, self.lists, self._holes)
+            if kept is not None:
+                chosen = kept[own.slots] > 0
+                own = Intervals(*(column[chosen] if len(column) else column for column in own))
+            if len(own.slots):
+                rows.append((self._slots.ids(own.slots), own))
+        table, holes = SlotTable(), (_NO_HOLES, _NO_ROOM)
+        lists, parts, live = empty_lists(), list[Part](), sum(len(ids) for ids, _ in rows)
+        if live:
+            ids = np.concatenate([ids for ids, _ in rows])
+            table.map(int(ids.min()), int(ids.max()), live)
+            slots = np.split(table.new(ids), np.cumsum([len(own) for own, _ in rows])[:-1])
+            at = marks = entries = 0
+            for keyed in (False, True):
+                own_rows = [
+                    each._replace(slots=own)
+                    for own, (_, each) in zip(slots, rows, strict=True)
+                    if (len(each.groups) > 0) is keyed
+                ]
+                if own_rows:
+                    joined = join_intervals(own_rows)
+                    lists, part = add_part(lists, at, marks, entries, joined, self.is_float)
+                    here = np.arange(at, at + len(joined.slots))
+                    table.first_windows[lists.start_slots[here]] = here
+                    parts.append(part)
+                    at = -(-(at + len(here)) // ALIGNED) * ALIGNED
+                    marks, entries = len(lists.marks) - 1, int(lists.marks[-1, 1])
+            table.owners[np.concatenate(slots)] = 1
+        self.lists, self._parts, self._slots, self._live, self._edits = lists, parts, table, live, 0
+        self._holes, self._room = holes
 
     def compact(self) -> None:
         """Merge all changes into freshly built lists."""
-        if self._live and (len(self._runs) > 1 or self._removed):
+        if len(self._holes.starts):
             self._rebuild()
 
     def slots_of(self, ids: Int64s) -> Int64s:
         """The slot of each id, or -1."""
-        return self._slots_of(ids)
+        return self._slots.find(ids)
 
     def slot_ids(self) -> Int64s:
         """The id of every slot."""
@@ -225,12 +271,12 @@ class AxisRules(SlottedRuns[_Run]):
     @property
     def keyed(self) -> bool:
         """Whether any rule has a group."""
-        return any(part.meta[1] for run in self._runs for part in run.parts)
+        return any(part.meta[1] for part in self._parts)
 
     def rule(self, slot: int) -> tuple[int, int, int | None]:
         """The first and last ordinal and the group of the rule in a slot."""
         start = int(self._slots.first_windows[slot])
-        part = next(part for run in self._runs for part in run.parts if start < part.meta[2] + part.meta[3])
+        part = next(part for part in self._parts if start < part.meta[2] + part.meta[3])
         group = None
         if part.meta[1]:
             number = np.searchsorted(part.groups_first, start - int(part.meta[2]), "right") - 1
@@ -259,7 +305,7 @@ class AxisRules(SlottedRuns[_Run]):
 
         def write(moves: Moves, row: int) -> int:
             return int(
-                write_moves(self.lists, slot_starts, self._gone, moves, cross, strategy, row, offsets, self._stage)
+                write_moves(self.lists, slot_starts, self._holes, moves, cross, strategy, row, offsets, self._stage)
             )
 
         for start, row, until in self._stages(rows, asked, write):
@@ -277,7 +323,7 @@ class AxisRules(SlottedRuns[_Run]):
         offsets = np.zeros(min(rows, ROUND) + 1, np.int64)
 
         def write(moves: Moves, row: int) -> int:
-            return int(write_met(self.lists, self._gone, moves, row, offsets, self._stage))
+            return int(write_met(self.lists, self._slots.first_windows, self._holes, moves, row, offsets, self._stage))
 
         for start, row, until in self._stages(rows, asked, write):
             answer.append(start + row, offsets[row + 1 : until + 1], self._stage, 0, self._slots.translation)
@@ -305,7 +351,7 @@ class AxisRules(SlottedRuns[_Run]):
 
     def locate(self, asked: Asked) -> Moves:
         """Where both ends of up to `ROUND` moves lie in every part, in a buffer that the next call uses again."""
-        parts = self.parts()
+        parts = self._parts
         if self._places.shape != (ROUND, len(parts), 4):
             self._places = np.empty((ROUND, len(parts), 4), np.uint32)
         places = self._places[: len(asked.after)]
@@ -324,72 +370,55 @@ class AxisRules(SlottedRuns[_Run]):
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything as flat arrays; changes are merged in first."""
         self.compact()
-        run = next(iter(self._runs), _Run((), range(0), 0))
         translation = self._slots.translation
-        slot_state = (translation.origin, self._slots.next, self._slots.listed, run.slots.start, run.slots.stop)
+        slot_state = (translation.origin, self._slots.next, self._slots.listed)
         arrays: dict[str, npt.NDArray[Any]] = {
             **self.lists._asdict(),
             "slot_ids": translation.slot_ids,
             "owners": self._slots.owners,
             "slot_starts": self._slots.first_windows,
-            "axis": np.array([_FORMAT, self.is_float, self._live, *slot_state, len(run.parts)]),
+            "axis": np.array([_FORMAT, self.is_float, self._live, *slot_state, len(self._parts)]),
         }
-        for number, part in enumerate(run.parts):
-            arrays |= {f"part{number}.{name}": array for name, array in part._asdict().items()}
+        for number, part in enumerate(self._parts):
+            arrays |= {f"part{number}.{name}": getattr(part, name) for name in _SAVED}
+        self._slots.borrowed = True
         return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """The rules that `to_arrays` described; nothing is copied until a change."""
         ready = {name: kernel_ready(array) for name, array in arrays.items()}
-        version, is_float, live, origin, next_slot, listed, start, stop, parts = ready["axis"].tolist()
-        check_format(version, _FORMAT)
+        check_format(int(ready["axis"][0]), _FORMAT)
+        _, is_float, live, origin, next_slot, listed, parts = ready["axis"].tolist()
         rules = cls()
         rules.is_float, rules._live = bool(is_float), live
         rules.lists = Lists(*(ready[name] for name in Lists._fields))
-        rules._borrowed = True
         translation = Translation(ready["slot_ids"], origin)
         listed_ids = next_slot if listed else 0
-        rules._slots.borrow(ready["owners"], ready["slot_starts"], translation, listed_ids, [range(start, stop)])
-        if parts:
-            made = tuple(Part(*(ready[f"part{number}.{name}"] for name in Part._fields)) for number in range(parts))
-            rules._runs.add(_Run(made, range(start, stop), live))
+        rules._slots.borrow(ready["owners"], ready["slot_starts"], translation, listed_ids, [range(next_slot)])
+        for number in range(parts):
+            saved = {name: ready[f"part{number}.{name}"] for name in _SAVED}
+            rules._parts.append(Part(**saved, ends_first=saved["groups_first"], group_marks=np.zeros(0, np.uint32)))
         return rules
-
-    def parts(self) -> list[Part]:
-        """The parts of all runs."""
-        return [part for run in self._runs for part in run.parts]
 
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        own = [
-            *self.lists,
-            *self._gone,
-            self._slots.owners,
-            self._slots.first_windows,
-            self._slots.translation.slot_ids,
-        ]
-        return sum(array.nbytes for array in own) + sum(array.nbytes for part in self.parts() for array in part)
+        own = [*self.lists, *self._holes, *self._room]
+        own += [self._slots.owners, self._slots.first_windows, self._slots.translation.slot_ids]
+        own += [getattr(part, name) for part in self._parts for name in _SAVED]
+        return sum(array.nbytes for array in own)
 
     def check(self) -> None:
         """Assert every invariant."""
         assert self._live == np.count_nonzero(self._slots.owners), "every live rule has an owner"
-        gone = self._is_gone()
-        live = 0
-        end = 0
-        for part in self.parts():
+        live = end = 0
+        for part in self._parts:
             assert part.meta[2] == -(-end // ALIGNED) * ALIGNED, "parts follow each other, aligned"
             end = int(part.meta[2] + part.meta[3])
-            check_lists(part, self.lists)
-            rows = rows_of(part, self.lists, gone)
+            check_lists(part, self.lists, self._holes, self._slots.first_windows)
+            rows = rows_of(part, self.lists, self._holes)
             live += len(rows.slots)
-            assert (self._slots.owners[rows.slots] == 1).all(), "what is not gone is live"
-            starts = self._slots.first_windows[rows.slots]
-            assert (self.lists.start_slots[starts] == rows.slots).all(), "a slot knows its start"
-            if len(gone):
-                own = np.arange(part.meta[2], end)
-                ends = self.lists.start_ends[own[gone[own]]].astype(np.int64)
-                assert read_bits(self._gone.ends, ends).all(), "what is gone is gone in both lists"
+            assert (self._slots.owners[rows.slots] == 1).all(), "what is there is live"
         assert live == self._live, "the parts hold every live rule"
 
 

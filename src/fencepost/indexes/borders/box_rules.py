@@ -1,6 +1,7 @@
 """Rules on several axes, the engine of n-D `Borders`: a `BoxIndex` tells moves; what is jumped over is walked to."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from fencepost.indexes.matches import Matches, joined
 from fencepost.indexes.ordinal import ValueType
 from fencepost.indexes.papers.bmq_kernels import find_all
 from fencepost.indexes.slice_list.search import Translation
+from fencepost.indexes.slice_list.slot_table import grow
 
 _CANDIDATES = 1 << 17
 """Judged in one round, on average: as many as stay in the cache."""
@@ -59,6 +61,8 @@ class BoxRules:
         d = self.dimensions
         self._places = id_map.empty_map()
         self._vacant: list[int] = []
+        self._borrowed = False
+        """Whether somebody else may hold `_ids` and `_boxes`."""
         self._ids = np.zeros(0, np.int64)
         self._boxes = Boxes(
             np.zeros((0, d), np.int64), np.zeros((0, d), np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_)
@@ -96,26 +100,43 @@ class BoxRules:
         """Add boxes whose ids are new and whose ranges are not empty."""
         if not self.live:
             self._clear()
-        again = self._vacant[len(self._vacant) - min(len(ids), len(self._vacant)) :]
-        del self._vacant[len(self._vacant) - len(again) :]
-        used = len(self._ids)
-        more = len(ids) - len(again)
-        places = np.array([*again, *range(used, used + more)], np.int64)
-        self._ids = np.append(self._ids, np.zeros(more, np.int64))
-        self._ids[places] = ids
-        columns = []
-        for old, new in zip(self._boxes, (firsts, lasts, groups, ~in_all), strict=True):
-            column = np.concatenate([old, np.zeros((more, *old.shape[1:]), old.dtype)])
+        self._make_room(len(ids))
+        places = np.array(self._vacant[len(self._vacant) - len(ids) :][::-1], np.int64)
+        self._ids[places] = ids  # nobody sees what is vacant
+        for column, new in zip(self._boxes, (firsts, lasts, groups, ~in_all), strict=True):
             column[places] = new
-            columns.append(column)
-        self._boxes = Boxes(*columns)
         self._places = id_map.grown(self._places, len(ids))
+        with self._index.all_or_none(), self._without_axes_on_failure():
+            self._index.values = self._kind
+            self._index.insert_ordinals(places, firsts, lasts, _optional_groups(groups, in_all))
+            if self._axes:
+                self._insert_on_axes(places)
         put_all(self._places, ids, places)
+        del self._vacant[len(self._vacant) - len(ids) :]
         self._slot_places = None
-        self._index.values = self._kind
-        self._index.insert_ordinals(places, firsts, lasts, _optional_groups(groups, in_all))
-        if self._axes:
-            self._insert_on_axes(places)
+        if self._axes and self.live > 2 * self._chosen_at:
+            with suppress(MemoryError):  # the change is made; the next one tries again
+                self._choose_axis()
+
+    def _make_room(self, count: int) -> None:
+        """Have so many vacant places, in arrays of our own."""
+        if self._borrowed:
+            self._ids, self._boxes = self._ids.copy(), Boxes(*(column.copy() for column in self._boxes))
+            self._borrowed = False
+        held, lacking = len(self._ids), count - len(self._vacant)
+        if lacking > 0:
+            larger = grow(self._ids, held + lacking), *(grow(column, held + lacking) for column in self._boxes)
+            self._vacant = [*range(len(larger[0]) - 1, held - 1, -1), *self._vacant]
+            self._ids, self._boxes = larger[0], Boxes(*larger[1:])
+
+    @contextmanager
+    def _without_axes_on_failure(self) -> Iterator[None]:
+        """Borders are built anew, when they are asked for again, if the block is left by an exception."""
+        try:
+            yield
+        except BaseException:
+            self._axes = []
+            raise
 
     @property
     def _kind(self) -> ValueType:
@@ -126,15 +147,15 @@ class BoxRules:
             rules.is_float = self.is_float
             firsts, lasts = (np.ascontiguousarray(column[places, axis]) for column in self._boxes[:2])
             rules.insert(places, firsts, lasts, self._boxes.groups[places], ~self._boxes.grouped[places])
-        if self.live > 2 * self._chosen_at:
-            self._choose_axis()
 
     def _build_axes(self) -> None:
         """Have the borders of every axis, if there are none yet."""
         if not self._axes:
-            self._axes = [AxisRules() for _ in range(self.dimensions)]
-            if self.live:
-                self._insert_on_axes(np.sort(self._places.places()))
+            with self._without_axes_on_failure():
+                self._axes = [AxisRules() for _ in range(self.dimensions)]
+                if self.live:
+                    self._insert_on_axes(np.sort(self._places.places()))
+                    self._choose_axis()
 
     def _choose_axis(self) -> None:
         places = self._places.places()
@@ -149,12 +170,14 @@ class BoxRules:
 
     def remove(self, slots: Int64s) -> None:
         """Take out the boxes at these places."""
-        for rules in self._axes:
-            rules.remove(rules.slots_of(slots))
+        ids, going = self._ids[slots], slots.tolist()
+        with self._index.all_or_none(), self._without_axes_on_failure():
+            self._index.remove_many(slots)
+            for rules in self._axes:
+                rules.remove(rules.slots_of(slots))
+        drop_all(self._places, ids)
+        self._vacant += going
         self._slot_places = None
-        self._index.remove_many(slots)
-        drop_all(self._places, self._ids[slots])
-        self._vacant += slots.tolist()
 
     def compact(self) -> None:
         """Merge all changes into freshly built lists."""
@@ -291,6 +314,7 @@ class BoxRules:
         own = {"ids": self._ids, "in_use": in_use, "is_float": np.array(self.is_float)}
         arrays = {f"box.{name}": array for name, array in (own | self._boxes._asdict()).items()}
         self._slot_places = None
+        self._borrowed = True
         return arrays | {f"index.{name}": array for name, array in self._index.to_arrays().items()}
 
     @classmethod
@@ -303,6 +327,7 @@ class BoxRules:
         rules._index = BoxIndex.from_arrays(
             {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         )
+        rules._borrowed = True
         rules._ids, rules._boxes = own["ids"], Boxes(*(own[name] for name in Boxes._fields))
         places = np.flatnonzero(own["in_use"])
         rules._vacant = np.flatnonzero(~own["in_use"]).tolist()

@@ -8,6 +8,9 @@ Positions stand for values: with ``s`` the position behind the last start ``<= x
 ``>= x``, the rules that hold at x are those that start before s and end at e or later; there are ``s - e`` of them.
 To list them without walking from the beginning, *marks* keep the rules that hold at some positions, by end: from a
 mark on, only the starts behind it are left to look at.
+
+Lists are built packed. The first change spreads them: then there are *holes* between the rules, one in
+`RULES_PER_HOLE`, and some behind them, so that a rule can come without all others having to move (see `edits`).
 """
 
 from typing import Any, NamedTuple
@@ -16,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fencepost.compiled import allocating_kernel, kernel
-from fencepost.indexes.arrays import Float64s, Int64s, UInt32s, i64
+from fencepost.indexes.arrays import Bools, Float64s, Int64s, UInt32s, UInt64s, i64
 from fencepost.indexes.kernels.vectors import PADDING
 from fencepost.indexes.slice_list.window_kernels import (
     Intervals,
@@ -32,10 +35,13 @@ ALIGNED = 64
 """Every part begins at a multiple of so many positions."""
 BLOCK_STARTS = 8
 TABLE_STARTS = 64
+RULES_PER_HOLE = 63
+_SHARE_BEHIND = 16
+"""Room behind the rules of a part, for more of the last groups: that part of them."""
 _RULES_PER_BUCKET = 2
 _APART = 2
 _NEAREST = 32
-_NONE = 2**32 - 1
+NONE = 2**32 - 1
 
 
 class Lists(NamedTuple):
@@ -44,9 +50,12 @@ class Lists(NamedTuple):
     Invariants: (1) within a group of a part `start_keys` and `end_keys` ascend; both lists have the same rules in
     the same positions' range; (2) `start_ends[i]` is the position in the ends of the rule whose start is at i;
     (3) `least_ends[i]` is the smallest of `start_ends` from position ``8 * i`` to the end of its part; (4) a mark
-    (position p, first entry) holds the start positions, by end, of the rules of its group that start before p and end
-    behind the end of those that hold there; every group begins with an empty one; (5) `mark_table[i]` is the last
-    mark at or before position ``64 * i``.
+    (position p, first entry, behind the last) holds the slots, by end, of the rules of its group that start before p
+    and end behind the end of those that hold there; every group begins with an empty one; (5) `mark_table[i]` is the
+    last mark at or before position ``64 * i``.
+
+    Where there are holes, a least end may be less than the smallest, a mark may have rules that end before it, and
+    `mark_table` finds a mark nearby. What a hole has but its key means nothing.
     """
 
     start_keys: Int64s
@@ -65,20 +74,42 @@ class Part(NamedTuple):
 
     group_keys: Int64s
     groups_first: UInt32s
-    """Position of each group's first rule, counted from the part's first; large groups come first."""
+    """Position of each group's first start, counted from the part's first; large groups come first."""
+    ends_first: UInt32s
+    """The same for ends: the same array where there are no holes."""
+    group_marks: UInt32s
+    """Each group's first mark, and the one behind all; empty where there are no holes."""
     groups_table: UInt32s
     scales: Float64s
     """Per large group: origin, buckets per unit, first of its buckets, number of buckets."""
     buckets: UInt32s
     """Per bucket: positions of the first start and the first end of its group that are in it or a later one."""
     meta: Int64s
-    """[values are float64, keyed by group, first position, rules, marks before it, mark entries before it]"""
+    """[values are float64, keyed by group, first position, positions]"""
+
+
+class Holes(NamedTuple):
+    """A bit per position that has no rule, in each list, and how many lie before each word; empty if there are none."""
+
+    starts: UInt64s
+    ends: UInt64s
+    starts_before: UInt32s
+    ends_before: UInt32s
+
+
+class Room(NamedTuple):
+    """Room to edit in."""
+
+    marks: UInt32s
+    """Where the room of each mark's entries ends."""
+    state: Int64s
+    """[entries of marks that are used, why the last change waits, entries that it lacked]"""
 
 
 def empty_lists() -> Lists:
     """Lists of nothing."""
     keys, words = np.zeros(PADDING, np.int64), np.zeros(PADDING, np.uint32)
-    marks = np.array([[_NONE, 0]], np.uint32)
+    marks = np.array([[NONE, 0, 0]], np.uint32)
     return Lists(keys, words, words, keys, words, np.zeros(0, np.uint32), marks, words, np.zeros(0, np.uint32))
 
 
@@ -104,11 +135,12 @@ def add_part(lists: Lists, first: int, marks: int, entries: int, rows: Intervals
     placed = place_marks(
         longer.start_keys, longer.start_ends, longer.end_keys, groups_first, first, new_marks, new_entries
     )
-    new_marks, new_entries = new_marks[: placed[0]], new_entries[: placed[1]]
+    new_marks, new_entries = new_marks[: placed[0]], longer.start_slots[new_entries[: placed[1]]]
     new_marks[:, 1] += entries
-    end = np.array([[_NONE, entries + placed[1]]], np.uint32)
+    end = np.array([[NONE, entries + placed[1], entries + placed[1]]], np.uint32)
+    behind = np.append(new_marks[1:, 1], end[0, 1])
     longer = longer._replace(
-        marks=np.concatenate([lists.marks[:marks], new_marks, end]),
+        marks=np.concatenate([lists.marks[:marks], np.column_stack([new_marks, behind]), end]),
         mark_entries=np.concatenate([lists.mark_entries[:entries], new_entries, np.zeros(PADDING, np.uint32)]),
     )
     blocks = np.arange(first // TABLE_STARTS, (first + room) // TABLE_STARTS)
@@ -117,8 +149,9 @@ def add_part(lists: Lists, first: int, marks: int, entries: int, rows: Intervals
     table = np.zeros(groups + groups // 6 + 1 if keyed else 0, np.uint32)
     if keyed:
         enter_groups(ordered.group_keys, 0, table)
-    meta = np.array([is_float, keyed, first, n, marks, entries])
-    return longer, Part(ordered.group_keys, groups_first, table, scales, buckets, meta)
+    meta = np.array([is_float, keyed, first, n])
+    no_marks = np.zeros(0, np.uint32)
+    return longer, Part(ordered.group_keys, groups_first, groups_first, no_marks, table, scales, buckets, meta)
 
 
 def _longer(column: npt.NDArray[Any], keep: int, more: int) -> npt.NDArray[Any]:
@@ -142,49 +175,164 @@ def _bucket_tables(
     return scales, buckets
 
 
-def rows_of(part: Part, lists: Lists, gone: npt.NDArray[np.bool_]) -> Intervals:
-    """The rules of a part; `gone` marks start positions that no longer count (empty if there are none)."""
-    first, n = int(part.meta[2]), int(part.meta[3])
+def rows_of(part: Part, lists: Lists, holes: Holes) -> Intervals:
+    """The rules of a part."""
+    first, n = int(part.meta[2]), int(part.groups_first[-1])
     here = slice(first, first + n)
-    ends = lists.end_keys[lists.start_ends[here]]
     groups = np.repeat(part.group_keys, np.diff(part.groups_first)) if part.meta[1] else np.zeros(0, np.int64)
-    rows = Intervals(lists.start_slots[here].copy(), lists.start_keys[here].copy(), ends, groups)
-    if not len(gone) or not gone[here].any():
-        return rows
-    kept = ~gone[here]
-    return Intervals(*(column[kept] if len(column) else column for column in rows))
+    live = ~bools_of(holes.starts)[here] if len(holes.starts) else slice(None)
+    starts_ends = lists.start_ends[here][live]
+    rows = lists.start_slots[here][live].copy(), lists.start_keys[here][live].copy()
+    return Intervals(*rows, lists.end_keys[starts_ends], groups[live] if len(groups) else groups)
 
 
-def check_lists(part: Part, lists: Lists) -> None:
+def bools_of(bits: UInt64s) -> Bools:
+    """A boolean per bit."""
+    return np.unpackbits(bits.view(np.uint8), bitorder="little").view(np.bool_)
+
+
+def spread(lists: Lists, holes: Holes, parts: list[Part], slots: int) -> tuple[Lists, Holes, Room, list[Part], UInt32s]:
+    """The same rules with holes between them, in new arrays; also the start of each of so many slots."""
+    starts_gone, ends_gone = (bools_of(bits) for bits in holes[:2])
+    made: list[Part] = []
+    marks, slot_starts = lists.marks.copy(), np.zeros(slots, np.uint32)
+    taken, placed = [], []
+    at = 0
+    for part in parts:
+        first, count = int(part.meta[2]), int(part.groups_first[-1])
+        here = slice(first, first + count)
+        live_starts = ~starts_gone[here] if len(starts_gone) else np.ones(count, np.bool_)
+        live_ends = ~ends_gone[first : first + int(part.ends_first[-1])] if len(ends_gone) else live_starts
+        starts, ends = _spread_out(live_starts, at), _spread_out(live_ends, at)
+        live = int(np.count_nonzero(live_starts))
+        size = -(-(live + live // RULES_PER_HOLE + live // _SHARE_BEHIND + ALIGNED) // ALIGNED) * ALIGNED
+        own = (
+            slice(*np.searchsorted(marks[:-1, 0], [first, first + max(count, 1)]))
+            if not len(part.group_marks)
+            else (slice(int(part.group_marks[0]), int(part.group_marks[-1])))
+        )
+        group_marks = part.group_marks.copy()
+        if not len(group_marks):
+            begins = part.groups_first[:-1].astype(np.int64) + first
+            group_marks = np.append(np.searchsorted(marks[:-1, 0], begins), own.stop).astype(np.uint32)
+        marks[own, 0] = starts[np.minimum(marks[own, 0].astype(np.int64) - first, count)]
+        buckets = np.column_stack(
+            [moved[part.buckets[:, column].astype(np.int64) - first] for column, moved in enumerate((starts, ends))]
+        ).astype(np.uint32)
+        made.append(
+            part._replace(
+                groups_first=(starts[part.groups_first] - at).astype(np.uint32),
+                ends_first=(ends[part.ends_first] - at).astype(np.uint32),
+                group_marks=group_marks,
+                buckets=buckets if len(part.buckets) else part.buckets,
+                meta=np.array([*part.meta[:2], at, size]),
+            )
+        )
+        taken.append((np.flatnonzero(live_starts) + first, np.flatnonzero(live_ends) + first))
+        placed.append((starts[:-1][live_starts], ends[:-1][live_ends], starts[-1], ends, first))
+        at += size
+    empty = np.full(at, NONE, np.uint32)
+    room = at + PADDING
+    keys = [np.zeros(room, np.int64) for _ in range(2)]
+    words = [np.zeros(room, np.uint32) for _ in range(3)]
+    full = [np.zeros(at + 64, np.bool_) for _ in range(2)]
+    for (from_starts, from_ends), (starts, ends, behind_starts, moved, first) in zip(taken, placed, strict=True):
+        keys[0][starts], keys[1][ends] = lists.start_keys[from_starts], lists.end_keys[from_ends]
+        words[0][starts], words[1][ends] = lists.start_slots[from_starts], lists.end_slots[from_ends]
+        words[2][starts] = moved[lists.start_ends[from_starts].astype(np.int64) - first]
+        slot_starts[words[0][starts]] = starts
+        full[0][starts] = full[1][ends] = True
+        empty[starts] = words[2][starts]
+        for own_keys, places, end in ((keys[0], starts, behind_starts), (keys[1], ends, moved[-1])):
+            behind = places[np.diff(np.append(places, end)) > 1] + 1
+            own_keys[behind] = own_keys[behind - 1]  # a hole has the key before it
+    least = empty.reshape(-1, BLOCK_STARTS).min(axis=1)
+    least = np.minimum.accumulate(least[::-1])[::-1].copy()
+    table = np.searchsorted(marks[:-1, 0], np.arange(at // TABLE_STARTS + 1) * TABLE_STARTS, "right") - 1
+    counts = marks[:, 2].astype(np.int64) - marks[:, 1]
+    rooms = np.where(marks[:, 0] == NONE, 0, counts + (counts >> 3))
+    ends_of_rooms = np.cumsum(rooms)
+    begins = ends_of_rooms - rooms
+    entries = np.zeros(int(ends_of_rooms[-1]) + int(ends_of_rooms[-1]) // 4 + 4096 + PADDING, np.uint32)
+    total = int(counts[:-1].sum())
+    within = np.arange(total) - np.repeat(np.cumsum(counts[:-1]) - counts[:-1], counts[:-1])
+    entries[np.repeat(begins[:-1], counts[:-1]) + within] = lists.mark_entries[
+        np.repeat(marks[:-1, 1].astype(np.int64), counts[:-1]) + within
+    ]
+    marks[:-1, 1], marks[:-1, 2] = begins[:-1], (begins + counts)[:-1]
+    new_lists = Lists(keys[0], words[0], words[2], keys[1], words[1], least, marks, entries, table.astype(np.uint32))
+    bits = [np.packbits(~side, bitorder="little").view(np.uint64) for side in full]
+    before = [(np.cumsum(np.bitwise_count(side)) - np.bitwise_count(side)).astype(np.uint32) for side in bits]
+    state = np.array([int(ends_of_rooms[-1]), 0, 0])
+    return new_lists, Holes(*bits, *before), Room(ends_of_rooms.astype(np.uint32), state), made, slot_starts
+
+
+def _spread_out(live: Bools, first: int) -> Int64s:
+    """Where each position of a part goes, and the one behind all, if holes lie between those that have a rule."""
+    ranks = np.concatenate([[0], np.cumsum(live)])
+    moved: Int64s = first + ranks + ranks // RULES_PER_HOLE
+    return moved
+
+
+def check_lists(part: Part, lists: Lists, holes: Holes, slot_starts: UInt32s) -> None:
     """Assert what holds between the arrays of a part and the lists."""
-    first, n, mark, entry = part.meta[2:].tolist()
-    here = slice(first, first + n)
-    assert sorted(lists.start_slots[here].tolist()) == sorted(lists.end_slots[here].tolist()), "the same rules"
-    ends = lists.start_ends[here].astype(np.int64)
-    assert (lists.end_slots[ends] == lists.start_slots[here]).all(), "a start knows its end"
-    assert (lists.end_keys[ends] >= lists.start_keys[here]).all(), "no rule is empty"
+    first, size = part.meta[2:].tolist()
+    spread_out = len(holes.starts) > 0
+    every = np.zeros(len(lists.start_keys), np.bool_)
+    no_start, no_end = (bools_of(bits) if spread_out else every for bits in holes[:2])
+    n = int(part.groups_first[-1])
+    here = np.arange(first, first + n)
+    starts = here[~no_start[here]]
+    own_ends = np.arange(first, first + int(part.ends_first[-1]))
+    live_ends = own_ends[~no_end[own_ends]]
+    if spread_out:
+        assert no_start[first + n : first + size].all(), "behind all groups are holes"
+        assert no_end[first + int(part.ends_first[-1]) : first + size].all(), "in both lists"
+        for bits, before in ((holes.starts, holes.starts_before), (holes.ends, holes.ends_before)):
+            counted = np.bitwise_count(bits).astype(np.int64)
+            assert (before == np.cumsum(counted) - counted).all(), "holes are counted"
+    assert sorted(lists.start_slots[starts].tolist()) == sorted(lists.end_slots[live_ends].tolist()), "the same rules"
+    assert (slot_starts[lists.start_slots[starts]] == starts).all(), "a slot knows its start"
+    ends = lists.start_ends.astype(np.int64)
+    assert (lists.end_slots[ends[starts]] == lists.start_slots[starts]).all(), "a start knows its end"
+    assert (lists.end_keys[ends[starts]] >= lists.start_keys[starts]).all(), "no rule is empty"
     for block in range(first // BLOCK_STARTS, -(-(first + n) // BLOCK_STARTS)):
-        assert lists.least_ends[block] == ends[block * BLOCK_STARTS - first :].min(), "the least end from a block on"
-    for begin, end in zip(part.groups_first[:-1].tolist(), part.groups_first[1:].tolist(), strict=True):
-        begin, end = first + begin, first + end
-        for keys in (lists.start_keys, lists.end_keys):
-            assert (keys[begin + 1 : end] >= keys[begin : end - 1]).all(), "keys ascend within a group"
+        later = ends[starts[starts >= block * BLOCK_STARTS]]
+        least = int(lists.least_ends[block])
+        assert len(later) == 0 or least == later.min() or (spread_out and least < later.min()), "the least end"
+    groups = len(part.groups_first) - 1
+    mark = int(part.group_marks[0]) if spread_out else int(np.searchsorted(lists.marks[:, 0], first))
+    for group in range(groups):
+        begin, end = (first + int(each) for each in part.groups_first[group : group + 2])
+        begin_ends, end_ends = (first + int(each) for each in part.ends_first[group : group + 2])
+        assert begin <= end, "groups follow each other"
+        for keys, a, b in ((lists.start_keys, begin, end), (lists.end_keys, begin_ends, end_ends)):
+            assert (keys[a + 1 : b] >= keys[a : b - 1]).all(), "keys ascend within a group"
+        assert (ends[starts[(starts >= begin) & (starts < end)]] >= begin_ends).all(), "a rule is in one group"
         assert int(lists.marks[mark, 0]) == begin, "a group begins with a mark"
-        while lists.marks[mark, 0] < end:
-            at = int(lists.marks[mark, 0])
-            held = lists.mark_entries[int(lists.marks[mark, 1]) : int(lists.marks[mark + 1, 1])].astype(np.int64)
-            behind = begin
-            if at > begin:
-                behind += int(np.searchsorted(lists.end_keys[begin:end], lists.start_keys[at - 1], "left"))
-            starts = np.arange(begin, at)
-            holding = starts[lists.start_ends[begin:at] >= behind]
-            assert (lists.start_ends[held][1:] > lists.start_ends[held][:-1]).all(), "a mark's rules are by end"
-            assert sorted(held.tolist()) == holding.tolist(), "a mark has the rules that hold"
-            entry += len(held)
-            mark += 1
-    for block in range(first // TABLE_STARTS, (first + n) // TABLE_STARTS):
-        last = np.searchsorted(lists.marks[:, 0], block * TABLE_STARTS, "right") - 1
-        assert lists.mark_table[block] == last, "the table finds the last mark before a block"
+        assert not spread_out or part.group_marks[group] == mark, "which is known"
+        behind_marks = int(part.group_marks[group + 1]) if spread_out else mark + 1
+        while not spread_out and int(lists.marks[behind_marks, 0]) < end:
+            behind_marks += 1
+        for m in range(mark, behind_marks):
+            at, entry, behind_entry = lists.marks[m].tolist()
+            held = slot_starts[lists.mark_entries[entry:behind_entry]].astype(np.int64)
+            assert (held < at).all(), "what a mark has starts before it"
+            assert (held >= begin).all(), "in its group"
+            assert not no_start[held].any(), "and is there"
+            assert (ends[held][1:] > ends[held][:-1]).all(), "a mark's rules are by end"
+            before = starts[(starts >= begin) & (starts < at)]
+            if spread_out:
+                must = before[lists.end_keys[ends[before]] >= lists.start_keys[at]] if at < end else before[:0]
+                assert m == mark or np.isin(must, held).all(), "a mark has the rules that hold"
+                continue
+            behind = begin + int(np.searchsorted(lists.end_keys[begin:end], lists.start_keys[at - 1])) * (at > begin)
+            assert sorted(held.tolist()) == before[ends[before] >= behind].tolist(), "a mark has the rules that hold"
+        mark = behind_marks
+    if not spread_out:
+        for block in range(first // TABLE_STARTS, (first + n) // TABLE_STARTS):
+            last = np.searchsorted(lists.marks[:, 0], block * TABLE_STARTS, "right") - 1
+            assert lists.mark_table[block] == last, "the table finds the last mark before a block"
 
 
 @allocating_kernel
@@ -203,7 +351,7 @@ def lay_out(ordered: SortedIntervals, first: int, lists: Lists) -> None:
         lists.start_keys[first + i] = rows.firsts[row]
         lists.start_slots[first + i] = rows.slots[row]
         lists.start_ends[first + i] = ends[row]
-    least = i64(_NONE)
+    least = i64(NONE)
     for i in range(first + n - 1, first - 1, -1):
         least = min(least, i64(lists.start_ends[i]))
         lists.least_ends[i // BLOCK_STARTS] = least

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from fencepost.compiled import kernel
 from fencepost.indexes.arrays import Bools, Int64s, UInt32s, UInt64s, i64, u64
-from fencepost.indexes.borders.lists import BLOCK_STARTS, TABLE_STARTS, Lists, Part
+from fencepost.indexes.borders.edits import count_held, has_hole
+from fencepost.indexes.borders.lists import BLOCK_STARTS, TABLE_STARTS, Holes, Lists, Part
 from fencepost.indexes.kernels.id_map import spread
 from fencepost.indexes.kernels.vectors import PADDING, copy_run, first_above, prefetch, widen_run
 from fencepost.indexes.slice_list.search import Translation
@@ -29,13 +30,6 @@ _ALWAYS_WALKED = 64
 """Borders that are walked over even if comparing what holds at both ends reads fewer: it has a search to begin with."""
 _LONGEST_PAUSE = 15
 """Rows after which runs are tried again, where moves keep jumping over something."""
-
-
-class Gone(NamedTuple):
-    """A bit per position whose rule was removed; both empty if there is none."""
-
-    starts: UInt64s
-    ends: UInt64s
 
 
 class Asked(NamedTuple):
@@ -124,6 +118,7 @@ def find_places(part: Part, lists: Lists, values: Int64s, where: Int64s, places:
     What is nowhere, or in a group without rules, lies before everything.
     """
     start_keys, end_keys, groups_first, buckets = lists.start_keys, lists.end_keys, part.groups_first, part.buckets
+    ends_first = part.ends_first
     first, last = part.meta[2], len(values) - 1
     beyond_cache = part.meta[3] > _CACHED_RULES
     for row in range(len(values)):
@@ -147,7 +142,7 @@ def find_places(part: Part, lists: Lists, values: Int64s, where: Int64s, places:
             continue
         else:
             a, b = first + i64(groups_first[_GROUP - bucket]), first + i64(groups_first[_GROUP - bucket + 1])
-            c, d = a, b
+            c, d = first + i64(ends_first[_GROUP - bucket]), first + i64(ends_first[_GROUP - bucket + 1])
         # Halve until few keys are left, which are compared at once; starts up to the value lie before it.
         while b - a > _COMPARED:
             middle = (a + b) >> 1
@@ -178,15 +173,16 @@ def find_moves(part: Part, lists: Lists, asked: Asked, where: Int64s, places: UI
 
 
 @kernel
-def is_gone(bits: UInt64s, position: int) -> Any:
-    """Whether the rule at a position was removed."""
+def is_hole(bits: UInt64s, position: int) -> Any:
+    """Whether there is no rule at a position."""
     return (bits[position >> 6] >> u64(position & 63)) & u64(1) != u64(0)
 
 
 @kernel
 def write_held(
     lists: Lists,
-    gone: UInt64s,
+    slot_starts: UInt32s,
+    holes: UInt64s,
     behind: int,
     least_end: int,
     end_limit: int,
@@ -202,26 +198,40 @@ def write_held(
     start_slots, start_ends = lists.start_slots, lists.start_ends
     marks, entries = lists.marks, lists.mark_entries
     mark = i64(lists.mark_table[(behind - 1) // TABLE_STARTS])
+    while i64(marks[mark, 0]) > behind - 1:
+        mark -= 1
     while i64(marks[mark + 1, 0]) <= behind - 1:
         mark += 1
-    a, stop = i64(marks[mark, 1]), i64(marks[mark + 1, 1])
+    a, stop = i64(marks[mark, 1]), i64(marks[mark, 2])
     b = stop
     while a < b:
         middle = (a + b) >> 1
-        if start_ends[entries[middle]] < least_end:
+        if start_ends[slot_starts[entries[middle]]] < least_end:
             a = middle + 1
         else:
             b = middle
     for i in range(a, stop):
-        start = i64(entries[i])
+        start = i64(slot_starts[entries[i]])
         if start_ends[start] >= end_limit:
             break
-        out[at] = start_slots[start]
-        at += start >= least_start and not (len(gone) > 0 and is_gone(gone, start))
+        out[at] = entries[i]
+        at += start >= least_start
     for start in range(max(least_start, i64(marks[mark, 0])), behind):
         end = i64(start_ends[start])
         out[at] = start_slots[start]
-        at += least_end <= end and end < end_limit and not (len(gone) > 0 and is_gone(gone, start))
+        at += least_end <= end and end < end_limit and not (len(holes) > 0 and is_hole(holes, start))
+    return at
+
+
+@kernel
+def copy_rules(out: UInt32s, at: int, slots: UInt32s, holes: UInt64s, start: int, count: int) -> Any:
+    """Copy the slots of so many positions, without holes; where they end."""
+    if not has_hole(holes, start, count):
+        copy_run(out, at, slots, start, count)
+        return at + count
+    for position in range(start, start + count):
+        out[at] = slots[position]
+        at += not is_hole(holes, position)
     return at
 
 
@@ -230,6 +240,7 @@ def write_runs(
     start_slots: UInt32s,
     end_slots: UInt32s,
     least_ends: UInt32s,
+    holes: Holes,
     places: UInt32s,
     row: int,
     beyond_cache: bool,
@@ -237,7 +248,7 @@ def write_runs(
     out: UInt32s,
 ) -> Any:
     """Write the rows from one on that jump over nothing: a run of starts and one of ends each; where it stopped."""
-    rows, room = places.shape[0], len(out) // 3
+    rows, room, some_holes = places.shape[0], len(out) // 3, len(holes.starts) > 0
     entered, left, crossed = offsets[ENTER, row], offsets[EXIT, row] + room, offsets[CROSS, row]
     while row < rows:
         if beyond_cache:
@@ -260,10 +271,16 @@ def write_runs(
         most = max(starts, ends) + PADDING
         if entered + most > room or left + most > 2 * room:
             break
-        copy_run(out, entered if up else left, start_slots, start, max(starts, 1))
-        copy_run(out, left if up else entered, end_slots, end, max(ends, 1))
-        entered += starts if up else ends
-        left += ends if up else starts
+        if some_holes:
+            at_start, at_end = (entered, left) if up else (left, entered)
+            at_start = copy_rules(out, at_start, start_slots, holes.starts, start, starts)
+            at_end = copy_rules(out, at_end, end_slots, holes.ends, end, ends)
+            entered, left = (at_start, at_end) if up else (at_end, at_start)
+        else:
+            copy_run(out, entered if up else left, start_slots, start, max(starts, 1))
+            copy_run(out, left if up else entered, end_slots, end, max(ends, 1))
+            entered += starts if up else ends
+            left += ends if up else starts
         row += 1
         offsets[ENTER, row] = entered
         offsets[EXIT, row] = left - room
@@ -275,7 +292,7 @@ def write_runs(
 def write_moves(
     lists: Lists,
     slot_starts: UInt32s,
-    gone: Gone,
+    holes: Holes,
     moves: Moves,
     with_cross: bool,
     strategy: int,
@@ -300,19 +317,19 @@ def write_moves(
     places, keyed = moves.places, moves.keyed
     first, regrouped, missing = moves.first, moves.regrouped, moves.missing
     some_first, some_regrouped, some_missing = len(first) > 0, len(regrouped) > 0, len(missing) > 0
-    gone_starts, gone_ends = gone.starts, gone.ends
+    no_starts, no_ends = holes.starts, holes.ends
     room = len(out) // 3
-    some_gone = len(gone_starts) > 0
+    some_holes = len(no_starts) > 0
     parts = places.shape[1]
     rows = places.shape[0]
     beyond_cache = len(start_slots) > _CACHED_RULES
     offsets[:, row] = 0
-    all_plain = parts == 1 and not some_gone and not some_first and not some_regrouped and not some_missing
+    all_plain = parts == 1 and not some_first and not some_regrouped and not some_missing
     pause, next_try = 0, row if all_plain and strategy != COMPARE else rows
     while row < rows:
         # Rows that jump over nothing, as far as there are some.
         if row >= next_try:
-            reached = write_runs(start_slots, end_slots, least_ends, places, row, beyond_cache, offsets, out)
+            reached = write_runs(start_slots, end_slots, least_ends, holes, places, row, beyond_cache, offsets, out)
             pause = 0 if reached > row else min(2 * pause + 1, _LONGEST_PAUSE)
             row, next_try = reached, reached + 1 + pause
             if row == rows:
@@ -334,12 +351,13 @@ def write_moves(
             apart = some_first and first[row]
             apart |= some_regrouped and keyed[part] and regrouped[row]
             if apart:
-                if entered + s1 - e1 + PADDING > room or left + s0 - e0 + PADDING > 2 * room:
+                were, are = count_held(holes, s0, e0), count_held(holes, s1, e1)
+                if entered + are + PADDING > room or left + were + PADDING > 2 * room:
                     return row
-                if s0 > e0:
-                    left = write_held(lists, gone_starts, s0, e0, i64(_EVERYWHERE), i64(0), out, left)
-                if s1 > e1:
-                    entered = write_held(lists, gone_starts, s1, e1, i64(_EVERYWHERE), i64(0), out, entered)
+                if were > 0:
+                    left = write_held(lists, slot_starts, no_starts, s0, e0, i64(_EVERYWHERE), i64(0), out, left)
+                if are > 0:
+                    entered = write_held(lists, slot_starts, no_starts, s1, e1, i64(_EVERYWHERE), i64(0), out, entered)
                 continue
             if s0 == s1 and e0 == e1:
                 continue
@@ -348,7 +366,8 @@ def write_moves(
             su, eu, sv, ev = (s0, e0, s1, e1) if up else (s1, e1, s0, e0)
             starts, ends = sv - su, ev - eu
             at_start, at_end = (entered, left) if up else (left, entered)
-            most_starts, most_ends = min(starts, sv - ev), min(ends, su - eu)
+            above, below = count_held(holes, sv, ev), count_held(holes, su, eu)
+            most_starts, most_ends = min(starts, above), min(ends, below)
             most_entered, most_left = (most_starts, most_ends) if up else (most_ends, most_starts)
             if entered + most_entered + PADDING > room or left + most_left + PADDING > 2 * room:
                 return row
@@ -356,17 +375,20 @@ def write_moves(
                 return row
             # What is passed is two runs if nothing was jumped over; else each of the two is walked, or compared.
             none_crossed = starts == 0 or ends == 0 or i64(least_ends[su // BLOCK_STARTS]) >= ev
-            if none_crossed and not some_gone and strategy != COMPARE:
-                copy_run(out, at_start, start_slots, su, starts)
-                copy_run(out, at_end, end_slots, eu, ends)
-                at_start += starts
-                at_end += ends
+            if none_crossed and strategy != COMPARE:
+                if some_holes:
+                    at_start = copy_rules(out, at_start, start_slots, no_starts, su, starts)
+                    at_end = copy_rules(out, at_end, end_slots, no_ends, eu, ends)
+                else:
+                    copy_run(out, at_start, start_slots, su, starts)
+                    copy_run(out, at_end, end_slots, eu, ends)
+                    at_start += starts
+                    at_end += ends
             else:
-                if strategy == WALK or with_cross or (strategy == CHEAPER and starts <= 2 * (sv - ev) + _ALWAYS_WALKED):
+                if strategy == WALK or with_cross or (strategy == CHEAPER and starts <= 2 * above + _ALWAYS_WALKED):
                     over = 0
                     for start in range(su, sv):
-                        if some_gone and is_gone(gone_starts, start):
-                            over += start_ends[start] < ev
+                        if some_holes and is_hole(no_starts, start):
                             continue
                         jumped = start_ends[start] < ev
                         over += jumped
@@ -376,16 +398,16 @@ def write_moves(
                             out[crossed] = start_slots[start]
                             crossed += jumped
                     none_crossed = over == 0
-                elif sv > ev:
-                    at_start = write_held(lists, gone_starts, sv, ev, i64(_EVERYWHERE), su, out, at_start)
-                if strategy != COMPARE and (none_crossed or strategy == WALK or ends <= 2 * (su - eu) + _ALWAYS_WALKED):
+                elif above > 0:
+                    at_start = write_held(lists, slot_starts, no_starts, sv, ev, i64(_EVERYWHERE), su, out, at_start)
+                if strategy != COMPARE and (none_crossed or strategy == WALK or ends <= 2 * below + _ALWAYS_WALKED):
                     for end in range(eu, ev):
                         slot = end_slots[end]
-                        kept = not (some_gone and is_gone(gone_ends, end))
+                        kept = not (some_holes and is_hole(no_ends, end))
                         out[at_end] = slot
                         at_end += kept and (none_crossed or i64(slot_starts[slot]) < su)
-                elif su > eu:
-                    at_end = write_held(lists, gone_starts, su, eu, ev, i64(0), out, at_end)
+                elif below > 0:
+                    at_end = write_held(lists, slot_starts, no_starts, su, eu, ev, i64(0), out, at_end)
             if up:
                 entered, left = at_start, at_end
             else:
@@ -398,7 +420,9 @@ def write_moves(
 
 
 @kernel
-def write_met(lists: Lists, gone: Gone, moves: Moves, row: int, offsets: Int64s, out: UInt32s) -> Any:
+def write_met(
+    lists: Lists, slot_starts: UInt32s, holes: Holes, moves: Moves, row: int, offsets: Int64s, out: UInt32s
+) -> Any:
     """Write the slots of all rules whose range meets that of a move; the row it stopped at for want of room.
 
     Where there is no way between the two ends (see `Moves`), those that hold at either.
@@ -406,7 +430,7 @@ def write_met(lists: Lists, gone: Gone, moves: Moves, row: int, offsets: Int64s,
     places, keyed = moves.places, moves.keyed
     first, regrouped, missing = moves.first, moves.regrouped, moves.missing
     some_first, some_regrouped, some_missing = len(first) > 0, len(regrouped) > 0, len(missing) > 0
-    start_slots, some_gone = lists.start_slots, len(gone.starts) > 0
+    start_slots, some_holes = lists.start_slots, len(holes.starts) > 0
     at = i64(0)
     while row < places.shape[0]:
         for part in range(places.shape[1]):
@@ -421,15 +445,18 @@ def write_met(lists: Lists, gone: Gone, moves: Moves, row: int, offsets: Int64s,
                 passed = abs(s1 - s0)
                 s0, e0 = min(s0, s1), min(e0, e1)
                 s1 = e1
-            if at + s0 - e0 + s1 - e1 + passed + PADDING > len(out):
+            were, are = count_held(holes, s0, e0), i64(0)
+            if apart:
+                are = count_held(holes, s1, e1)
+            if at + were + are + passed + PADDING > len(out):
                 return row
             for start in range(s0, s0 + passed):
                 out[at] = start_slots[start]
-                at += not (some_gone and is_gone(gone.starts, start))
-            if s0 > e0:
-                at = write_held(lists, gone.starts, s0, e0, i64(_EVERYWHERE), i64(0), out, at)
-            if s1 > e1:
-                at = write_held(lists, gone.starts, s1, e1, i64(_EVERYWHERE), i64(0), out, at)
+                at += not (some_holes and is_hole(holes.starts, start))
+            if were > 0:
+                at = write_held(lists, slot_starts, holes.starts, s0, e0, i64(_EVERYWHERE), i64(0), out, at)
+            if are > 0:
+                at = write_held(lists, slot_starts, holes.starts, s1, e1, i64(_EVERYWHERE), i64(0), out, at)
         row += 1
         offsets[row] = at
     return row
@@ -438,9 +465,13 @@ def write_met(lists: Lists, gone: Gone, moves: Moves, row: int, offsets: Int64s,
 @kernel
 def translate(slots: UInt32s, start: int, count: int, translation: Translation, out: npt.NDArray[Any], at: int) -> None:
     """Copy slots to int64 `out` as ids."""
-    slot_ids, origin = translation.slot_ids, translation.origin
-    if len(slot_ids) > 0:
+    slot_ids, origin, counted = translation.slot_ids, translation.origin, i64(translation.counted)
+    if len(slot_ids) == 0:
+        widen_run(out, at, slots, start, count, origin)
+    elif counted == 0:
         for i in range(count):
             out[at + i] = slot_ids[slots[start + i]]
     else:
-        widen_run(out, at, slots, start, count, origin)
+        for i in range(count):
+            slot = i64(slots[start + i])
+            out[at + i] = slot + origin if slot < counted else slot_ids[slot - counted]

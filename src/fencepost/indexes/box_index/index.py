@@ -181,13 +181,13 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
         return table_rows(ordinals, self.dimensions, what).astype(np.int64, copy=False).reshape(-1)
 
     def _add(self, ids: Int64s, firsts: Int64s, lasts: Int64s, groups: Int64s, in_all: Bools) -> None:
-        with self._all_or_none():
+        with self.all_or_none():
             self._add_boxes(ids, firsts, lasts, groups, in_all)
         self._balance()
         self._publish()
 
     @contextmanager
-    def _all_or_none(self) -> Iterator[None]:
+    def all_or_none(self) -> Iterator[None]:
         """All is as it was if the block is left by an exception: a change writes to nothing that was there."""
         before = self.__dict__ | {"_runs": self._runs.copy()}
         try:
@@ -245,7 +245,7 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
         self._used = stop
 
     def _remove(self, slots: Int64s) -> None:
-        with self._all_or_none():
+        with self.all_or_none():
             words = len(self._ranges) // 32 + 1
             gone = self._gone.copy() if len(self._gone) else np.zeros(words, np.uint32)
             mark_bits(gone, slots)
@@ -390,7 +390,7 @@ class BoxIndex(OrdinalIndex, BoxesIndex):
 
     def _rebuild(self) -> None:
         """Build everything anew from what is live, slots in the order of ids."""
-        with self._all_or_none():
+        with self.all_or_none():
             self._build_anew()
 
     def _build_anew(self) -> None:

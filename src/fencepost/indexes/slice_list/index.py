@@ -19,7 +19,7 @@ from fencepost.indexes.kernels.radix import sorted_positions
 from fencepost.indexes.kernels.vectors import PADDING, aligned_empty
 from fencepost.indexes.matches import Matches, Storage, answer_buffers, split_rows, widened
 from fencepost.indexes.ordinal import LARGEST, SMALLEST, ValueType, bounds_of, plain_range, values_to_ordinals
-from fencepost.indexes.runs import Runs, SlottedRuns, join_intervals
+from fencepost.indexes.runs import Runs, join_intervals
 from fencepost.indexes.slice_list.changes import built_window, measure_copy, slot_bounds, trace
 from fencepost.indexes.slice_list.edits import (
     EDGES_NEEDED,
@@ -79,7 +79,7 @@ class _Run(NamedTuple):
     size: int
 
 
-class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
+class SliceList(OrdinalIndex, IntervalIndex):
     """The fastest way to find the intervals that contain a value, with groups and live changes.
 
     How it works: see `fencepost.indexes.slice_list.windows`. An index is a few *parts*, each a set of windows
@@ -126,7 +126,7 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
         """Whether `ids` belongs to somebody else, too."""
         self._marks = np.zeros(MARKS, np.int64)
         self._slots = SlotTable()
-        self._runs = Runs()
+        self._runs = Runs[_Run]()
         self._parts: dict[int, Part] = {}
         self._rooms: dict[int, UInt32s] = {}
         """Of parts that are loose: where the room of each window ends, for slots and for edges, and of all edges."""
@@ -240,6 +240,19 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
     def _find(self, id: int) -> int:
         with self._lock:
             return self._slots.slot_of(id)
+
+    def _slots_of(self, ids: Int64s) -> Int64s:
+        """The slot of each id, or -1."""
+        return self._slots.find(ids)
+
+    def _prepare_slots(self, ids: Int64s) -> None:
+        """Choose how ids map to slots, or see that these can have slots, too: ids that are far are listed."""
+        low, high = int(ids.min()), int(ids.max())
+        if not self._live:
+            self._clear()
+            self._slots.map(low, high, len(ids))
+        elif not self._slots.reaches(low, high, self._live + len(ids)):
+            self._slots.mix()
 
     def _add(self, ids: Int64s, firsts: Int64s, lasts: Int64s, groups: Int64s, in_all: Bools) -> None:
         self._open()
@@ -516,17 +529,19 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
             with suppress(MemoryError):  # the change is made; the next one tries again
                 self._rebuild()
 
-    def _rebuild(self, low: int | None = None, high: int | None = None, expected: int | None = None) -> None:
+    def _rebuild(self) -> None:
+        """Build everything anew from what is live."""
         with self._all_or_none():
-            super()._rebuild(low, high, expected)
-
-    def _scatter(self, low: int, high: int, count: int) -> None:  # noqa: ARG002
-        """The new ids that are too far away from the others are listed, until all is built anew."""
-        self._slots.mix()
-
-    def _build_bulk(self, rows: list[Intervals], ids: list[Int64s]) -> None:
-        for each, own_ids in zip(rows, ids, strict=True):
-            self._build(each._replace(slots=self._slots.new(own_ids)))
+            rows = [each for run in self._runs for each in self._take_apart(run) if len(each.slots)]
+            by_kind = [[each for each in rows if (len(each.groups) > 0) is keyed] for keyed in (False, True)]
+            joined = [join_intervals(each) for each in by_kind if each]
+            ids = [self._slots.ids(each.slots) for each in joined]
+            live = self._live
+            self._clear()
+            self._live = live
+            self._slots.map(min(int(each.min()) for each in ids), max(int(each.max()) for each in ids), live)
+            for own, own_ids in zip(joined, ids, strict=True):
+                self._build(own._replace(slots=self._slots.new(own_ids)))
 
     # -- asking -----------------------------------------------------------------------------------------
 

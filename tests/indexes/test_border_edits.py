@@ -1,0 +1,146 @@
+"""Borders edited in place: holes that fill and come, groups that begin elsewhere, marks, whoever reads meanwhile."""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from fencepost.errors import FencepostError
+from fencepost.indexes import Borders
+from fencepost.indexes.borders import axis, lists
+from fencepost.indexes.ordinal import ValueType
+from tests.effort import examples
+
+DOMAIN, FAR = 240, 10**12
+
+
+class Edits(RuleBasedStateMachine):
+    """Rules that are built at once, then few changes at a time: all of them are made where they belong."""
+
+    kind: ValueType = "int64"
+    step = 1
+    keyed = False
+
+    @initialize(seed=st.integers(0, 2**31), size=st.sampled_from([20, 200, 500]), widest=st.sampled_from([8, 60]))
+    def build(self, seed: int, size: int, widest: int) -> None:
+        self.index = Borders(values=self.kind)
+        self.truth: dict[int, tuple[float, float, int | None]] = {}
+        self.next = 0
+        rng = np.random.default_rng(seed)
+        lows = rng.integers(0, DOMAIN, size)
+        self.add(self.ids(size), lows, lows + rng.integers(1, widest, size), rng.integers(0, 5, size))
+
+    def ids(self, count: int) -> npt.NDArray[np.int64]:
+        self.next += count
+        return np.arange(self.next - count, self.next) * self.step
+
+    def add(self, ids: Any, lows: Any, highs: Any, keys: Any) -> None:
+        groups = [None if key == 4 or not self.keyed else key for key in keys.tolist()]
+        self.index.insert_many(ids, lows, highs, groups=groups if self.keyed else None)
+        self.truth |= dict(zip(ids.tolist(), zip(lows.tolist(), highs.tolist(), groups, strict=True), strict=True))
+
+    @rule(low=st.integers(-5, DOMAIN), width=st.integers(1, 90), key=st.integers(0, 30), far=st.booleans())
+    def insert(self, low: int, width: int, key: int, far: bool) -> None:
+        id = int(self.ids(1)[0]) + (FAR if far else 0)
+        self.add(np.array([id]), np.array([low]), np.array([low + width]), np.array([key]))
+        with pytest.raises(FencepostError, match=f"Id {id}, which is in the index already"):
+            self.index.insert(id, low, low + width)
+
+    @rule(low=st.integers(0, DOMAIN), count=st.integers(1, 60), width=st.integers(1, 20), key=st.integers(0, 9))
+    def insert_at_one_place(self, low: int, count: int, width: int, key: int) -> None:
+        lows = low + np.arange(count) % 4
+        self.add(self.ids(count), lows, lows + width, np.full(count, key))
+
+    @rule(low=st.integers(-5, DOMAIN), key=st.integers(0, 4))
+    def insert_unbounded(self, low: int, key: int) -> None:
+        id, group = int(self.ids(1)[0]), key if self.keyed and key != 4 else None
+        self.index.insert(id, low, None, group=group)
+        self.truth[id] = low, math.inf, group
+
+    @precondition(lambda self: self.truth)
+    @rule(data=st.data())
+    def remove(self, data: st.DataObject) -> None:
+        id = data.draw(st.sampled_from(sorted(self.truth)))
+        self.index.remove(id)
+        del self.truth[id]
+        with pytest.raises(FencepostError, match=f"Id {id} to remove"):
+            self.index.remove(id)
+
+    @rule(value=st.integers(0, DOMAIN), width=st.integers(0, 12))
+    def remove_all_there(self, value: int, width: int) -> None:
+        ids = [id for id, (lo, hi, _) in self.truth.items() if lo <= value + width and value < hi]
+        self.index.remove_many(ids)
+        for id in ids:
+            del self.truth[id]
+
+    @precondition(lambda self: self.truth)
+    @rule(data=st.data())
+    def remove_and_bring_back(self, data: st.DataObject) -> None:
+        ids = data.draw(st.lists(st.sampled_from(sorted(self.truth)), unique=True, min_size=1, max_size=9))
+        rows = [self.truth.pop(id) for id in ids]
+        self.index.remove_many(ids)
+        self.index.insert_many(ids, [row[0] for row in rows], [row[1] for row in rows], groups=[row[2] for row in rows])
+        self.truth |= dict(zip(ids, rows, strict=True))
+
+    @rule()
+    def save_and_load(self) -> None:
+        arrays = self.index.to_arrays()
+        said = {name: array.tobytes() for name, array in arrays.items()}
+        saved = {name: np.frombuffer(said[name], array.dtype).reshape(array.shape) for name, array in arrays.items()}
+        before, self.index = self.index, Borders.from_arrays(saved)
+        if len(before):
+            before.remove_many(list(self.truth)[:5])
+            before.insert(10 * FAR, 3, 40)
+        before.check()
+        assert {name: array.tobytes() for name, array in arrays.items()} == said, "what was handed out stays as it was"
+
+    @invariant()
+    def agrees(self) -> None:
+        if not hasattr(self, "index"):
+            return
+        self.index.check()
+        assert len(self.index) == len(self.truth)
+        rng = np.random.default_rng(len(self.truth))
+        before, after = rng.integers(-7, DOMAIN + 100, (2, 40))
+        after = np.where(rng.random(40) < 0.6, before + rng.integers(-9, 10, 40), after)
+        old = rng.integers(0, 6, 40)
+        new, first = np.where(rng.random(40) < 0.8, old, rng.integers(0, 6, 40)), rng.random(40) < 0.2
+        ids = np.array(list(self.truth), np.int64)
+        lows, highs = (np.array([row[column] for row in self.truth.values()]) for column in range(2))
+        groups = np.array([-1 if row[2] is None else row[2] for row in self.truth.values()])
+        told: Any = {"before_groups": old, "after_groups": new} if self.keyed else {}
+        strategy: Any = ("cheaper", "walk", "compare")[len(self.truth) % 3]
+        found = self.index.crossings(before, after, first, strategy=strategy, **told)
+        assert found.cross is not None
+        for row in range(40):
+            own, then = ((groups == key[row]) | (groups < 0) for key in (old, new))
+            was = own & (lows <= before[row]) & (before[row] < highs) & (not first[row])
+            now = then & (lows <= after[row]) & (after[row] < highs)
+            low, high = sorted((before[row], after[row]))
+            over = own & then & (low < lows) & (highs <= high) & (not first[row])
+            for answer, chosen in ((found.enter, now & ~was), (found.exit, was & ~now), (found.cross, over)):
+                assert np.array_equal(np.sort(answer[row]), np.sort(ids[chosen]))
+        held = self.index.stab(after, groups=new if self.keyed else None)
+        for row in range(40):
+            holds = ((groups == new[row]) | (groups < 0)) & (lows <= after[row]) & (after[row] < highs)
+            assert np.array_equal(np.sort(held[row]), np.sort(ids[holds]))
+
+
+@pytest.mark.parametrize("near", [True, False], ids=["holes are near", "always short of room"])
+@pytest.mark.parametrize("keyed", [False, True], ids=["no groups", "groups"])
+@pytest.mark.parametrize("step", [1, 1_000_003], ids=["dense ids", "listed ids"])
+@pytest.mark.parametrize("kind", ["int64", "float64"])
+def test_edits_answer_like_a_dictionary(
+    kind: ValueType, step: int, keyed: bool, near: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not near:
+        monkeypatch.setattr(lists, "RULES_PER_HOLE", 10**9)
+        monkeypatch.setattr(lists, "_SHARE_BEHIND", 10**9)
+        monkeypatch.setattr(axis, "_NEVER_MANY", 10**9)
+    machine = type("EditsOf", (Edits,), {"kind": kind, "step": step, "keyed": keyed})
+    machine.TestCase.settings = examples(8, stateful_step_count=25)  # type: ignore[attr-defined]
+    machine.TestCase().runTest()  # type: ignore[attr-defined]
