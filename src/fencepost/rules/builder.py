@@ -23,7 +23,7 @@ from fencepost.rules.box_groups import BoxGroups, StringEnds, types_of
 from fencepost.rules.checked import TextRule
 from fencepost.rules.faults import Faults
 from fencepost.rules.table_blocks import TableBlock, TableRange
-from fencepost.rules.types import Types
+from fencepost.rules.types import Types, told_kinds
 from fencepost.snapshot.columns import CompiledColumns, RuleColumns
 from fencepost.snapshot.sides import BandSides
 
@@ -153,10 +153,12 @@ class Builder:
     ) -> None:
         """Adds rules written as text, in these rows or behind those that were added."""
         bind, groups = self._binder.bind, self._groups
+        texts = list(texts)
+        kinds = told_kinds(texts) if schema is None else {}
         for row, (rule, parsed) in zip(count(self._row_count) if rows is None else rows, texts, strict=False):
             try:
                 if isinstance(parsed, Band):
-                    self._add_band(row, rule.id, check_band(bind_band(parsed, schema, schema)))
+                    self._add_band(row, rule.id, check_band(bind_band(parsed.with_kinds(kinds), schema, schema)))
                     continue
                 bound = bind(parsed)
             except FencepostError as error:
