@@ -71,8 +71,8 @@ def told_kinds(texts: Iterable[TextRule]) -> dict[str, ColumnKind]:
     if all("any" not in {*band.left_columns.values(), *band.right_columns.values()} for band in bands):
         return {}
     for _, parsed in texts:
-        is_band = isinstance(parsed, Band)
-        for columns in (parsed.left_columns, parsed.right_columns) if is_band else (parsed.columns,):
+        both = (parsed.left_columns, parsed.right_columns) if isinstance(parsed, Band) else (parsed.columns,)
+        for columns in both:
             for name, kind in columns.items():
                 found.setdefault(name, set()).add(kind)
     kinds = {name: own - {"any"} for name, own in found.items()}
