@@ -5,6 +5,7 @@ makes no pairs. All that happens to pairs must be the same: damping, expiry, sil
 """
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,13 @@ SIDED = [
     ("left.x - ABS(right.x - 3)", "left.s >= 'ab'", "right.n % 2 = 0"),
 ]
 """A difference, and the conditions on left and right rows."""
-OF_LEFT = [
+OF_LEFT: list[tuple[Callable[[Row], float], Callable[[Row], bool]]] = [
     (lambda r: r["x"] * 1.1, lambda r: r["n"] > 2),
     (lambda r: r["x"], lambda r: r["n"] > 3 or r["s"] == "a"),
     (lambda r: (r["x"] + r["n"]) / 2, lambda _: True),
     (lambda r: r["x"], lambda r: r["s"] >= "ab"),
 ]
-OF_RIGHT = [
+OF_RIGHT: list[tuple[Callable[[Row], float], Callable[[Row], bool]]] = [
     (lambda r: r["x"], lambda r: r["s"].startswith("a")),
     (lambda r: r["x"], lambda _: True),
     (lambda r: r["x"], lambda r: 1 <= r["n"] <= 4 and r["s"] != "b"),

@@ -35,7 +35,9 @@ def sided_rules() -> fp.Rules:
 def test_sides_tell_the_same_everywhere(spark: Any, tmp_path: Path) -> None:
     rules, timeout = sided_rules(), timedelta(seconds=40)
     parts = [(quotes(120, 2 * n, start=60 * n), quotes(110, 2 * n + 1, start=60 * n)) for n in range(3)]
-    streams, monitor = Streams(spark, tmp_path, rules, timeout=timeout), monitor_of(rules, timeout=timeout)
+    types = {"price": "double", "seq": "bigint", "kind": "string", "ts": "timestamp", "symbol": "string"}
+    streams = Streams(spark, tmp_path, rules, timeout=timeout)
+    monitor = monitor_of(rules, timeout=timeout, schema=types)
     expected = []
     for number, (left, right) in enumerate(parts):
         streams.put(left, right)
@@ -44,7 +46,7 @@ def test_sides_tell_the_same_everywhere(spark: Any, tmp_path: Path) -> None:
             streams.run()  # started anew with what it remembers
     told = pa.concat_tables(expected)
     assert set(told["rule_id"].to_pylist()) == {*range(len(CONDITIONS)), 20, 21}
-    times = ["ts", "ts_before"]  # Spark gives them back without a zone
+    times = ["ts", "ts_before", "since"]  # Spark gives them back without a zone
     assert facts(streams.told().drop(*times)) == facts(told.drop_columns(times))
     assert streams.told().schema.names == told.schema.names
     assert {"price", "seq", "kind", "ts"} <= set(told.schema.names)
@@ -67,15 +69,15 @@ def test_a_live_rule_brings_expressions_over_columns_of_the_schema(spark: Any, t
         rules.add(9, "left.price - right.price > 1e300 AND left.seq > 0 AND left.kind LIKE 'b%'", detect="exit")
     second.add(2, CONDITIONS[3], detect="enter,exit", initial=True)
     second.add(3, CONDITIONS[2], detect="enter,exit", initial=True)
-    first.publish(directory.path, schema=schema)
-    streams = Streams(spark, tmp_path, directory.path)
-    monitor = monitor_of(first, schema=schema)
+    first.publish(tmp_path / "rules", schema=schema)
+    streams = Streams(spark, tmp_path, tmp_path / "rules")
+    monitor = monitor_of(directory.load(), schema=schema)
     tables = [(quotes(80, 2 * n, start=60 * n), quotes(80, 2 * n + 1, start=60 * n)) for n in range(2)]
     streams.put(*tables[0])
     expected = [monitor.update(left=tables[0][0], right=tables[0][1])]
     streams.run()
-    second.publish(directory.path, schema=schema)
-    expected.append(monitor.follow(second))
+    second.publish(tmp_path / "rules", schema=schema)
+    expected.append(monitor.follow(directory.load()))
     streams.put(*tables[1])
     expected.append(monitor.update(left=tables[1][0], right=tables[1][1]))
     streams.run()

@@ -22,6 +22,7 @@ from fencepost.rules.bounds import edges_of
 from fencepost.rules.box_groups import BoxGroups, StringEnds, types_of
 from fencepost.rules.checked import TextRule
 from fencepost.rules.faults import Faults
+from fencepost.rules.rule import Rule
 from fencepost.rules.table_blocks import TableBlock, TableRange
 from fencepost.rules.types import Types, told_kinds
 from fencepost.snapshot.columns import CompiledColumns, RuleColumns
@@ -158,7 +159,7 @@ class Builder:
         for row, (rule, parsed) in zip(count(self._row_count) if rows is None else rows, texts, strict=False):
             try:
                 if isinstance(parsed, Band):
-                    self._add_band(row, rule.id, check_band(bind_band(parsed.with_kinds(kinds), schema, schema)))
+                    self._add_band(row, rule, check_band(bind_band(parsed.with_kinds(kinds), schema, schema)))
                     continue
                 bound = bind(parsed)
             except FencepostError as error:
@@ -176,14 +177,14 @@ class Builder:
             if bound.dropped:
                 self._dropped[rule.id] = bound.dropped
 
-    def _add_band(self, row: int, id: int, band: BoundBand) -> None:
+    def _add_band(self, row: int, rule: Rule, band: BoundBand) -> None:
         sides = sides_of(band)
-        if sides is not None and not self._takes(id, sides.expressions):
+        if sides is not None and not self._takes(rule.id, sides.expressions, rule.condition):
             return
         self._bands.append((row, band, sides))
         self._band_types |= attributes_of(band, sides)
         if band.dropped:
-            self._dropped[id] = band.dropped
+            self._dropped[rule.id] = band.dropped
 
     def _take_computed(self, id: int, bound: BoundCondition) -> bool:
         """Whether there is room for the expressions of a rule, which are then taken in."""
@@ -192,12 +193,12 @@ class Builder:
         self._groups.computed |= bound.computed
         return True
 
-    def _takes(self, id: int, new: Mapping[str, Term | None]) -> bool:
+    def _takes(self, id: int, new: Mapping[str, Term | None], condition: str | None = None) -> bool:
         """Whether there is room for the expressions of a rule."""
         if not new.keys() <= self.expressions:
             if len(self.expressions | new.keys()) > MOST_EXPRESSIONS:
                 beyond = next(term for text, term in new.items() if text not in self.expressions)
-                self._faults.add(id, too_many(beyond).one_line)
+                self._faults.add(id, too_many(beyond, condition).one_line)
                 return False
             self.expressions |= new.keys()
         return True
