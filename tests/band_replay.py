@@ -11,6 +11,7 @@ from fractions import Fraction
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from tests.band_sides import EQUALS, Test, Value
 from tests.replay import DETECTS, REASONS, Known, double_ordinal, identity, packed
 
 COLUMNS = {"left": ("x", "c", "k"), "right": ("x", "y", "c", "k")}
@@ -37,7 +38,21 @@ class ReplayBand:
     initial: bool = False
     expires: int | None = None
     enabled: bool = True
+    left_value: Value | None = None
+    """What of the left row is subtracted in place of x; likewise of the right one."""
+    right_value: Value | None = None
+    left_test: Test | None = None
+    """What the left row must meet, if anything."""
+    right_test: Test | None = None
+    equal: int | None = None
+    """Which of `EQUALS` the two must have in common, if any."""
     version: int = field(default=1, compare=False)
+
+    def __post_init__(self) -> None:
+        for side in ("left", "right"):  # a condition that excludes the key would be refused
+            test = getattr(self, f"{side}_test")
+            if test is not None and "{}.c" in test.sql:
+                object.__setattr__(self, f"{side}_key", None)
 
     @property
     def name(self) -> str | None:
@@ -48,15 +63,29 @@ class ReplayBand:
         return {"detect": "+".join(sorted(self.detect))} if self.initial else None
 
     def condition(self) -> str:
-        difference = f"left.x - right.{self.right}"
+        left = "left.x" if self.left_value is None else self.left_value.sql.replace("{}", "left")
+        right = f"right.{self.right}" if self.right_value is None else self.right_value.sql.replace("{}", "right")
+        difference = f"{left} - {right}"
         parts = [] if self.lower is None else [f"{difference} {'>=' if self.closed[0] else '>'} {self.lower!r}"]
         parts += [] if self.upper is None else [f"{difference} {'<=' if self.closed[1] else '<'} {self.upper!r}"]
         parts += ["left.k = right.k"] if self.same else []
         parts += [] if self.left_key is None else [f"left.c = '{self.left_key}'"]
         parts += [] if self.right_key is None else [f"right.c = '{self.right_key}'"]
+        parts += [] if self.left_test is None else [self.left_test.sql.replace("{}", "left")]
+        parts += [] if self.right_test is None else [self.right_test.sql.replace("{}", "right")]
+        parts += [] if self.equal is None else [EQUALS[self.equal][0]]
         return " AND ".join(parts)
 
     def keys_hold(self, left: Row, right: Row) -> bool:
+        """Whether the two may be a pair: their keys, and what each of them must meet."""
+        if self.left_test is not None and not self.left_test.holds(left):
+            return False
+        if self.right_test is not None and not self.right_test.holds(right):
+            return False
+        if self.equal is not None:
+            _, of_left, of_right = EQUALS[self.equal]
+            if of_left(left) is None or of_left(left) != of_right(right):
+                return False
         if self.same and (left.get("k") is None or left.get("k") != right.get("k")):
             return False
         return (self.left_key is None or left.get("c") == self.left_key) and (
@@ -65,7 +94,8 @@ class ReplayBand:
 
     def side_of(self, left: Row, right: Row) -> int | None:
         """-1 below the band, 0 in it, 1 above it; None where there is no difference."""
-        one, other = left.get("x"), right.get(self.right)
+        one = left.get("x") if self.left_value is None else self.left_value.of(left)
+        other = right.get(self.right) if self.right_value is None else self.right_value.of(right)
         if one is None or other is None or math.isinf(one) or math.isinf(other):
             return None
         difference = Fraction(one) - Fraction(other)

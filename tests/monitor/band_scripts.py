@@ -9,6 +9,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from tests.band_replay import ATTRIBUTES, COLUMNS, BandEvent, BandReplay, ReplayBand
+from tests.band_sides import EQUALS, OF_RIGHT, TESTS, VALUES
 from tests.monitor.played import EPOCH, Played, Row, scripts_of
 
 NOWHERE = [
@@ -21,6 +22,15 @@ coordinates = st.sampled_from(
     [0.0, -0.0, 1.0, 2.0, 3.0, 4.0, 0.1, 0.2, 0.3, 2.5, 1e16, math.nextafter(2.0, 3.0), math.inf]
 )
 bounds = st.sampled_from([-2.0, -1.0, 0.0, 0.1, 0.2, 1.0, 2.0, 2.5, 1e16])
+
+
+sides = st.tuples(
+    st.sampled_from([None, None, *VALUES]),
+    st.sampled_from([None, None, None, *VALUES, *OF_RIGHT]),
+    st.sampled_from([None, *TESTS]),
+    st.sampled_from([None, None, *TESTS]),
+    st.sampled_from([None, None, None, None, *range(len(EQUALS))]),
+)
 
 
 @st.composite
@@ -41,6 +51,7 @@ def bands(draw: st.DrawFn) -> ReplayBand:
         draw(st.booleans()),
         draw(st.one_of(st.none(), st.none(), st.integers(0, 30))),
         draw(st.sampled_from([True, True, True, False])),
+        *draw(st.one_of(st.just([None] * 5), sides, sides)),
     )
 
 
@@ -77,7 +88,14 @@ def random_band(rng: random.Random, ids: int) -> ReplayBand:
         rng.random() < 0.5,
         rng.choice([None] * 5 + [rng.randint(0, 400)]),
         rng.random() < 0.9,
+        *(random_sides(rng) if rng.random() < 0.6 else [None] * 5),
     )
+
+
+def random_sides(rng: random.Random) -> list[Any]:
+    """What of a band is computed, what rows of either side must meet, and what must be equal."""
+    chosen = [(VALUES, 0.4), ([*VALUES, *OF_RIGHT], 0.4), (TESTS, 0.6), (TESTS, 0.4), (range(len(EQUALS)), 0.25)]
+    return [rng.choice(several) if rng.random() < chance else None for several, chance in chosen]  # type: ignore[arg-type]
 
 
 def random_rows(rng: random.Random, objects: int) -> list[Row]:

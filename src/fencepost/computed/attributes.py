@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from fencepost.computed.bounds import Bounds
 from fencepost.computed.evaluate import Given
 from fencepost.computed.terms import Term
-from fencepost.errors import FencepostError
+from fencepost.errors import FencepostError, shorten
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.ordinals import BIGINT, KEY, AttributeType, ColumnType
 
@@ -61,12 +61,12 @@ def check_number(expressions: Mapping[str, Term | None]) -> None:
         raise too_many(list(expressions.values())[-1])
 
 
-def too_many(term: Term | None) -> FencepostError:
-    """The refusal of one expression too many; None is a condition of one side of a band."""
+def too_many(term: Term | None, band: str | None = None) -> FencepostError:
+    """The refusal of one expression too many; None is a condition of one side of a band, whose text is given."""
     if term is None:
         return FencepostError(
-            "a condition of one side of a band is one more distinct expression",
-            f"at most {MOST_EXPRESSIONS} in all rules together",
+            f"{'a band' if band is None else f'`{shorten(band)}`'} with one more distinct condition of one side",
+            f"at most {MOST_EXPRESSIONS} conditions of sides and expressions in all rules together",
             "Constants inside make conditions of sides distinct: let bands share one, compare a key with a string, "
             "or move the range into the difference.",
         )

@@ -1,7 +1,7 @@
 """Band conditions: a range for the difference of expressions over two streams, equal keys, conditions of one side."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -52,6 +52,14 @@ class Band:
     columns, those of the difference and of keys too."""
     right_where: Condition
 
+    def with_kinds(self, kinds: Mapping[str, ColumnKind]) -> "Band":
+        """The band with these kinds of columns whose kind it does not tell itself."""
+        left, right = (
+            replace(where, columns={name: _told(name, kind, kinds) for name, kind in where.columns.items()})
+            for where in (self.left_where, self.right_where)
+        )
+        return replace(self, left_where=left, right_where=right)
+
     @property
     def left_columns(self) -> Mapping[str, ColumnKind]:
         """Every column of the left stream with its kind."""
@@ -61,6 +69,10 @@ class Band:
     def right_columns(self) -> Mapping[str, ColumnKind]:
         """Likewise of the right one."""
         return self.right_where.columns
+
+
+def _told(name: str, kind: ColumnKind, kinds: Mapping[str, ColumnKind]) -> ColumnKind:
+    return kinds.get(name, kind) if kind == "any" else kind
 
 
 class _Linear(NamedTuple):

@@ -30,7 +30,7 @@ from fencepost.emitting.engine import Counts, Step, Waiting
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.indexes.kernels.damping import Policies
-from fencepost.ordinals import AttributeType, ColumnType
+from fencepost.ordinals import KEY, AttributeType, ColumnType
 from fencepost.pairing.batch import BandBatch
 from fencepost.pairing.conditions import SideValues
 from fencepost.pairing.damping import (
@@ -49,6 +49,7 @@ from fencepost.pairing.rules import LEFT, RIGHT, BandRule, band_rules
 from fencepost.pairing.sides import Pairing, Sides
 from fencepost.snapshot import DETECTS, NEVER, Snapshot
 from fencepost.snapshot.labels import ChangedTexts, TextsOfIds
+from fencepost.snapshot.sides import BandSides
 from fencepost.watching.clock import Clock, gone_after
 from fencepost.watching.positions import Positions
 from fencepost.watching.rules_in_force import RulesInForce
@@ -228,6 +229,8 @@ class Pairwise:
                     f"{known[name]}, as the rules until now",
                     "Compile them with schema= naming that type.",
                 )
+        sides = [*(rule.sides for rule in new.values()), *(join.sides for join in self._indexes)]
+        _check_strings(sides, {**known, **types})
         check_names({**self.types, **types}, self.pairing.key)
         if self.clock.type is not None and after.damping is not None:  # refuses lengths that times cannot do with
             coming = np.array(list(new), np.int64)
@@ -534,6 +537,18 @@ class Pairwise:
             carried_types=self.sides.carried_types,
             shows_since=self._rules is not None and self._rules.shows_since,
         )
+
+
+def _check_strings(sides: Iterable[BandSides], types: Mapping[str, AttributeType]) -> None:
+    """Refuse columns that are strings in expressions and conditions, and numbers or times elsewhere."""
+    distinct = {id(each): each for each in sides}.values()
+    for name in sorted({name for each in distinct for name, type_ in each.columns.items() if type_ == KEY}):
+        if name in types:
+            raise FencepostError(
+                f"rules that have {name} as strings, and as {types[name]}",
+                "one type of a column",
+                "Compile them with schema= naming its type.",
+            )
 
 
 _bands: "WeakKeyDictionary[Snapshot, dict[tuple[str, ...], dict[int, BandRule]]]" = WeakKeyDictionary()

@@ -21,8 +21,9 @@ from fencepost.rules.box_groups import BoxGroups, types_of
 from fencepost.rules.checked import TextRule
 from fencepost.rules.faults import Faults
 from fencepost.rules.form_boxes import bind_form
+from fencepost.rules.rule import Rule
 from fencepost.rules.table_blocks import TableBlock, TableRange
-from fencepost.rules.types import Types
+from fencepost.rules.types import Types, told_kinds
 from fencepost.snapshot.columns import CompiledColumns, RuleColumns
 from fencepost.snapshot.sides import BandSides
 
@@ -107,10 +108,12 @@ class Builder:
     ) -> None:
         """Adds rules written as text, in these rows or behind those that were added."""
         bind, groups = self._binder.bind, self._groups
+        texts = list(texts)
+        kinds = told_kinds(texts) if schema is None else {}
         for row, (rule, parsed) in zip(count(self._row_count) if rows is None else rows, texts, strict=False):
             try:
                 if isinstance(parsed, Band):
-                    self._add_band(row, rule.id, check_band(bind_band(parsed, schema, schema)))
+                    self._add_band(row, rule, check_band(bind_band(parsed.with_kinds(kinds), schema, schema)))
                     continue
                 bound = bind(parsed)
             except FencepostError as error:
@@ -128,14 +131,14 @@ class Builder:
             if bound.dropped:
                 self._dropped[rule.id] = bound.dropped
 
-    def _add_band(self, row: int, id: int, band: BoundBand) -> None:
+    def _add_band(self, row: int, rule: Rule, band: BoundBand) -> None:
         sides = sides_of(band)
-        if sides is not None and not self._takes(id, sides.expressions):
+        if sides is not None and not self._takes(rule.id, sides.expressions, rule.condition):
             return
         self._bands.append((row, band, sides))
         self._band_types |= attributes_of(band, sides)
         if band.dropped:
-            self._dropped[id] = band.dropped
+            self._dropped[rule.id] = band.dropped
 
     def _take_computed(self, id: int, bound: BoundCondition) -> bool:
         """Whether there is room for the expressions of a rule, which are then taken in."""
@@ -144,12 +147,12 @@ class Builder:
         self._groups.computed |= bound.computed
         return True
 
-    def _takes(self, id: int, new: Mapping[str, Term | None]) -> bool:
+    def _takes(self, id: int, new: Mapping[str, Term | None], condition: str | None = None) -> bool:
         """Whether there is room for the expressions of a rule."""
         if not new.keys() <= self.expressions:
             if len(self.expressions | new.keys()) > MOST_EXPRESSIONS:
                 beyond = next(term for text, term in new.items() if text not in self.expressions)
-                self._faults.add(id, too_many(beyond).one_line)
+                self._faults.add(id, too_many(beyond, condition).one_line)
                 return False
             self.expressions |= new.keys()
         return True

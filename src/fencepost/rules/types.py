@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fencepost.errors import FencepostError, join_message
-from fencepost.language import Binder, ColumnKind, ColumnType, Condition, infer_kinds, infer_types
+from fencepost.language import Band, Binder, ColumnKind, ColumnType, Condition, infer_kinds, infer_types
 from fencepost.ordinals.schema import described_columns, read_schema
 from fencepost.rules.checked import TextRule
 from fencepost.rules.faults import Faults
@@ -62,6 +62,21 @@ def _first_users(blocks: Sequence[TableBlock], texts: Sequence[TextRule]) -> dic
             for use in parsed.columns.items():
                 first_users.setdefault(use, rule.id)
     return first_users
+
+
+def told_kinds(texts: Iterable[TextRule]) -> dict[str, ColumnKind]:
+    """The kinds of columns that rules tell and agree about, for bands that do not tell them."""
+    found: dict[str, set[ColumnKind]] = {}
+    bands = [parsed for _, parsed in texts if isinstance(parsed, Band)]
+    if all("any" not in {*band.left_columns.values(), *band.right_columns.values()} for band in bands):
+        return {}
+    for _, parsed in texts:
+        both = (parsed.left_columns, parsed.right_columns) if isinstance(parsed, Band) else (parsed.columns,)
+        for columns in both:
+            for name, kind in columns.items():
+                found.setdefault(name, set()).add(kind)
+    kinds = {name: own - {"any"} for name, own in found.items()}
+    return {name: next(iter(own)) for name, own in kinds.items() if len(own) == 1}
 
 
 def _infer(

@@ -68,10 +68,16 @@ def key_columns(bands: BandColumns | None) -> set[str]:
     if bands is None:
         return set()
     same = {name for text in bands.same.unique().to_pylist() for pair in key_pairs(text) for name in pair}
+    return same - {name for each in all_sides(bands) for name in each.computed} | string_columns(bands)
+
+
+def string_columns(bands: BandColumns | None) -> set[str]:
+    """The columns that bands compare with strings, and strings that expressions and conditions use."""
+    if bands is None:
+        return set()
     texts = [*bands.left_keys.unique().to_pylist(), *bands.right_keys.unique().to_pylist()]
-    found, sides = same | {name for text in texts for name, _ in key_pairs(text)}, all_sides(bands)
-    strings = {name for each in sides for name, type_ in each.columns.items() if type_ == KEY}
-    return found - {name for each in sides for name in each.computed} | strings
+    used = {name for each in all_sides(bands) for name, type_ in each.columns.items() if type_ == KEY}
+    return used | {name for text in texts for name, _ in key_pairs(text)}
 
 
 def band_attributes(bands: BandColumns) -> set[str]:

@@ -27,7 +27,7 @@ from fencepost.snapshot import DETECTS, NEVER, BoxSet, CompiledColumns, RuleColu
 from fencepost.snapshot.damping import rows_that_wait
 from fencepost.snapshot.labels import ListedTexts
 from fencepost.snapshot.layer import join_columns
-from fencepost.snapshot.sides import all_sides, key_columns
+from fencepost.snapshot.sides import all_sides, key_columns, string_columns
 from fencepost.watching.positions import KeyStrings, Positions, batch_of
 
 _ENTER_AND_EXIT = DETECTS["enter"] | DETECTS["exit"]
@@ -487,7 +487,8 @@ class RulesInForce:
         return bool((self.detects[snapshot.in_force] & DETECTS["cross"]).any())
 
     def _columns(self) -> dict[str, Any]:
-        return {**dict.fromkeys(sorted(self.keys), KEY), **self.compiled.types, **self.types}
+        strings = {*self.keys, *string_columns(self.compiled.bands)}
+        return {**dict.fromkeys(sorted(strings), KEY), **self.compiled.types, **self.types}
 
     def _columns_of(self, rules: Rules) -> CompiledColumns:
         """Bound to the types that columns have so far; new columns take the type of their use."""
