@@ -197,7 +197,7 @@ class BookCompiler:
                 _faulty(kept.faulty).refuse(kept.total, REMEDY)
                 return
         for kept in () if binding.given is None else self._before(connection, change, binding):
-            changed = set(_changed_ids(connection, kept.change.revision).tolist())
+            changed = set(changed_ids(connection, kept.change.revision).tolist())
             stored = StoredRules(*read_columns(connection, since=kept.change.revision), self._zone)
             faulty = _faulty({id: reason for id, reason in kept.faulty.items() if id not in changed})
             stored.compile(binding.schema, faulty)
@@ -214,7 +214,7 @@ class BookCompiler:
             if (snapshot := kept.load()) is not None:
                 fields, conditions = read_columns(connection, since=kept.change.revision)
                 changed = StoredRules(fields, conditions, self._zone)
-                ids = _changed_ids(connection, kept.change.revision)
+                ids = changed_ids(connection, kept.change.revision)
                 uses = kept.uses - self._uses_of(snapshot, ids) + changed.uses
                 break
         if uses is None:
@@ -290,7 +290,7 @@ class BookCompiler:
         faulty = FaultyRules()
         columns = stored.compile(binding.schema, faulty, binding.infer)
         progress("indexing", 0, stored.total)
-        snapshot = Snapshot.compile(columns, _paused(fields, faulty), 0, self._zone)
+        snapshot = Snapshot.compile(columns, paused_of(fields, faulty), 0, self._zone)
         progress("indexing", stored.total, stored.total)
         self._keep(binding, change, snapshot, stored.uses, faulty)
         return CompiledBook(snapshot, faulty)
@@ -303,14 +303,13 @@ class BookCompiler:
             if (before := kept.load()) is None:
                 continue
             revision = kept.change.revision
-            ids = np.union1d(_changed_ids(connection, revision), np.array([*kept.faulty], np.int64))
+            ids = np.union1d(changed_ids(connection, revision), np.array([*kept.faulty], np.int64))
             fields, conditions = read_columns(connection, since=revision, also=kept.faulty)
             stored, faulty = StoredRules(fields, conditions, self._zone), FaultyRules()
             columns = stored.compile(binding.schema, faulty, binding.infer, before.expressions_without(ids))
             if (binding.given is None or binding.infer) and not types_agree(columns, before):
                 continue
-            paused = {id: version for id, version in before.paused.items() if id not in ids}
-            snapshot = before.changed(ids, columns, paused | _paused(fields, faulty))
+            snapshot = before.changed(ids, columns, without(before.paused, ids) | paused_of(fields, faulty))
             if len(ids) * _KEPT_ANEW > len(snapshot):
                 uses = kept.uses - self._uses_of(before, ids) + stored.uses
                 self._keep(binding, change, snapshot, uses, faulty)
@@ -347,13 +346,19 @@ def _faulty(found: Mapping[int, str]) -> FaultyRules:
     return faulty
 
 
-def _paused(fields: RuleFields, faulty: FaultyRules) -> dict[int, int]:
+def paused_of(fields: RuleFields, faulty: FaultyRules | None) -> dict[int, int]:
     """The versions of rules that are not enabled, or faulty, by id."""
     paused = ~fields.enabled
-    if faulty.found:
+    if faulty is not None and faulty.found:
         paused |= np.isin(fields.ids, np.array(list(faulty.found), np.int64))
     rows = np.flatnonzero(paused)
     return dict(zip(fields.ids[rows].tolist(), fields.versions[rows].tolist(), strict=True))
+
+
+def without(paused: Mapping[int, int], ids: Any) -> dict[int, int]:
+    """The versions of paused rules, but for some ids."""
+    gone = {*ids.tolist()}
+    return {id: version for id, version in paused.items() if id not in gone}
 
 
 def _digest(value: Any) -> str:
@@ -386,7 +391,7 @@ def _count_enabled(connection: Connection) -> int:
     return int(connection.execute(enabled).scalar_one())
 
 
-def _changed_ids(connection: Connection, revision: int) -> Any:
+def changed_ids(connection: Connection, revision: int) -> Any:
     """The ids of all rules that changed after a revision, removed ones among them."""
     ids = connection.execute(select(RULES.c.id).where(RULES.c.revision > revision)).scalars().all()
     return np.array(sorted(ids), np.int64)

@@ -14,11 +14,11 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, RowMapping, delete, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from fencepost._files.storage import Place, modified, touch
 from fencepost.book.changes import rule_of
-from fencepost.book.compiling import BookCompiler
+from fencepost.book.compiling import BookCompiler, changed_ids, paused_of, read_columns, without
 from fencepost.book.database import Database
 from fencepost.book.settings import read_setting, write_setting
 from fencepost.book.storing import Progress, chunks, names_of
@@ -28,6 +28,7 @@ from fencepost.ordinals.schema import read_schema
 from fencepost.published import VersionDirectory
 from fencepost.published.difference import Difference, compare_versions
 from fencepost.rules import Rule, Rules
+from fencepost.rules.compile import StoredRules
 from fencepost.rules.faults import FaultyRules, FindFaults
 from fencepost.rules.options import fields_of
 from fencepost.rules.rule import microseconds_of
@@ -183,18 +184,17 @@ class Publisher:
             before = kept.snapshot
         else:
             before = versions.load(base.number)
-        rows = list(connection.execute(select(RULES).where(RULES.c.revision > base.revision)).mappings().all())
-        ids = {row["id"] for row in rows}
-        again = _enabled(connection, before.paused.keys() - ids)
-        if not rows and not again:
+        ids = changed_ids(connection, base.revision)
+        again = _enabled(connection, before.paused.keys() - {*ids.tolist()})
+        if not len(ids) and not again:
             return before.with_version(number)
-        rows += again
-        ids.update(row["id"] for row in again)
-        changed = rules_from([rule for row in rows if (rule := rule_of(row)) is not None], self._zone)
-        gone = np.array(sorted(ids), np.int64)
-        columns = changed.usable_columns(schema, faulty, before.expressions_without(gone))
-        paused = {id: version for id, version in before.paused.items() if id not in ids}
-        return before.changed(gone, columns, paused | changed.paused(faulty), number)
+        ids = np.union1d(ids, np.array(again, np.int64))
+        fields, conditions = read_columns(connection, since=base.revision, also=again)
+        columns = StoredRules(fields, conditions, self._zone).compile(
+            schema, faulty, beside=before.expressions_without(ids)
+        )
+        paused = without(before.paused, ids) | paused_of(fields, faulty)
+        return before.changed(ids, columns, paused, number)
 
     def _record(self, digest: str, revision: int, keep: timedelta, columns: Mapping[str, str]) -> None:
         now = microseconds_of(datetime.now(UTC))
@@ -221,12 +221,12 @@ def _collect(versions: VersionDirectory, keep: timedelta) -> None:
     versions.collect(keep)
 
 
-def _enabled(connection: Connection, ids: Iterable[int]) -> list[RowMapping]:
+def _enabled(connection: Connection, ids: Iterable[int]) -> list[int]:
     """Those of these rules that are enabled: not in force all the same, so they were faulty."""
-    found: list[RowMapping] = []
+    found: list[int] = []
     for some in chunks(sorted(ids)):
-        asked = select(RULES).where(RULES.c.id.in_(some), RULES.c.enabled, UNREMOVED)
-        found += connection.execute(asked).mappings().all()
+        asked = select(RULES.c.id).where(RULES.c.id.in_(some), RULES.c.enabled, UNREMOVED)
+        found += connection.execute(asked).scalars().all()
     return found
 
 

@@ -174,7 +174,7 @@ def _only_difference(boxes: Sequence[FormBoxes]) -> str | None:
     different = {
         name
         for other in others
-        for mine, its in zip(one[1:], other[1:], strict=True)
+        for mine, its in zip(_parts(one), _parts(other), strict=True)
         for name in mine
         if mine[name] is not its[name]
     }
@@ -182,8 +182,12 @@ def _only_difference(boxes: Sequence[FormBoxes]) -> str | None:
     return name if name in one.ranges and not more else None
 
 
+def _parts(box: FormBoxes) -> tuple[dict[str, Any], ...]:
+    return box.keys, box.ranges, box.strings
+
+
 def _columns(box: FormBoxes) -> tuple[frozenset[str], ...]:
-    return frozenset(box.keys), frozenset(box.ranges), frozenset(box.strings)
+    return tuple(map(frozenset, _parts(box)))
 
 
 def _united(boxes: Sequence[FormBoxes], along: str, rules: Int64s, mine: Int64s) -> Iterator[FormBoxes]:
@@ -258,7 +262,7 @@ def _codes(columns: Sequence[Any]) -> Int64s:
 
 def _are_equal(one: StringEnds, other: StringEnds) -> Bools:
     """Whether two ranges of strings are one."""
-    same = (one.lower_closed == other.lower_closed) & (one.upper_closed == other.upper_closed)
+    same: Bools = (one.lower_closed == other.lower_closed) & (one.upper_closed == other.upper_closed)
     for mine, its in ((one.lower, other.lower), (one.upper, other.upper)):
         both_open = pc.and_(mine.is_null(), its.is_null())
         same &= np.asarray(pc.fill_null(pc.equal(mine, its), False)) | np.asarray(both_open)
