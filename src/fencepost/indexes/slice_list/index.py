@@ -2,7 +2,6 @@
 
 import weakref
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -559,6 +558,8 @@ class SliceList(SlottedRuns[_Run], OrdinalIndex, IntervalIndex):
         threads: int,
     ) -> Matches:
         shares = split_rows(len(ordinals), threads)
+        from concurrent.futures import ThreadPoolExecutor  # few answers need threads
+
         with ThreadPoolExecutor(threads) as pool:
             found = list(
                 pool.map(lambda share: locate_values(view, ordinals[share], missing[share], groups[share]), shares)
