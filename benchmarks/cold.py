@@ -68,7 +68,8 @@ class Run(NamedTuple):
 
 def start(program: str, package: Path, cache: Path) -> Run:
     """Run a program with the package of a directory and the code that is kept in another."""
-    environment = os.environ | {"PYTHONPATH": str(package), "NUMBA_CACHE_DIR": str(cache)}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {"PYTHONPATH": str(package), "NUMBA_CACHE_DIR": str(cache)}
     environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     command = [sys.executable, "-W", "ignore", "-c", program + COUNTS]

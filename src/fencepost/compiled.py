@@ -17,9 +17,11 @@ import hashlib
 import io
 import os
 import pickle
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -27,6 +29,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import numba
+from numba.core import environment
 from numba.core.caching import (
     FunctionCache,
     IndexDataCacheFile,
@@ -197,7 +200,7 @@ class _DigestCache(FunctionCache):  # type: ignore[misc]
     def _load_kept(self, sig: Any, target_context: Any) -> Any:
         """What the cache has, or None; without all that Numba imports to compile, which takes longer than an answer."""
         rtsys.initialize(target_context)
-        with self._guard_against_spurious_io_errors():
+        with self._guard_against_spurious_io_errors(), _light_environments():
             return self._load_overload(sig, target_context)
 
     def _load_brought(self, sig: Any, target_context: Any) -> Any:
@@ -209,9 +212,10 @@ class _DigestCache(FunctionCache):  # type: ignore[misc]
             if isinstance(folder, Path) and not is_trusted(str(folder)):
                 continue
             own, _, digests = self._index_key(sig, codegen)
-            data = _BroughtFile(folder, self._impl.filename_base).load((own, (triple, baseline, ""), digests))
-            if data is not None:
-                return self._impl.rebuild(target_context, data)
+            with _light_environments():
+                data = _BroughtFile(folder, self._impl.filename_base).load((own, (triple, baseline, ""), digests))
+                if data is not None:
+                    return self._impl.rebuild(target_context, data)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -249,6 +253,31 @@ class _DigestCache(FunctionCache):  # type: ignore[misc]
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+
+@contextmanager
+def _light_environments() -> Iterator[None]:
+    """Load code without the modules of Numba that its pieces are from, which take longer to import than an answer.
+
+    Code that needs no interpreter never looks at what is global there. A module that is here already is used.
+    """
+    rebuild = environment._rebuild_env
+
+    def light(name: str, constants: Any, env_name: str) -> Any:
+        found = environment.lookup_environment(env_name)
+        if found is not None or name in sys.modules or not name.startswith("numba."):
+            return rebuild(name, constants, env_name)
+        made = environment.Environment({"__name__": name})
+        made.consts[:] = constants
+        made.env_name = env_name
+        environment.Environment._memo[env_name] = made
+        return made
+
+    environment._rebuild_env = light
+    try:
+        yield
+    finally:
+        environment._rebuild_env = rebuild
 
 
 class _BroughtFile(IndexDataCacheFile):  # type: ignore[misc]

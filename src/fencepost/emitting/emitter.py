@@ -1,5 +1,6 @@
 """The emitter: the one place where detections become events."""
 
+import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost._arrow import plain_array, strings_array
+from fencepost._arrow import strings_array
 from fencepost.emitting.detections import ENDED, Detections, Named, Subjects, join_detections
 from fencepost.emitting.engine import Step
 from fencepost.emitting.event import Event
@@ -234,10 +235,11 @@ class Emitter:
         return event_table(facts, named, about.time, about.types, about.version, others, further, schema)
 
 
-def _make_numbers(type_: Any, dtype: Any, values: Sequence[Any]) -> Any:
+def _make_numbers(type_: Any, form: str, values: Sequence[Any]) -> Any:
     if None in values:
         return _make_nulls(type_, values) or pa.array(values, type_)
-    return plain_array(type_, np.array(values, dtype))
+    items = pa.py_buffer(struct.pack(f"{len(values)}{form}", *values))
+    return pa.Array.from_buffers(type_, len(values), [None, items], 0)
 
 
 def _make_texts(values: Sequence[Any]) -> Any:
@@ -255,8 +257,8 @@ def _few_nulls(type_: Any, count: int) -> Any:
 
 
 _MAKERS: dict[Any, Callable[[Sequence[Any]], Any]] = {
-    pa.int64(): partial(_make_numbers, pa.int64(), np.int64),
-    pa.float64(): partial(_make_numbers, pa.float64(), np.float64),
+    pa.int64(): partial(_make_numbers, pa.int64(), "q"),
+    pa.float64(): partial(_make_numbers, pa.float64(), "d"),
     pa.string(): _make_texts,
     pa.null(): lambda values: _few_nulls(pa.null(), len(values)),
 }

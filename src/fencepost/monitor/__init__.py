@@ -2,7 +2,7 @@
 
 monitor   the façade
 host      both engines, the emitter and the lock: a call that fails changes nothing
-one_row   update_one, without tables
+one_row   update_one, without tables: single rows the short way of few (watching/few_rows)
 aside     aupdate and aupdate_one, beside an event loop
 files     save, restore and load
 rules_view  the rules in force, to look at

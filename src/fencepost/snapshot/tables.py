@@ -100,6 +100,15 @@ class Table:
             )
         return self._get(own)
 
+    def whole(self, name: str, type_: Any) -> Any | None:
+        """A column of this Arrow type as one array without nulls; None where it would have to be made."""
+        own = self.find(name)
+        column = None if own is None else self._get(own)
+        if isinstance(column, pa.ChunkedArray):
+            column = column.chunk(0) if column.num_chunks == 1 else None
+        is_whole = isinstance(column, pa.Array) and column.type == type_ and not column.null_count
+        return column if is_whole else None
+
     def arrow(self, name: str) -> Any:
         """The column of that name as an Arrow array."""
         column = self.column(name)

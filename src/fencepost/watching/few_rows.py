@@ -94,6 +94,8 @@ class ShortWay:
         self._state = state
         self.changes = np.empty((_ROOM, 3), np.int64)
         """What was found: the move, the row of the rule, and the bit of what is detected."""
+        self.needed = rules.used
+        """The columns that rules in force use."""
         self.about = watch.subjects()
         self.shown = [
             (rules.types[name], self.ordinals[name], self.ordinals[name] + len(types)) for name in sorted(rules.types)
@@ -117,7 +119,10 @@ class ShortWay:
     def table(self, watch: "Watch") -> Int64s:
         """The table of what is known of objects; made anew where arrays are others, or strings are new."""
         state = watch.state
-        if state.layout != self._layout or any(len(each) != known for each, known in self._strings):
+        is_new = state.layout != self._layout
+        for each, known in self._strings:
+            is_new |= len(each) != known
+        if is_new:
             naming, snapshot = watch.naming(), self._snapshot
             translations = {name: state.strings[name].translation(snapshot.key_column(name)) for name in snapshot.keys}
             self.arrays = (
@@ -215,7 +220,7 @@ def take_few(watch: "Watch", table: Table, *, singly: bool) -> Step | None:
     """What a table of few rows does; None where they go the long way."""
     columns, state = watch.columns, watch.state
     way = watch.short_way() if 0 < table.rows <= MOST_ROWS else None
-    objects = None if way is None else _plain_column(table, columns.object, state.objects.type)
+    objects = None if way is None else table.whole(columns.object, state.objects.type)
     if way is None or objects is None or (columns.sequence and columns.time is None and table.rows > 1):
         return None
     watch.tidy_few(table.rows)
@@ -229,16 +234,15 @@ def take_few(watch: "Watch", table: Table, *, singly: bool) -> Step | None:
             return None
         instants = _items_of(times)
         held.append(times)
-    sequences = [_plain_column(table, name, _INT64) for name in columns.sequence]
+    sequences = [table.whole(name, _INT64) for name in columns.sequence]
     if any(each is None for each in sequences):
         return None
     addresses, forms = [0] * len(way.forms), [ABSENT] * len(way.forms)
-    needed = watch.rules.used
     for name, place in way.forms.items():
-        if name not in needed and table.find(name) is None:
+        if name not in way.needed and table.find(name) is None:
             continue
         type_ = way.kept.types.get(name)
-        column = _plain_column(table, name, _STRING) if type_ is None else _eight_bytes(table, name, type_)
+        column = table.whole(name, _STRING) if type_ is None else _eight_bytes(table, name, type_)
         if column is None:
             return None
         if type_ is None:
@@ -325,21 +329,9 @@ def _waits(watch: "Watch", slots: Int64s) -> bool:
     return bool(damped.count) and any(map(damped.has, slots.tolist()))
 
 
-def _plain_column(table: Table, name: str, type_: Any) -> Any | None:
-    """A column of this type as one Arrow array without nulls; None where it would have to be made."""
-    if table.find(name) is None:
-        return None
-    column = table.column(name)
-    if isinstance(column, pa.ChunkedArray):
-        if column.num_chunks != 1:
-            return None
-        column = column.chunk(0)
-    return column if isinstance(column, pa.Array) and column.type == type_ and not column.null_count else None
-
-
 def _eight_bytes(table: Table, name: str, type_: AttributeType) -> Any | None:
     """A column of an attribute as Arrow keeps it, if the items say what its ordinals are."""
-    return _plain_column(table, name, type_.arrow) if type_.kind in _FORMS else None
+    return table.whole(name, type_.arrow) if type_.kind in _FORMS else None
 
 
 def _items_of(column: Any) -> int:

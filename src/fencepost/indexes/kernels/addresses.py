@@ -8,7 +8,6 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.np.arrayobj import populate_array
 
 from fencepost.indexes.kernels.vectors import vector_intrinsic
 
@@ -25,6 +24,8 @@ def _array(item: Any, address: Any, *shape: Any) -> Any:
     made = types.Array(item, len(shape), "C")
 
     def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        from numba.np.arrayobj import populate_array  # which takes long, and only compiling needs it
+
         array = context.make_array(made)(context, builder)
         size = context.get_abi_sizeof(context.get_data_type(item))
         word = ir.IntType(64)

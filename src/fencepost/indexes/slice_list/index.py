@@ -2,7 +2,6 @@
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, NamedTuple, Self
 
@@ -622,6 +621,8 @@ class SliceList(OrdinalIndex, IntervalIndex):
         threads: int,
     ) -> Matches:
         shares = split_rows(len(ordinals), threads)
+        from concurrent.futures import ThreadPoolExecutor  # few answers need threads
+
         with ThreadPoolExecutor(threads) as pool:
             found = list(
                 pool.map(lambda share: locate_values(view, ordinals[share], missing[share], groups[share]), shares)
