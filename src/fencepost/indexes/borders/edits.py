@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.compiled import kernel
+from fencepost.compiled import kernel, kernel_piece
 from fencepost.indexes.arrays import Int64s, UInt8s, UInt32s, UInt64s, i64, u64
 from fencepost.indexes.borders.lists import BLOCK_STARTS, TABLE_STARTS, Holes, Lists, Part, Room
 from fencepost.indexes.kernels.vectors import PADDING, bit_count, bit_length
@@ -32,14 +32,14 @@ def number_groups(part: Part, keys: Int64s, numbers: Int64s) -> None:
         numbers[i] = group_number(part, keys[i])
 
 
-@kernel
+@kernel_piece
 def holes_before(bits: UInt64s, before: UInt32s, position: int) -> Any:
     """How many holes lie before a position."""
     below = (u64(1) << u64(position & 63)) - u64(1)
     return i64(before[position >> 6]) + bit_count(bits[position >> 6] & below)
 
 
-@kernel
+@kernel_piece
 def count_held(holes: Holes, s: int, e: int) -> Any:
     """How many rules hold at the place of these two positions."""
     if len(holes.starts) == 0:
