@@ -442,6 +442,8 @@ class AxisRules:
         own = [*self.lists, *self._holes, *self._room]
         own += [self._slots.owners, self._slots.first_windows, self._slots.translation.slot_ids]
         own += [getattr(part, name) for part in self._parts for name in _SAVED]
+        if len(self._holes.starts):
+            own += [array for part in self._parts for array in (part.ends_first, part.group_marks)]
         return sum(array.nbytes for array in own)
 
     def check(self) -> None:
