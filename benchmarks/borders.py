@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import Report, console, interleaved
+from benchmarks.harness import Report, console, interleaved, once
 from fencepost.indexes import BMQ, CEI, Borders, BoxIndex, Crossings, DiffRMQ, ISList, Matches, SliceList
 from fencepost.indexes.analysis import bmq_efficiency, diff_efficiency
 from fencepost.indexes.contracts.borders import BorderIndex
@@ -15,6 +15,8 @@ from fencepost.lab.workloads import MoveWorkload
 
 __all__ = ["run"]
 
+SINGLES = 2000
+CHANGE_ROUNDS, EACH_ROUND = 10, 1000
 CEI_LENGTH = 1024
 """The nearest power of two to the width of the rules."""
 
@@ -28,6 +30,8 @@ def run(full: bool) -> list[Report]:
     reports.append(strategies(ticks))
     console.print("[dim]a million rules, a million objects[/]")
     reports += [large(1_000_000 if full else 300_000), burst(), two_axes(full), efficiency(full)]
+    console.print("[dim]live changes[/]")
+    reports += [single_changes(), small_changes()]
     return reports
 
 
@@ -207,6 +211,66 @@ def two_axes(full: bool) -> Report:
         report.at_least(
             f"steps up to {step:.2%}: BMQ ({each['BMQ']:,.0f} ns) / Borders", each["BMQ"] / each["Borders"], 20
         )
+    return report
+
+
+def changing() -> tuple[Borders, MoveWorkload]:
+    """A million rules of which a hundred hold at a value, and moves of about ten changes."""
+    size = 1_000_000
+    work = workloads.moves(size, 100 / size, 5 / size, 100_000, 2, domain=2.0**40)
+    return filled(Borders(), work), work
+
+
+def single_changes() -> Report:
+    """One rule at a time."""
+    index, work = changing()
+    n = len(work.los)
+    picked = np.random.default_rng(9).integers(0, n, SINGLES)
+    rows = list(zip(range(n, n + SINGLES), work.los[picked].tolist(), work.his[picked].tolist(), strict=True))
+
+    def insert() -> None:
+        for id, lo, hi in rows:
+            index.insert(id, lo, hi)
+
+    def remove() -> None:
+        for id, _, _ in rows:
+            index.remove(id)
+
+    report = Report(f"Borders, {SINGLES:,} single changes at {n:,} rules")
+    first = once(lambda: index.insert(2 * n, 1.0, 2.0))
+    times = [(once(insert), once(remove)) for _ in range(4)][1:]
+    for what, taken in zip(("insert", "remove"), np.median(times, axis=0).tolist(), strict=True):
+        report.at_most(f"single {what}", taken / SINGLES * 1e6, 10, " µs")
+    report.note("the first change, which spreads all rules out", f"{first * 1e3:,.0f} ms")
+    return report
+
+
+def small_changes() -> Report:
+    """Rounds of a thousand inserts and a thousand removes: what moves cost afterwards."""
+    before, work = changing()
+    after, _ = changing()
+    n = len(work.los)
+    rng = np.random.default_rng(9)
+    picked = rng.integers(0, n, (CHANGE_ROUNDS, EACH_ROUND))
+    gone = rng.choice(n, (CHANGE_ROUNDS, EACH_ROUND), replace=False)
+    seconds = 0.0
+    for number, (some, old) in enumerate(zip(picked, gone, strict=True)):
+        ids = np.arange(n, n + EACH_ROUND) + number * EACH_ROUND
+        seconds += once(partial(after.insert_many, ids, work.los[some] + 0.5, work.his[some] + 0.5))
+        seconds += once(partial(after.remove_many, old))
+    start, end = work.values[0], work.values[1]
+    contest: dict[str, Callable[[], object]] = {}
+    for name, index in (("before", before), ("after", after)):
+        contest[name] = _stateless(index, start, end, "cheaper")
+        contest[f"{name}, stab"] = partial(index.stab, start)
+    taken = interleaved(contest)
+    report = Report(
+        f"Borders, {CHANGE_ROUNDS} rounds of {EACH_ROUND:,} inserts and {EACH_ROUND:,} removes at {n:,} rules"
+    )
+    report.at_most("moves after / before", taken["after"] / taken["before"], 1.15)
+    report.at_most("stab after / before", taken["after, stab"] / taken["before, stab"], 1.15)
+    report.note("  all changes", f"{seconds * 1e3:,.0f} ms")
+    report.note("  space per rule after them", f"{after.storage().nbytes / n:.1f} bytes")
     return report
 
 

@@ -202,8 +202,8 @@ def tables() -> None:
 
 
 def changes() -> None:
-    """Indexes that change while they are asked: one interval or box, and some at once."""
-    from fencepost.indexes import BoxIndex, SliceList
+    """Indexes that change while they are asked: one interval, rule or box, and some at once."""
+    from fencepost.indexes import Borders, BoxIndex, SliceList
 
     rng, many, few = np.random.default_rng(1), 2_000, 20
     lows, new = rng.random((many, 2)) * 100, np.arange(many, many + few)
@@ -215,6 +215,12 @@ def changes() -> None:
         intervals.remove(7)
         intervals.remove_many(new)
         intervals.stab(lows[:, 0], groups=groups)
+        borders = Borders()
+        borders.insert_many(np.arange(many), lows[:, 0], lows[:, 0] + 5, groups=groups)
+        borders.insert_many(new, lows[:few, 1], lows[:few, 1] + 5, groups=None if groups is None else groups[:few])
+        borders.insert(10 * many, 40.0, 40.5, group=None if groups is None else 3)
+        borders.remove(7)
+        borders.crossings(lows[:, 0], lows[:, 1], before_groups=groups, after_groups=groups)
     boxes = BoxIndex(2)
     boxes.insert_many(np.arange(many), lows, lows + 5)
     boxes.insert_many(new, lows[:few], lows[:few] + 3)

@@ -1,6 +1,7 @@
 """Borders edited in place: holes that fill and come, groups that begin elsewhere, marks, whoever reads meanwhile."""
 
 import math
+import threading
 from typing import Any
 
 import numpy as np
@@ -144,3 +145,88 @@ def test_edits_answer_like_a_dictionary(
     machine = type("EditsOf", (Edits,), {"kind": kind, "step": step, "keyed": keyed})
     machine.TestCase.settings = examples(8, stateful_step_count=25)  # type: ignore[attr-defined]
     machine.TestCase().runTest()  # type: ignore[attr-defined]
+
+
+def sparse(n: int) -> tuple[Borders, Any, Any]:
+    """Rules in a wide domain, and those that come next."""
+    rng = np.random.default_rng(n)
+    lows = rng.integers(0, 2**31, 2 * n)
+    highs = lows + rng.integers(1, 100 * 2**31 // n, 2 * n)
+    index = Borders()
+    index.insert_many(np.arange(n), lows[:n], highs[:n])
+    return index, lows, highs
+
+
+def test_single_changes_of_a_large_index_build_nothing_anew() -> None:
+    n = 5000
+    index, lows, highs = sparse(n)
+    before = index.storage()
+    index.insert(n, int(lows[n]), int(highs[n]))
+    rules = index._rules
+    assert isinstance(rules, axis.AxisRules)
+    scales = rules._parts[0].scales
+    for id in range(n + 1, n + 300):
+        index.insert(id, int(lows[id]), int(highs[id]))
+        index.remove(id - n)
+    index.check()
+    assert rules._parts[0].scales is scales
+    assert len(rules._parts) == 1
+    assert index.storage().nbytes < 1.4 * before.nbytes
+    live = np.array([0, *range(300, n + 300)])
+    values = np.random.default_rng(1).integers(0, 2**31, 300)
+    for value, row in zip(values.tolist(), index.stab(values), strict=True):
+        assert np.array_equal(np.sort(row), live[(lows[live] <= value) & (value < highs[live])])
+
+
+def test_many_rules_at_one_place_find_room() -> None:
+    index, lows, _ = sparse(3000)
+    low = int(lows[7])
+    for id in range(3000, 3400):
+        index.insert(id, low, low + 1 + id)
+    index.check()
+    assert set(range(3000, 3400)) <= index.stab([low]).sets()[0]
+
+
+def test_a_group_that_is_new_has_rules_at_once() -> None:
+    rng = np.random.default_rng(6)
+    lows, keys = rng.integers(0, 100, 600), rng.integers(0, 200, 600)
+    index = Borders()
+    index.insert_many(np.arange(600), lows, lows + 30, groups=keys)
+    expected = {
+        key: set(np.flatnonzero((keys == key) & (lows <= 50) & (lows + 30 > 50)).tolist()) for key in range(300)
+    }
+    for id, key in enumerate(range(199, 260), 600):
+        index.insert(id, 40, 60, group=key)
+        expected[key].add(id)
+    index.insert_many([700, 701, 702], [50, 50, 0], [51, 51, 9], groups=[270, None, 271])
+    for each in expected.values():
+        each.add(701)
+    expected[270].add(700)
+    index.check()
+    assert index.stab([50] * 300, groups=np.arange(300)).sets() == [expected[key] for key in range(300)]
+
+
+def test_an_update_beside_a_writer_sees_whole_changes() -> None:
+    index, lows, _ = sparse(2000)
+    middle = int(lows[5])
+    base = index.crossings([middle - 1000] * 50, [middle] * 50).enter.counts[0]
+    faults: list[Any] = []
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            counts = index.crossings([middle - 1000] * 50, [middle] * 50).enter.counts - base
+            if (counts != counts[0]).any() or counts[0] not in (0, 3):
+                faults.append(counts)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for _ in range(100):
+        index.insert_many([9000, 9001, 9002], [middle - 500] * 3, [middle + 50, middle + 60, middle + 2**20])
+        index.remove_many([9001, 9000, 9002])
+    done.set()
+    for reader in readers:
+        reader.join()
+    index.check()
+    assert not faults

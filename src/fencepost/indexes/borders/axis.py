@@ -38,6 +38,7 @@ from fencepost.indexes.borders.moves import (
 from fencepost.indexes.contracts.borders import Crossings
 from fencepost.indexes.kernels.vectors import PADDING, aligned_empty
 from fencepost.indexes.matches import Matches, answer_buffers, fitted, widened
+from fencepost.indexes.ordinal import LARGEST, SMALLEST
 from fencepost.indexes.runs import join_intervals
 from fencepost.indexes.slice_list.search import Translation
 from fencepost.indexes.slice_list.slot_table import SlotTable, grow
@@ -83,6 +84,8 @@ class AxisRules:
         self._where: Int64s = np.empty(ROUND, np.int64)
         self._per_move, self._per_met = [0.0, 0.0, 0.0], 0.0
         """Ids per row of the last answers: of each kind, and of rules that are met."""
+        self._one = Intervals(np.zeros(1, np.uint32), *(np.zeros(1, np.int64) for _ in range(3)))
+        self._one_number = np.zeros(1, np.int64)
         self._clear()
 
     def _clear(self) -> None:
@@ -123,6 +126,35 @@ class AxisRules:
         self._live += len(ids)
         self._edits += len(ids)
         self._balance()
+
+    def insert_one(self, id: int, first: int, last: int, group: int | None) -> bool:
+        """Insert one rule where nothing has to be made for it; False if `insert` has to, or to refuse it."""
+        part = self._part(group is not None)
+        numbers = (id,) if group is None else (id, group)
+        if part is None or self._slots.borrowed or not len(self._holes.starts):
+            return False
+        if not all(SMALLEST <= each <= LARGEST for each in numbers):
+            return False
+        slot = self._slots.vacant(id)
+        if slot < 0:
+            return False
+        rows = self._one
+        rows.slots[0], rows.firsts[0], rows.lasts[0] = slot, first, last
+        if group is not None:
+            rows.groups[0] = group
+            number_groups(part, rows.groups, self._one_number)
+            if self._one_number[0] < 0:
+                return False
+        self._slots.take(slot, id)
+        table, groups = self._slots, rows.groups if group is not None else _NO_GROUPS
+        done = insert_rules(
+            part, self.lists, self._holes, self._room, *rows[:3], groups, table.owners, table.first_windows, 0
+        )
+        if done:
+            self._live += 1
+            self._edits += 1
+            self._balance()
+        return bool(done)
 
     def _insert_few(self, rows: Intervals) -> None:
         """Insert rows where they belong."""
@@ -261,6 +293,10 @@ class AxisRules:
     def slots_of(self, ids: Int64s) -> Int64s:
         """The slot of each id, or -1."""
         return self._slots.find(ids)
+
+    def slot_of(self, id: int) -> int:
+        """The slot of one id, or -1."""
+        return self._slots.slot_of(id)
 
     def slot_ids(self) -> Int64s:
         """The id of every slot."""
@@ -406,6 +442,8 @@ class AxisRules:
         own = [*self.lists, *self._holes, *self._room]
         own += [self._slots.owners, self._slots.first_windows, self._slots.translation.slot_ids]
         own += [getattr(part, name) for part in self._parts for name in _SAVED]
+        if len(self._holes.starts):
+            own += [array for part in self._parts for array in (part.ends_first, part.group_marks)]
         return sum(array.nbytes for array in own)
 
     def check(self) -> None:

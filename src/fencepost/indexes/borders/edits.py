@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.compiled import kernel
+from fencepost.compiled import kernel, kernel_piece
 from fencepost.indexes.arrays import Int64s, UInt8s, UInt32s, UInt64s, i64, u64
-from fencepost.indexes.borders.lists import BLOCK_STARTS, TABLE_STARTS, Holes, Lists, Part, Room
+from fencepost.indexes.borders.lists import BLOCK_STARTS, COUNTED_WORDS, TABLE_STARTS, Holes, Lists, Part, Room
 from fencepost.indexes.kernels.vectors import PADDING, bit_count, bit_length
 from fencepost.indexes.slice_list.edits import find_slot, group_number
 from fencepost.indexes.slice_list.search import count_below
@@ -32,14 +32,15 @@ def number_groups(part: Part, keys: Int64s, numbers: Int64s) -> None:
         numbers[i] = group_number(part, keys[i])
 
 
-@kernel
+@kernel_piece
 def holes_before(bits: UInt64s, before: UInt32s, position: int) -> Any:
     """How many holes lie before a position."""
-    below = (u64(1) << u64(position & 63)) - u64(1)
-    return i64(before[position >> 6]) + bit_count(bits[position >> 6] & below)
+    below, word = (u64(1) << u64(position & 63)) - u64(1), position >> 6
+    in_words = i64(before[len(bits) + word // COUNTED_WORDS]) + i64(before[word])
+    return in_words + bit_count(bits[word] & below)
 
 
-@kernel
+@kernel_piece
 def count_held(holes: Holes, s: int, e: int) -> Any:
     """How many rules hold at the place of these two positions."""
     if len(holes.starts) == 0:
@@ -291,16 +292,22 @@ def lower_least(least_ends: UInt32s, start: int, end: int) -> None:
 def fill_hole(bits: UInt64s, before: UInt32s, hole: int) -> None:
     """A hole is none any more."""
     bits[hole >> 6] &= ~(u64(1) << u64(hole & 63))
-    for word in range((hole >> 6) + 1, len(before)):
+    block = (hole >> 6) // COUNTED_WORDS
+    for word in range((hole >> 6) + 1, min((block + 1) * COUNTED_WORDS, len(bits))):
         before[word] -= np.uint32(1)
+    for later in range(len(bits) + block + 1, len(before)):
+        before[later] -= np.uint32(1)
 
 
 @kernel
 def leave_hole(bits: UInt64s, before: UInt32s, position: int) -> None:
     """A position becomes a hole."""
     bits[position >> 6] |= u64(1) << u64(position & 63)
-    for word in range((position >> 6) + 1, len(before)):
+    block = (position >> 6) // COUNTED_WORDS
+    for word in range((position >> 6) + 1, min((block + 1) * COUNTED_WORDS, len(bits))):
         before[word] += np.uint32(1)
+    for later in range(len(bits) + block + 1, len(before)):
+        before[later] += np.uint32(1)
 
 
 @kernel

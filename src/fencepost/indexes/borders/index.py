@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import chain
+from types import NoneType
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -17,7 +18,16 @@ from fencepost.indexes.contracts.borders import BorderIndex, Bound, Crossings, a
 from fencepost.indexes.contracts.production import OrdinalIndex
 from fencepost.indexes.contracts.registry import Bounds
 from fencepost.indexes.matches import Matches, Storage
-from fencepost.indexes.ordinal import VALUE_TYPES, ValueType, infer_type, ranges, values_to_ordinals
+from fencepost.indexes.ordinal import (
+    LARGEST,
+    SMALLEST,
+    VALUE_TYPES,
+    ValueType,
+    infer_type,
+    plain_range,
+    ranges,
+    values_to_ordinals,
+)
 
 _NO_MASK = np.zeros(0, np.bool_)
 _NO_GROUPS = np.zeros(0, np.int64)
@@ -41,8 +51,8 @@ class Borders(OrdinalIndex, BorderIndex):
         dimensions: the number of axes.
         values: ``"int64"`` or ``"float64"``; if not given, the first insert or update decides.
 
-    Costs: a move is two lookups and what it reports; insert and remove amortised O(log n) rebuilds; about 40 bytes
-    per rule and 28 per object.
+    Costs: a move is two lookups and what it reports; insert and remove move what lies between a border and the nearest
+    hole; about 40 bytes per rule, 46 once rules have come or gone, and 28 per object.
 
     >>> borders = Borders()
     >>> borders.insert_many([1, 2, 5], [10.0, 10.0, 70.0], [20.0, 50.0, 80.0])
@@ -60,7 +70,30 @@ class Borders(OrdinalIndex, BorderIndex):
 
     def insert(self, id: int, lo: Bound, hi: Bound, bounds: Bounds | None = None, group: int | None = None) -> None:
         """Add one rule; see `insert_many`."""
+        rules = self._rules
+        if (
+            isinstance(rules, AxisRules)
+            and type(id) is int
+            and bounds in (None, "[)")
+            and type(group) in (NoneType, int)
+        ):
+            found = plain_range(lo, hi, self.values)
+            if found is not None:
+                with self._lock:
+                    if rules.insert_one(id, *found, group):
+                        return
         self.insert_many([whole_id(id)], [lo], [hi], bounds, None if group is None else [group])
+
+    def remove(self, id: int) -> None:
+        """Take one out; ask `inside` first for the objects that this ends."""
+        with self._lock:
+            rules = self._rules
+            is_plain = type(id) is int and SMALLEST <= id <= LARGEST
+            slot = rules.slot_of(id) if isinstance(rules, AxisRules) and is_plain else -1
+            if slot < 0:
+                self.remove_many([whole_id(id)])
+            else:
+                rules.remove(np.array([slot]))
 
     def _flat_bounds(self, bounds: Column, what: str, owners: Owners | None) -> Any:
         columns = axis_columns(bounds, self.dimensions, what, owners)

@@ -36,6 +36,7 @@ ALIGNED = 64
 BLOCK_STARTS = 8
 TABLE_STARTS = 64
 RULES_PER_HOLE = 63
+COUNTED_WORDS = 256
 _SHARE_BEHIND = 16
 """Room behind the rules of a part, for more of the last groups: that part of them."""
 _RULES_PER_BUCKET = 2
@@ -89,7 +90,10 @@ class Part(NamedTuple):
 
 
 class Holes(NamedTuple):
-    """A bit per position that has no rule, in each list, and how many lie before each word; empty if there are none."""
+    """A bit per position that has no rule, in each list, and how many there are; empty if there are none.
+
+    They are counted before each word since the last multiple of `COUNTED_WORDS`, and then before each of these.
+    """
 
     starts: UInt64s
     ends: UInt64s
@@ -262,9 +266,18 @@ def spread(lists: Lists, holes: Holes, parts: list[Part], slots: int) -> tuple[L
     marks[:-1, 1], marks[:-1, 2] = begins[:-1], (begins + counts)[:-1]
     new_lists = Lists(keys[0], words[0], words[2], keys[1], words[1], least, marks, entries, table.astype(np.uint32))
     bits = [np.packbits(~side, bitorder="little").view(np.uint64) for side in full]
-    before = [(np.cumsum(np.bitwise_count(side)) - np.bitwise_count(side)).astype(np.uint32) for side in bits]
+    before = [_count_holes(side) for side in bits]
     state = np.array([int(ends_of_rooms[-1]), 0, 0])
     return new_lists, Holes(*bits, *before), Room(ends_of_rooms.astype(np.uint32), state), made, slot_starts
+
+
+def _count_holes(bits: UInt64s) -> UInt32s:
+    """How many holes there are, as `Holes` has it."""
+    counts = np.bitwise_count(bits).astype(np.int64)
+    before = np.cumsum(counts) - counts
+    blocks = before[::COUNTED_WORDS]
+    own = before - np.repeat(blocks, COUNTED_WORDS)[: len(bits)]
+    return np.concatenate([own, blocks]).astype(np.uint32)
 
 
 def _spread_out(live: Bools, first: int) -> Int64s:
@@ -289,8 +302,7 @@ def check_lists(part: Part, lists: Lists, holes: Holes, slot_starts: UInt32s) ->
         assert no_start[first + n : first + size].all(), "behind all groups are holes"
         assert no_end[first + int(part.ends_first[-1]) : first + size].all(), "in both lists"
         for bits, before in ((holes.starts, holes.starts_before), (holes.ends, holes.ends_before)):
-            counted = np.bitwise_count(bits).astype(np.int64)
-            assert (before == np.cumsum(counted) - counted).all(), "holes are counted"
+            assert (before == _count_holes(bits)).all(), "holes are counted"
     assert sorted(lists.start_slots[starts].tolist()) == sorted(lists.end_slots[live_ends].tolist()), "the same rules"
     assert (slot_starts[lists.start_slots[starts]] == starts).all(), "a slot knows its start"
     ends = lists.start_ends.astype(np.int64)

@@ -82,8 +82,8 @@ def insert_rows(
 
 
 @kernel
-def group_number(part: Part, key: int) -> Any:
-    """The number of a group, or -1."""
+def group_number(part: Any, key: int) -> Any:
+    """The number of a group of a part of any kind, or -1."""
     table = part.groups_table
     at = spread(key, len(table))
     while table[at] != 0:
