@@ -106,3 +106,58 @@ def band_conditions(draw: st.DrawFn) -> str:
     if draw(st.booleans()):
         parts.append(draw(st.sampled_from(["left.s = right.s", "left.s = 'A'", "'B' = right.s"])))
     return " AND ".join(parts)
+
+
+_OF_ONE_SIDE = [
+    "{}.x > 1",
+    "{}.x BETWEEN 0.5 AND 3",
+    "{}.x NOT IN (1, 2.5)",
+    "{}.x IS NULL",
+    "NOT ({}.x > 2 AND {}.s = 'A')",
+    "({}.x > 2 OR {}.s = 'B' OR {}.n < 0)",
+    "{}.n * 2 - 1 > 3",
+    "{}.n % 3 = 1",
+    "{}.x < {}.n",
+    "{}.s <> 'A'",
+    "{}.s NOT LIKE 'A%'",
+    "{}.s IS NOT NULL AND {}.n <> 2",
+    "LOWER({}.s) >= 'b'",
+    "EXTRACT(DAY FROM {}.day) IN (2, 3, 5)",
+    "EXTRACT(HOUR FROM {}.ts) = 12",
+    "{}.ts > TIMESTAMP '2024-01-03 00:00:00'",
+    "COALESCE({}.x, 3) > 2",
+]
+_EXPRESSIONS = [
+    "{}.x",
+    "{}.x * 1.5",
+    "({}.x + {}.n) / 2",
+    "ABS({}.n - 2) * 0.5",
+    "COALESCE({}.x, 1.5)",
+    "GREATEST({}.x, 2)",
+]
+_EQUAL = [
+    "left.s = right.s",
+    "LOWER(left.s) = LOWER(right.s)",
+    "EXTRACT(DAY FROM left.day) = EXTRACT(DAY FROM right.day)",
+    "left.n * 2 = right.n",
+    "left.s = SUBSTR(right.s, 1, 1)",
+]
+
+
+@st.composite
+def sided_bands(draw: st.DrawFn) -> str:
+    """A band whose sides are expressions, with conditions on either of them; what it computes, doubles hold exactly."""
+    left, right = (draw(st.sampled_from(_EXPRESSIONS)).replace("{}", side) for side in ("left", "right"))
+    low, high = draw(st.sampled_from([-2, -1, 0])), draw(st.sampled_from([0, 0.5, 3]))
+    compared = draw(st.sampled_from(["<", "<=", ">", ">="]))
+    difference = [f"{left} - {right} BETWEEN {low} AND {high}", f"{left} {compared} {right} + {low}"]
+    parts = [draw(st.sampled_from(difference))]
+    for side in ("left", "right"):
+        chosen = draw(st.lists(st.sampled_from(_OF_ONE_SIDE), max_size=2, unique=True))
+        negate = [draw(st.integers(0, 3)) == 0 for _ in chosen]
+        own = [f"NOT ({each})" if no else each for each, no in zip(chosen, negate, strict=True)]
+        if len(own) == 2 and draw(st.booleans()):
+            own = [f"(({own[0]}) OR ({own[1]}))"]
+        parts += [each.replace("{}", side) for each in own]
+    parts += draw(st.lists(st.sampled_from(_EQUAL), max_size=1))
+    return " AND ".join(draw(st.permutations(parts)))

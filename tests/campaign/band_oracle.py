@@ -12,6 +12,25 @@ SIDES = ("left", "right")
 
 
 @dataclass
+class Asked:
+    """What a row of one side must meet beside the band."""
+
+    name: str
+    test: str
+    """`>`, `<=`, `LIKE` with a prefix, `IS NULL` or `IS NOT NULL`."""
+    constant: Any = None
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value meets it; what is not known meets IS NULL alone."""
+        if value is None or self.test.startswith("IS"):
+            return (value is None) == (self.test == "IS NULL")
+        if self.test == "LIKE":
+            return bool(value.startswith(self.constant))
+        is_above: bool = value > 0 if value in (math.inf, -math.inf) else number(value) > number(self.constant)
+        return is_above == (self.test == ">")
+
+
+@dataclass
 class Band:
     """A range for the difference of a column, and what must be equal."""
 
@@ -27,6 +46,8 @@ class Band:
     detect: frozenset[str]
     initial: bool = False
     enabled: bool = True
+    asked: Mapping[str, tuple[Asked, ...]] = field(default_factory=dict)
+    """By side."""
 
     def place(self, left: Mapping[str, Any] | None, right: Mapping[str, Any] | None) -> int | None:
         """-1 below the band, 0 in it, 1 above; None where the two make no pair."""
@@ -36,6 +57,9 @@ class Band:
             return None
         for values, fixed in zip((left, right), (self.fixed[side] for side in SIDES), strict=True):
             if any(values.get(name) != text for name, text in fixed.items()):
+                return None
+        for values, side in zip((left, right), SIDES, strict=True):
+            if not all(each.holds(values.get(each.name)) for each in self.asked.get(side, ())):
                 return None
         ends = left.get(self.column), right.get(self.column)
         if any(end is None or end in (math.inf, -math.inf) for end in ends):

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 import fencepost as fp
-from tests.campaign.band_oracle import SIDES, Band, BandOracle, fraction_range
+from tests.campaign.band_oracle import SIDES, Asked, Band, BandOracle, fraction_range
 from tests.campaign.oracle import Event
 from tests.campaign.trial import Trial, require
 from tests.campaign.values import ARROW, KEYS, TYPES, literal
@@ -84,7 +84,24 @@ class BandScript:
                 chosen = [name for name in self.keys if name not in equal and rng.random() < 0.2]
                 fixed[side] = {name: rng.choice(KEYS[name]) for name in chosen}
         detect = frozenset(rng.sample(KINDS, rng.randint(1, 4)))
-        return Band(id, 0, column, range_, equal, fixed, detect, rng.random() < 0.4, id >= 1_000 or rng.random() < 0.9)
+        enabled = id >= 1_000 or rng.random() < 0.9
+        asked = {side: self.draw_asked(fixed[side]) for side in SIDES if id < 1_000}
+        return Band(id, 0, column, range_, equal, fixed, detect, rng.random() < 0.4, enabled, asked)
+
+    def draw_asked(self, fixed: dict[str, str]) -> tuple[Asked, ...]:
+        """What rows of one side must meet; nothing that its keys exclude."""
+        rng, found = self.rng, []
+        if rng.random() < 0.3:
+            name = rng.choice(self.columns)
+            test = rng.choice([">", "<=", "IS NULL", "IS NOT NULL"])
+            found.append(Asked(name, test, rng.choice(BOUNDS[name])))
+        free = [name for name in self.keys if name not in fixed]
+        if free and rng.random() < 0.3:
+            name = rng.choice(free)
+            prefixes = {text[:1] for text in KEYS[name] if text[:1].isalnum()}
+            choices = [Asked(name, "IS NULL"), *(Asked(name, "LIKE", text) for text in sorted(prefixes))]
+            found.append(rng.choice(choices))
+        return tuple(found)
 
     def write(self, band: Band) -> tuple[str, dict[str, Any]]:
         difference = f"left.{band.column} - right.{band.column}"
@@ -99,6 +116,12 @@ class BandScript:
                 parts.append(f"{literal(high)} {'>=' if range_.with_high else '>'} {difference}")
         parts += [f"left.{name} = right.{name}" for name in band.equal]
         parts += [f"{side}.{name} = {literal(text)}" for side in SIDES for name, text in band.fixed[side].items()]
+        for side in SIDES:
+            for each in band.asked.get(side, ()):
+                constant = ""
+                if not each.test.startswith("IS"):
+                    constant = f" '{each.constant}%'" if each.test == "LIKE" else f" {literal(each.constant)}"
+                parts.append(f"{side}.{each.name} {each.test}{constant}")
         self.rng.shuffle(parts)
         options = {"detect": ",".join(sorted(band.detect)), "initial": band.initial, "enabled": band.enabled}
         return " AND ".join(parts), options

@@ -27,8 +27,10 @@ from fencepost.language import (
     infer_types,
     parse,
 )
+from fencepost.monitor import Monitor
 from fencepost.ordinals import BIGINT, DATE, DOUBLE, TIMESTAMP_NTZ, AttributeType
-from tests.conditions import TYPES, band_conditions, conditions
+from fencepost.rules import Rules
+from tests.conditions import TYPES, band_conditions, conditions, sided_bands
 from tests.effort import examples
 
 ROWS = 400
@@ -213,6 +215,27 @@ def band_oracle() -> Any:
         connection.register(f"{name}_arrow", pa.Table.from_pylist(rows))
         connection.execute(f"CREATE TABLE {name} AS SELECT row_number() OVER () - 1 AS row, * FROM {name}_arrow")  # noqa: S608
     return connection
+
+
+@examples(150)
+@given(text=sided_bands())
+def test_sides_of_bands_find_the_pairs_that_duckdb_finds(band_oracle: Any, text: str) -> None:
+    where = text.replace("left.", "l.").replace("right.", "r.")
+    query = f"SELECT l.row, r.row FROM lefts l, rights r WHERE {where} ORDER BY ALL"  # noqa: S608
+    expected = band_oracle.execute(query).fetchall()
+    rules = Rules()
+    try:
+        rules.add(1, text, detect="enter")
+    except ConditionError:
+        assert expected == []  # its parts exclude each other
+        return
+    monitor = Monitor(rules, object="row", time="at", schema={name: str(kind) for name, kind in BAND_SCHEMA.items()})
+    tables = (
+        pa.Table.from_pylist([{"row": row, **values} for row, values in enumerate(side)]) for side in (LEFT, RIGHT)
+    )
+    left, right = (table.append_column("at", pa.array([0] * BAND_ROWS)) for table in tables)
+    monitor.update(left=left, right=right)
+    assert sorted(monitor.inside(1)) == expected
 
 
 @examples(300)
