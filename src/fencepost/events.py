@@ -37,6 +37,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost._coded import CODED, coded, coded_nulls
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
 from fencepost.indexes.kernels.blake2b import blake2b_rows
@@ -190,8 +191,8 @@ def _packed(sequences: int, attributes: int) -> struct.Struct:
     return struct.Struct("<Bqq" + "Bqq" * 2 + "BBqBB" + "Bq" * sequences + "H" + "BqBq" * attributes)
 
 
-def event_ids(facts: Facts) -> Any:
-    """The ids of many events, an Arrow string array.
+def event_ids(facts: Facts, in_bytes: bool = False) -> Any:
+    """The ids of many events, an Arrow string array; or an array of their bytes.
 
     >>> one = np.ones(1, np.int64)
     >>> flag = one.astype(np.uint8)
@@ -222,6 +223,8 @@ def event_ids(facts: Facts) -> Any:
         _put(records, f"before_known_{i}", f"before_{i}", moved.before, moved.before_known)
         _put(records, f"after_known_{i}", f"after_{i}", moved.after, moved.after_known)
     digests = blake2b_rows(records.view(np.uint8).reshape(count, records.itemsize), _DIGEST).tobytes()
+    if in_bytes:
+        return pa.Array.from_buffers(pa.binary(_DIGEST), count, [None, pa.py_buffer(digests)])
     offsets = np.arange(count + 1, dtype=np.int64) * (2 * _DIGEST)
     if count * 2 * _DIGEST < 2**31:  # what 32-bit offsets reach: 67 million events
         text = pa.py_buffer(digests.hex().encode())
@@ -314,27 +317,49 @@ def event_table(
     snapshot_version: int,
     others: Any = None,
     further: Sequence[tuple[str, Any]] = (),
+    short: bool = False,
 ) -> Any:
-    """The events as an Arrow table; further columns stand behind the attributes."""
+    """The events as an Arrow table, in its short form if that is asked for (`_coded`).
+
+    Further columns stand behind the attributes.
+    """
     count = len(facts.rule_ids)
     detections, reasons = _texts()
-    columns = [
-        event_ids(facts),
-        pa.array(facts.rule_ids),
-        pa.array(facts.rule_versions),
-        pa.array(np.full(count, snapshot_version, np.int64)),
-        objects,
-        pa.nulls(count) if others is None else others,
-        detections.take(pa.array(facts.detects)),
-        time.decode(facts.times),
-        reasons.take(pa.array(facts.reasons)),
-    ]
+    if short:
+        versions, zeros = facts.rule_versions, np.zeros(count, np.int8)
+        is_one = bool((versions == versions[0]).all())
+        columns = [
+            event_ids(facts, in_bytes=True),
+            pa.array(facts.rule_ids),
+            coded(zeros, pa.array(versions[:1])) if is_one else pa.array(versions),
+            coded(zeros, pa.array(np.full(1, snapshot_version, np.int64))),
+            objects,
+            coded_nulls(count, pa.null()) if others is None else others,
+            coded(facts.detects, detections),
+            time.decode(facts.times),
+            coded(facts.reasons, reasons),
+        ]
+    else:
+        columns = [
+            event_ids(facts),
+            pa.array(facts.rule_ids),
+            pa.array(facts.rule_versions),
+            pa.array(np.full(count, snapshot_version, np.int64)),
+            objects,
+            pa.nulls(count) if others is None else others,
+            detections.take(pa.array(facts.detects)),
+            time.decode(facts.times),
+            reasons.take(pa.array(facts.reasons)),
+        ]
     for name in sorted(attributes):
         moved, type_ = facts.attributes[name], attributes[name]
         columns.append(type_.decode(moved.after, moved.after_known))
         columns.append(type_.decode(moved.before, moved.before_known))
     types = [(name, column.type) for name, column in further]
     schema = event_schema(objects.type, time.arrow, attributes, None if others is None else others.type, types)
+    if short:
+        table = pa.table([*columns, *(column for _, column in further)], names=schema.names)
+        return table.replace_schema_metadata(CODED)
     return pa.Table.from_arrays([*columns, *(column for _, column in further)], schema=schema)
 
 

@@ -77,8 +77,8 @@ class Texts(Protocol):
     def names(self, rows: Int64s) -> Any:
         """Their names, an Arrow array of strings."""
 
-    def labels(self, rows: Int64s) -> Any:
-        """Their labels, an Arrow array of maps."""
+    def labels(self, rows: Int64s, short: bool = False) -> Any:
+        """Their labels, an Arrow array of maps; or of codes of maps, if it may be `short`."""
 
     def conditions(self, rows: Int64s) -> Any:
         """Their conditions, an Arrow array of strings."""

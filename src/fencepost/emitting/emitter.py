@@ -38,13 +38,21 @@ _KINDS = {bit: kind for kind, bit in DETECTS.items()}
 _PLAIN = EventColumns()
 _BYTES = 400
 """About what an event takes while it is written."""
+_MANY = 512
+"""From so many events on, a table of them is worth the short form."""
 
 
 class Emitter:
-    """Orders detections that pass its stages, counts them, gives them ids and writes them. Nobody else does."""
+    """Orders detections that pass its stages, counts them, gives them ids and writes them. Nobody else does.
 
-    def __init__(self, *stages: Stage, columns: EventColumns = _PLAIN) -> None:
-        self._stages, self.columns = stages, columns
+    Args:
+        stages: what detections must pass.
+        columns: what events have beside their fixed columns.
+        short: tables of many events are in the short form (`_coded`), since they still have a way to go.
+    """
+
+    def __init__(self, *stages: Stage, columns: EventColumns = _PLAIN, short: bool = False) -> None:
+        self._stages, self.columns, self._short = stages, columns, short
         self.counts = dict.fromkeys(DETECTS, 0)
         """Events written so far, by kind."""
         self.row_class: type[Event] = Event
@@ -196,9 +204,10 @@ class Emitter:
         )
         names, shown = event_schema(pa.null(), pa.null(), about.types).names, self.keys_of(about)
         fields = further_fields(about, self.columns, names, shown)
-        arrays = further_arrays(found, about, self.columns, shown, keys)
+        short = self._short and len(found.rules) >= _MANY
+        arrays = further_arrays(found, about, self.columns, shown, keys, short)
         further = [(name, array) for (name, _), array in zip(fields, arrays, strict=True)]
-        return event_table(facts, named, about.time, about.types, about.version, others, further)
+        return event_table(facts, named, about.time, about.types, about.version, others, further, short)
 
 
 def _join_tables(events: Any, of_pairs: Any, schema: Any) -> Any:

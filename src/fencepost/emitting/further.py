@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from fencepost._coded import coded, coded_nulls, is_worth_it
 from fencepost.emitting.detections import ENDED, Detections, Subjects
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Int64s
@@ -110,9 +111,12 @@ def further_fields(
 
 
 def further_arrays(
-    found: Detections, about: Subjects, columns: EventColumns, keys: Sequence[str], band_keys: Any
+    found: Detections, about: Subjects, columns: EventColumns, keys: Sequence[str], band_keys: Any, short: bool
 ) -> list[Any]:
-    """The further columns of ordered detections; `band_keys` has the objects with their keys, where there are any."""
+    """The further columns of ordered detections, in their `short` form or not.
+
+    `band_keys` has the objects with their keys, where there are any.
+    """
     arrays: list[Any] = []
     if has_since(about, columns):
         assert about.time is not None, "there are objects, so there was a time"
@@ -121,12 +125,12 @@ def further_arrays(
     for name in keys:
         assert about.strings is not None, "whoever has keys knows their strings"
         strings, codes = about.strings(name), about.values.keys[name]
-        arrays += [_texts_at(strings, codes, places) for places in (found.after, found.before)]
+        arrays += [_texts_at(strings, codes, places, short) for places in (found.after, found.before)]
     arrays += [band_keys.field(place) for place in range(len(about.key))]
     if columns.of_rules:
         assert about.texts is not None, "whoever has rules knows their texts"
         if columns.labels:
-            arrays += [about.texts.names(found.rules), about.texts.labels(found.rules)]
+            arrays += [about.texts.names(found.rules), about.texts.labels(found.rules, short)]
         if columns.condition:
             arrays.append(about.texts.conditions(found.rules))
     if columns.carry:
@@ -141,12 +145,14 @@ def further_arrays(
     return arrays
 
 
-def _texts_at(strings: Any, codes: Int64s, places: Int64s) -> Any:
+def _texts_at(strings: Any, codes: Int64s, places: Int64s, short: bool) -> Any:
     """The strings of keys at some places, null where there is no place or no key."""
     if not len(codes):
-        return pa.nulls(len(places), pa.string())
+        return coded_nulls(len(places), pa.string()) if short else pa.nulls(len(places), pa.string())
     own = codes[places]
     known = (places >= 0) & (own >= 0)
+    if short and is_worth_it(len(strings), len(places)):
+        return coded(np.where(known, own, -1), strings)
     return strings.take(pa.array(np.where(known, own, 0), mask=None if known.all() else ~known))
 
 
