@@ -29,7 +29,7 @@ sequence (9, absent), two attributes that go from 39.0 to -41.5 and from unknown
 
 import struct
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -284,6 +284,17 @@ def event_schema(
     ['reason', 'price', 'price_before']
 
     """
+    return _event_schema(object, time, tuple(sorted(attributes.items())), other, tuple(further))
+
+
+@lru_cache(64)
+def _event_schema(
+    object: Any,
+    time: Any,
+    attributes: tuple[tuple[str, AttributeType], ...],
+    other: Any,
+    further: tuple[tuple[str, Any], ...],
+) -> Any:
     fields = [
         ("event_id", pa.string()),
         ("rule_id", pa.int64()),
@@ -296,7 +307,7 @@ def event_schema(
         ("reason", pa.string()),
     ]
     taken = {name for name, _ in fields}
-    for name in sorted(attributes):
+    for name, type_ in attributes:
         for column in (name, f"{name}_before"):
             if column in taken:
                 raise FencepostError(
@@ -305,7 +316,7 @@ def event_schema(
                     f"Rename {name} in the stream and in the rules.",
                 )
             taken.add(column)
-            fields.append((column, attributes[name].arrow))
+            fields.append((column, type_.arrow))
     return pa.schema([*fields, *further])
 
 

@@ -123,6 +123,8 @@ class Task:
                 for field in schema
             ]
             return pa.table(columns, names=schema.names, metadata=CODED)
+        if events.schema.equals(schema):
+            return events
         if events.schema.names == schema.names:
             return events.cast(schema)
         columns = [
