@@ -38,9 +38,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost._arrow import plain_array, strings_array
+from fencepost._coded import CODED, coded, coded_nulls
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Bools, Int64s, UInt8s
-from fencepost.indexes.kernels.blake2b import blake2b_texts
+from fencepost.indexes.kernels.blake2b import blake2b_records
 from fencepost.ordinals import AttributeType, Kind
 from fencepost.ordinals.spellings import is_string
 from fencepost.snapshot.columns import DETECTS
@@ -186,8 +187,8 @@ def _packed(sequences: int, attributes: int) -> struct.Struct:
     return struct.Struct("<Bqq" + "Bqq" * 2 + "BBqBB" + "Bq" * sequences + "H" + "BqBq" * attributes)
 
 
-def event_ids(facts: Facts) -> Any:
-    """The ids of many events, an Arrow string array.
+def event_ids(facts: Facts, in_bytes: bool = False) -> Any:
+    """The ids of many events, an Arrow string array; or an array of their bytes.
 
     >>> one = np.ones(1, np.int64)
     >>> flag = one.astype(np.uint8)
@@ -211,7 +212,10 @@ def event_ids(facts: Facts) -> Any:
     for name in names:
         before, before_known, after, after_known = facts.attributes[name]
         at = _put(fields, _put(fields, at, before, before_known), after, after_known)
-    texts = blake2b_texts(fields, widths, _DIGEST)
+    if in_bytes:
+        digests = blake2b_records(fields, widths, _DIGEST, in_hex=False)
+        return pa.Array.from_buffers(pa.binary(_DIGEST), count, [None, pa.py_buffer(digests)])
+    texts = blake2b_records(fields, widths, _DIGEST, in_hex=True)
     offsets = np.arange(0, len(texts) + 1, 2 * _DIGEST)
     if len(texts) < 2**31:  # what 32-bit offsets reach: 67 million events
         return pa.StringArray.from_buffers(count, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(texts))
@@ -270,6 +274,17 @@ def event_schema(
     ['reason', 'price', 'price_before']
 
     """
+    return _event_schema(object, time, tuple(sorted(attributes.items())), other, tuple(further))
+
+
+@lru_cache(64)
+def _event_schema(
+    object: Any,
+    time: Any,
+    attributes: tuple[tuple[str, AttributeType], ...],
+    other: Any,
+    further: tuple[tuple[str, Any], ...],
+) -> Any:
     fields = [
         ("event_id", pa.string()),
         ("rule_id", pa.int64()),
@@ -282,7 +297,7 @@ def event_schema(
         ("reason", pa.string()),
     ]
     taken = {name for name, _ in fields}
-    for name in sorted(attributes):
+    for name, type_ in attributes:
         for column in (name, f"{name}_before"):
             if column in taken:
                 raise FencepostError(
@@ -291,7 +306,7 @@ def event_schema(
                     f"Rename {name} in the stream and in the rules.",
                 )
             taken.add(column)
-            fields.append((column, attributes[name].arrow))
+            fields.append((column, type_.arrow))
     return pa.schema([*fields, *further])
 
 
@@ -304,26 +319,47 @@ def event_table(
     others: Any = None,
     further: Sequence[Any] = (),
     schema: Any = None,
+    short: bool = False,
 ) -> Any:
-    """The events as an Arrow table; further columns, which only a schema can name, stand behind the attributes."""
+    """The events as an Arrow table, in its short form if that is asked for (`_coded`).
+
+    Further columns, which only a schema can name, stand behind the attributes.
+    """
     count = len(facts.rule_ids)
-    columns = [
-        event_ids(facts),
-        plain_array(_INT64, facts.rule_ids),
-        plain_array(_INT64, facts.rule_versions),
-        plain_array(_INT64, np.full(count, snapshot_version, np.int64)),
-        objects,
-        _no_values(count, None) if others is None else others,
-        _texts(_DETECTIONS, facts.detects),
-        time.decode(facts.times),
-        _texts(REASONS, facts.reasons) if facts.reasons.any() else _no_values(count, _STRING),
-    ]
+    if short:
+        versions, zeros = facts.rule_versions, np.zeros(count, np.int8)
+        is_one = bool((versions == versions[0]).all())
+        columns = [
+            event_ids(facts, in_bytes=True),
+            plain_array(_INT64, facts.rule_ids),
+            coded(zeros, plain_array(_INT64, versions[:1])) if is_one else plain_array(_INT64, versions),
+            coded(zeros, plain_array(_INT64, np.full(1, snapshot_version, np.int64))),
+            objects,
+            coded_nulls(count, pa.null()) if others is None else others,
+            coded(facts.detects, _all_texts(_DETECTIONS)),
+            time.decode(facts.times),
+            coded(facts.reasons, _all_texts(REASONS)),
+        ]
+    else:
+        columns = [
+            event_ids(facts),
+            plain_array(_INT64, facts.rule_ids),
+            plain_array(_INT64, facts.rule_versions),
+            plain_array(_INT64, np.full(count, snapshot_version, np.int64)),
+            objects,
+            _no_values(count, None) if others is None else others,
+            _texts(_DETECTIONS, facts.detects),
+            time.decode(facts.times),
+            _texts(REASONS, facts.reasons) if facts.reasons.any() else _no_values(count, _STRING),
+        ]
     for name in sorted(attributes):
         moved, type_ = facts.attributes[name], attributes[name]
         columns.append(type_.decode(moved.after, moved.after_known))
         columns.append(type_.decode(moved.before, moved.before_known))
     if schema is None:
         schema = event_schema(objects.type, time.arrow, attributes, None if others is None else others.type)
+    if short:
+        return pa.table([*columns, *further], names=schema.names).replace_schema_metadata(CODED)
     return pa.Table.from_arrays([*columns, *further], schema=schema)
 
 
@@ -341,7 +377,12 @@ def _texts(names: Sequence[str | None], codes: UInt8s) -> Any:
     """The texts of codes, an Arrow array of strings."""
     if len(codes) <= _FEW:
         return _few_texts(names, codes.tobytes()) if len(codes) <= _VERY_FEW else _made_texts(names, codes.tobytes())
-    return _made_texts(names, bytes(range(len(names)))).take(pa.array(codes))
+    return _all_texts(names).take(pa.array(codes))
+
+
+@cache
+def _all_texts(names: Sequence[str | None]) -> Any:
+    return _made_texts(names, bytes(range(len(names))))
 
 
 def _made_texts(names: Sequence[str | None], codes: bytes) -> Any:

@@ -215,6 +215,48 @@ def test_a_batch_that_the_stream_repeats_is_not_sent_again(tmp_path: Path) -> No
     assert again.names() == []
 
 
+def test_a_batch_is_noted_when_it_goes_and_until_then_is_its_own_note(tmp_path: Path) -> None:
+    spool, last = Spool(tmp_path), tmp_path / "last.json"
+    put(spool, 0, events(5))
+    put(spool, 1, [])
+    assert not last.exists(), "nothing but its head is synced for a batch"
+    assert [Spool(tmp_path).has_batch(batch) for batch in (0, 1)] == [True, False]
+    put(spool, 2, events(3))
+    with receiver() as heard:
+        send(spool, hook(heard.url))
+    assert json.loads(last.read_text())["batch"] == 2
+    assert [Spool(tmp_path).has_batch(batch) for batch in (0, 1, 2, 3)] == [True, True, True, False]
+
+
+def test_parts_of_another_run_are_not_taken(tmp_path: Path) -> None:
+    spool, name, told = Spool(tmp_path), stream_batch(4), events(6)
+    spool.start_parts()
+    spool.write_ahead("a-4", 1, events(3))  # this attempt was not committed
+    spool.start_parts()
+    spool.write_ahead("b-4", 0, told[:4])
+    spool.write_ahead("b-4", 11, told[4:])
+    spool.write_ahead("b-4", 12, [])
+    spool.write_ahead("a-4", 0, events(5))  # a task of it goes on
+    spool.commit(name, parts := spool.take_parts("b-4", name))
+    assert parts == {0: 4, 11: 2}
+    assert [each.event for each in Spool(tmp_path).read(name)] == told
+    spool.start_parts()
+    assert list((tmp_path / "writing").iterdir()) == []
+
+
+def test_how_many_wait_is_known_while_they_are_sent(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    put(spool, 0, events(12))
+    waiting = list(spool.read(stream_batch(0)))
+    spool.finish(waiting[:2])
+    assert spool.waiting() == 10
+    spool.finish(waiting[2:5])
+    put(spool, 1, events(4))
+    assert spool.waiting() == Spool(tmp_path).waiting() == 11
+    spool.remove(stream_batch(0))
+    assert spool.waiting() == 4
+
+
 def test_a_part_without_its_head_is_never_sent(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.write_part(stream_batch(3), 0, events(5))

@@ -77,8 +77,8 @@ class Texts(Protocol):
     def names(self, rows: Int64s) -> Any:
         """Their names, an Arrow array of strings."""
 
-    def labels(self, rows: Int64s) -> Any:
-        """Their labels, an Arrow array of maps."""
+    def labels(self, rows: Int64s, short: bool = False) -> Any:
+        """Their labels, an Arrow array of maps; or of codes of maps, if it may be `short`."""
 
     def conditions(self, rows: Int64s) -> Any:
         """Their conditions, an Arrow array of strings."""
@@ -137,6 +137,8 @@ class Subjects(NamedTuple):
     """The keys whose values events have."""
     strings: Callable[[str, Int64s], Any] | None = None
     """The strings of a key that have these codes, an Arrow array; null for negative ones."""
+    all_strings: Callable[[str], Any] | None = None
+    """All strings of a key, in the order of their codes."""
     texts: Texts | None = None
     """What the rules are called."""
     carried: Mapping[str, Any] = MappingProxyType({})

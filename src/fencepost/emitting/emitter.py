@@ -41,13 +41,21 @@ _BITS = max(_KINDS) + 1
 _PLAIN = EventColumns()
 _BYTES = 400
 """About what an event takes while it is written."""
+_MANY = 512
+"""From so many events on, a table of them is worth the short form."""
 
 
 class Emitter:
-    """Orders detections that pass its stages, counts them, gives them ids and writes them. Nobody else does."""
+    """Orders detections that pass its stages, counts them, gives them ids and writes them. Nobody else does.
 
-    def __init__(self, *stages: Stage, columns: EventColumns = _PLAIN) -> None:
-        self._stages, self.columns = stages, columns
+    Args:
+        stages: what detections must pass.
+        columns: what events have beside their fixed columns.
+        short: tables of many events are in the short form (`_coded`), since they still have a way to go.
+    """
+
+    def __init__(self, *stages: Stage, columns: EventColumns = _PLAIN, short: bool = False) -> None:
+        self._stages, self.columns, self._short = stages, columns, short
         self.counts = dict.fromkeys(DETECTS, 0)
         """Events written so far, by kind."""
         self.row_class: type[Event] = Event
@@ -230,9 +238,10 @@ class Emitter:
             _sequences_of(found, about),
             attributes,
         )
-        further = further_arrays(found, about, self.columns, self.keys_of(about), keys)
+        short = self._short and len(found.rules) >= _MANY
+        further = further_arrays(found, about, self.columns, self.keys_of(about), keys, short)
         schema = self._schema_of(about)
-        return event_table(facts, named, about.time, about.types, about.version, others, further, schema)
+        return event_table(facts, named, about.time, about.types, about.version, others, further, schema, short)
 
 
 def _make_numbers(type_: Any, form: str, values: Sequence[Any]) -> Any:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from fencepost._coded import coded, is_worth_it
 from fencepost.emitting.detections import ENDED, Detections, Subjects
 from fencepost.errors import FencepostError
 from fencepost.indexes.arrays import Int64s
@@ -110,23 +111,25 @@ def further_fields(
 
 
 def further_arrays(
-    found: Detections, about: Subjects, columns: EventColumns, keys: Sequence[str], band_keys: Any
+    found: Detections, about: Subjects, columns: EventColumns, keys: Sequence[str], band_keys: Any, short: bool
 ) -> list[Any]:
-    """The further columns of ordered detections; `band_keys` has the objects with their keys, where there are any."""
+    """The further columns of ordered detections, in their `short` form or not.
+
+    `band_keys` has the objects with their keys, where there are any.
+    """
     arrays: list[Any] = []
     if has_since(about, columns):
         assert about.time is not None, "there are objects, so there was a time"
         since = found.times if found.since is None else found.since
         arrays.append(about.time.decode(since, since != found.times))
     for name in keys:
-        assert about.strings is not None, "whoever has keys knows their strings"
         codes = about.values.keys[name]
-        arrays += [about.strings(name, _codes_at(codes, places)) for places in (found.after, found.before)]
+        arrays += [_texts_of(about, name, _codes_at(codes, places), short) for places in (found.after, found.before)]
     arrays += [band_keys.field(place) for place in range(len(about.key))]
     if columns.of_rules:
         assert about.texts is not None, "whoever has rules knows their texts"
         if columns.labels:
-            arrays += [about.texts.names(found.rules), about.texts.labels(found.rules)]
+            arrays += [about.texts.names(found.rules), about.texts.labels(found.rules, short)]
         if columns.condition:
             arrays.append(about.texts.conditions(found.rules))
     if columns.carry:
@@ -144,6 +147,16 @@ def further_arrays(
 def _codes_at(codes: Int64s, places: Int64s) -> Int64s:
     """The codes of keys at some places, negative where there is no place or no key."""
     return np.where(places < 0, -1, codes[places]) if len(codes) else np.full(len(places), -1, np.int64)
+
+
+def _texts_of(about: Subjects, name: str, codes: Int64s, short: bool) -> Any:
+    """The strings of a key that have some codes, null for negative ones."""
+    if short and about.all_strings is not None:
+        strings = about.all_strings(name)
+        if is_worth_it(len(strings), len(codes)):
+            return coded(codes, strings)
+    assert about.strings is not None, "whoever has keys knows their strings"
+    return about.strings(name, codes)
 
 
 def join_types(*given: Mapping[str, Any]) -> dict[str, Any]:

@@ -163,12 +163,17 @@ class Pairwise:
         lengths = {name: len(left[name]) if name in left else 0 for name in self.keys}
         return [dict.fromkeys(self.keys, 0) if side == LEFT else lengths for side, _ in sides]
 
-    def _strings(self, name: str, codes: Int64s) -> Any:
-        """The strings of a key of both sides that have these codes: first come those of the left one."""
+    def _all_strings(self, name: str) -> Any:
+        """The strings of a key of both sides: first come those of the left one."""
         found = [state.strings[name].array() for state in self.states if name in state.strings]
-        known = codes >= 0
-        indices = pa.array(np.where(known, codes, 0), mask=None if known.all() else ~known)
-        return pa.concat_arrays(found).take(indices) if found else pa.nulls(len(codes), pa.string())
+        return pa.concat_arrays(found) if found else pa.array([], pa.string())
+
+    def _strings(self, name: str, codes: Int64s) -> Any:
+        """Those of them that have these codes."""
+        strings, known = self._all_strings(name), codes >= 0
+        if not len(strings):
+            return pa.nulls(len(codes), pa.string())
+        return strings.take(pa.array(np.where(known, codes, 0), mask=None if known.all() else ~known))
 
     def copy(self) -> "Pairwise":
         """An engine with the same rows and rules; the snapshot is shared."""
@@ -533,6 +538,7 @@ class Pairwise:
             only_movers=self.pairing.report == "rules",
             keys=self.keys,
             strings=self._strings,
+            all_strings=self._all_strings,
             texts=None if self._rules is None else TextsOfIds(self._rules.compiled, ids),
             carried_types=self.sides.carried_types,
             shows_since=self._rules is not None and self._rules.shows_since,

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fencepost._coded import coded, coded_nulls, is_worth_it
 from fencepost.indexes.arrays import Int64s
 
 if TYPE_CHECKING:
@@ -32,14 +33,16 @@ class LabelMaps:
         self._by_text: dict[str | None, int] = {None: 0}
         self._maps: Any = pa.array([None], LABELS)
 
-    def take(self, rows: Int64s) -> Any:
-        """The labels of rules, an Arrow array of maps, null where a rule has none."""
+    def take(self, rows: Int64s, short: bool = False) -> Any:
+        """The labels of rules, an Arrow array of maps, null where a rule has none; as codes if that is `short`."""
         if self._texts.null_count == len(self._texts):
-            return pa.nulls(len(rows), LABELS)
+            return coded_nulls(len(rows), LABELS) if short else pa.nulls(len(rows), LABELS)
         slots = self._slots[rows]
         if (slots < 0).any():
             self._read(np.unique(rows[slots < 0]))
             slots = self._slots[rows]
+        if short and is_worth_it(len(self._maps), len(rows)):
+            return coded(slots, self._maps)
         return self._maps.take(pa.array(slots))
 
     def _read(self, rows: Int64s) -> None:
@@ -68,9 +71,10 @@ class RuleTexts:
         """Their conditions, null for rules of tables."""
         return self._of_layers(rows, lambda layer, own: _texts_at(layer.rules.conditions, own))
 
-    def labels(self, rows: Int64s) -> Any:
-        """Their labels, as maps."""
-        return self._of_layers(rows, lambda layer, own: layer.label_maps.take(own))
+    def labels(self, rows: Int64s, short: bool = False) -> Any:
+        """Their labels, as maps; as codes where that is `short`, and there is one layer."""
+        is_one = len(self._snapshot.layers) == 1
+        return self._of_layers(rows, lambda layer, own: layer.label_maps.take(own, short and is_one))
 
     def _of_layers(self, rows: Int64s, take: Any) -> Any:
         layers: tuple[Layer, ...] = self._snapshot.layers
@@ -104,9 +108,9 @@ class TextsOfIds:
         """Their conditions."""
         return self._texts.conditions(self._rows(rows))
 
-    def labels(self, rows: Int64s) -> Any:
+    def labels(self, rows: Int64s, short: bool = False) -> Any:
         """Their labels."""
-        return self._texts.labels(self._rows(rows))
+        return self._texts.labels(self._rows(rows), short)
 
     def _rows(self, rows: Int64s) -> Int64s:
         found: Int64s = self._snapshot.rows_of(self._ids[rows])
@@ -128,7 +132,7 @@ class ChangedTexts:
         """Their conditions."""
         return self._of_both(rows, "conditions")
 
-    def labels(self, rows: Int64s) -> Any:
+    def labels(self, rows: Int64s, short: bool = False) -> Any:  # noqa: ARG002 (a change of rules has few events)
         """Their labels."""
         return self._of_both(rows, "labels")
 
@@ -153,9 +157,9 @@ class ListedTexts:
         """Their conditions."""
         return _texts_at(self._conditions, rows)
 
-    def labels(self, rows: Int64s) -> Any:
+    def labels(self, rows: Int64s, short: bool = False) -> Any:
         """Their labels."""
-        return self._labels.take(rows)
+        return self._labels.take(rows, short)
 
 
 def _texts_at(texts: Any, rows: Int64s) -> Any:

@@ -525,6 +525,7 @@ class Watch:
             sequence_count=len(self.columns.sequence),
             keys=rules.keys,
             strings=lambda name, codes: self.state.strings[name].taken(codes),
+            all_strings=lambda name: self.state.strings[name].array(),
             texts=RuleTexts(rules.compiled),
             carried_types=self.carried_types,
             shows_since=rules.shows_since,

@@ -540,9 +540,9 @@ class LiveTexts:
         """Their names."""
         return self._texts.names(rows)
 
-    def labels(self, rows: Int64s) -> Any:
+    def labels(self, rows: Int64s, short: bool = False) -> Any:
         """Their labels."""
-        return self._texts.labels(rows)
+        return self._texts.labels(rows, short)
 
     def conditions(self, rows: Int64s) -> Any:
         """Their conditions."""

@@ -62,25 +62,27 @@ def blake2b_rows(messages: UInt8s, digest_size: int) -> UInt8s:
     return np.ascontiguousarray(states[:count].view(np.uint8)[:, :digest_size])
 
 
-def blake2b_texts(fields: Int64s, widths: Int64s, digest_size: int) -> UInt8s:
-    """The digests of records as lower-case hex, one after the other.
+def blake2b_records(fields: Int64s, widths: Int64s, digest_size: int, *, in_hex: bool) -> UInt8s:
+    """The digests of records, one after the other.
 
     Args:
         fields: a row per field of the record, a column per record: numbers, which are packed as little-endian bytes.
         widths: how many bytes each field takes, up to 8.
         digest_size: bytes of a digest, 1 to 64.
+        in_hex: as text in lower-case hex, or the bytes themselves.
 
     >>> import hashlib
-    >>> text = blake2b_texts(np.array([[7], [258]]), np.array([1, 2]), 16)
+    >>> text = blake2b_records(np.array([[7], [258]]), np.array([1, 2]), 16, in_hex=True)
     >>> text.tobytes().decode() == hashlib.blake2b(bytes([7, 2, 1]), digest_size=16).hexdigest()
     True
     """
     length = int(widths.sum())
     words = np.empty((_LANES, -(-length // _BLOCK) * _BLOCK // 8), np.uint64)
     work, states = np.empty((40, _LANES), np.uint64), np.empty((_LANES, 8), np.uint64)
-    texts = np.empty(2 * digest_size * fields.shape[1], np.uint8)
-    hash_fields(fields, widths, digest_size, words, words.view(np.uint8), work, states, states.view(np.uint8), texts)
-    return texts
+    found = np.empty((2 if in_hex else 1) * digest_size * fields.shape[1], np.uint8)
+    bytes_of = words.view(np.uint8), states.view(np.uint8)
+    hash_fields(fields, widths, digest_size, words, bytes_of[0], work, states, bytes_of[1], in_hex, found)
+    return found
 
 
 @vector_intrinsic
@@ -167,9 +169,10 @@ def hash_fields(
     work: npt.NDArray[np.uint64],
     states: npt.NDArray[np.uint64],
     digests: UInt8s,
-    texts: UInt8s,
+    in_hex: bool,
+    found: UInt8s,
 ) -> None:
-    """Pack records, hash `_LANES` of them at once, and write the digests as hex.
+    """Pack records, hash `_LANES` of them at once, and write the digests, in hex or as they are.
 
     `packed` is `words`, byte by byte, and `digests` are `states` likewise.
     """
@@ -189,6 +192,10 @@ def hash_fields(
         for lane in range(lanes):
             for byte in range(digest_size):
                 value = i64(digests[lane, byte])
+                if not in_hex:
+                    found[at] = value
+                    at += 1
+                    continue
                 for half in (value >> 4, value & 15):
-                    texts[at] = half + (48 if half < 10 else 87)
+                    found[at] = half + (48 if half < 10 else 87)
                     at += 1

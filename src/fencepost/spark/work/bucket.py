@@ -182,10 +182,11 @@ def _name_rows(tables: list[Any], task: Task) -> list[Table | None]:
 
 
 class EventSender:
-    """Lets an engine take what happens to one bucket, and packs the events."""
+    """Lets an engine take what happens to one bucket, and packs the events, unless they go their way as they are."""
 
-    def __init__(self, task: Task) -> None:
-        self._task, self._emitter, self._packed = task, Emitter(columns=task.columns), PackedEvents()
+    def __init__(self, task: Task, packs: bool = True) -> None:
+        self._task, self._packed = task, PackedEvents()
+        self._emitter = Emitter(columns=task.columns, short=packs)
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -252,7 +253,7 @@ def save_buckets(batches: Iterable[Any], task: WatchTask, folder: str) -> Iterat
 def watch_sorted(batches: Iterable[Any], task: WatchTask) -> Iterator[Any]:
     """For mapInArrow on a batch frame whose partitions are sorted by object: the events of whole objects at a time."""
     begin_task()
-    engine, sender = task.make_engine(task.planned, 0), EventSender(task)
+    engine, sender = task.make_engine(task.planned, 0), EventSender(task, packs=False)
     for rows in _whole_objects(batches):
         for events in sender.events(engine.update([Table(task.name_columns(0, rows))])):
             yield from events.combine_chunks().to_batches(max_chunksize=EVENTS_AT_ONCE)

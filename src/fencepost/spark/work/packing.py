@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fencepost._coded import decoded
 from fencepost._memory import AnswerTooLargeError, free_memory, show_size
 from fencepost.snapshot import DETECTS
 from fencepost.spark.work.caches import begin_task
@@ -110,6 +111,8 @@ class PackedEvents:
     def _pack(self) -> None:
         if not self._waiting:
             return
+        if any(table.schema != self._waiting[0].schema for table in self._waiting):
+            self._waiting = [decoded(table) for table in self._waiting]
         payloads, self._waiting = packed_pieces(pa.concat_tables(self._waiting)), []
         self._size += sum(map(len, payloads))
         most = _MOST_PACKED if self._size <= _FEW_BYTES else min(_MOST_PACKED, free_memory())
@@ -130,9 +133,12 @@ def stepped_rows(payloads: list[bytes], meter: Mapping[str, int]) -> list[dict[s
 
 
 def packed_table(payload: Any) -> Any:
-    """The table that `packed_bytes` wrote, from bytes or from an Arrow buffer that it goes on to use."""
+    """The table that `packed_bytes` wrote, from bytes or from an Arrow buffer that it goes on to use.
+
+    What travelled in the short form is as usual again.
+    """
     with pa.ipc.open_stream(payload) as reader:
-        return reader.read_all()
+        return decoded(reader.read_all())
 
 
 def unpack(batches: Iterable[Any]) -> Iterator[Any]:

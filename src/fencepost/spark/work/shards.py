@@ -173,7 +173,7 @@ def _detect(shard: int, what: str, tables: list[Any], task: WatchTask) -> Iterat
             step = watch.follow(task.rules_at(version, shard), _elsewhere(task, version))
         else:
             step = watch.advance(watch.clock.read_marker(happened["now"]))
-    emitter, none = Emitter(*stages, columns=task.columns), dict.fromkeys(METERS, 0)
+    emitter, none = Emitter(*stages, columns=task.columns, short=True), dict.fromkeys(METERS, 0)
     payloads: list[bytes] = []
     for events in emitter.emit_pieces(step):
         if payloads:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
+from fencepost._coded import CODED, cast_coded, coded_nulls
 from fencepost._files.recent import RecentlyUsed
 from fencepost._files.whole import replace_file
 from fencepost.emitting.engine import Engine
@@ -114,6 +115,16 @@ class Task:
     def fit_events(self, events: Any) -> Any:
         """Events with the columns of the frame, which were fixed when the query was planned."""
         schema, names = self.event_schema, set(events.schema.names)
+        if events.schema.metadata:  # in the short form
+            columns = [
+                cast_coded(events[field.name], field.type)
+                if field.name in names
+                else coded_nulls(events.num_rows, field.type)
+                for field in schema
+            ]
+            return pa.table(columns, names=schema.names, metadata=CODED)
+        if events.schema.equals(schema):
+            return events
         if events.schema.names == schema.names:
             return events.cast(schema)
         columns = [
