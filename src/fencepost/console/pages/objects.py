@@ -81,6 +81,7 @@ def _about(source: Source, seen: SeenObject, asked: str) -> dict[str, Any]:
         "drawings": [] if trail is None else _draw(trail, read, events),
         "plane": None if trail is None else _plane(trail, read),
         "standing": standing,
+        "told_from": source.objects.told_from if standing is not None else "",
         "refusal": refusal,
     }
 
