@@ -191,6 +191,6 @@ def test_conditions_are_tried_and_why_not_is_answered_as_a_service_does(
         answer = client.get("/object?name=SAP&rule=3").text
         assert "Found in the last" in answer
         assert service.why_not(3, "SAP").text in html.unescape(answer)
-        assert "rule 77 does not exist" in client.get("/object?name=SAP&rule=77").text
+        assert "No rule has the id or the name" in client.get("/object?name=SAP&rule=77").text
         assert client.get("/object?name=nobody").status_code == 404
         assert ">SAP</a>" in client.get("/objects?q=SAP").text

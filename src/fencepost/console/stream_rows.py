@@ -152,7 +152,10 @@ class StreamObjects(RowObjects):
             return Missing(f"That cannot be told here: {self._stream.reason}")
         if self._book is None:
             return Missing("The rules of this pipeline are in no book that could be asked.")
-        known = self._book[rule]
+        found = self._book.some([rule])
+        if not found:
+            return Missing(f"There is no rule {rule}.")
+        known = found[0]
         if not known.enabled:
             return Missing(f"Rule {rule} is paused.")
         return self._stream.why_not(known, name)

@@ -127,7 +127,7 @@ def _ask_why_not(source: Source, name: str, asked: str, id: int | None) -> tuple
     """Where the object stands with a rule, or why that cannot be told."""
     if not asked or not source.objects:
         return None, ""
-    if id is None:
+    if id is None or (source.rules and source.rules.get(id) is None):
         return None, f"No rule has the id or the name {asked!r}."
     try:
         found = source.objects.why_not(id, name)
