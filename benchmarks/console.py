@@ -25,6 +25,8 @@ PAGES = {
     "overview": "/",
     "rules": "/rules",
     "rules from the middle": "/rules?after={middle}",
+    "rules of a label that none has": "/rules?label=desk%3D77",
+    "rules that are paused, where none is": "/rules?state=paused",
     "rules of a label": "/rules?label=desk%3D3",
     "rules by text": "/rules?q=price+%3E%3D",
     "rules by a text that none has": "/rules?q=BETWEEN",
@@ -70,6 +72,8 @@ def opened(home: Path, rules: int) -> Iterator[Any]:
         book.publish(home / "published")
         book.replace(9, "symbol = 'S0009' AND price > 1001", detect="enter,exit", name="rule 9")
         source = EngineSource(book, Monitor(book, object="symbol", time="ts"), home / "published")
+        while book.search(text="no rule has this").looked_at is not None:  # which begins to read the texts
+            time.sleep(0.1)
         begin = datetime.now(UTC) - timedelta(seconds=400)
         for step in range(400):
             rows = {

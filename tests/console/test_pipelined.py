@@ -1,5 +1,6 @@
 """The pages of a pipeline on a real Spark: a rule that is added in the page fires in the sink."""
 
+import html
 import json
 import threading
 import time
@@ -10,10 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from fencepost.book import RuleBook
 from fencepost.console.pipelined import open_console
+from fencepost.console.served import ServiceSource
+from fencepost.console.stream_rows import StreamRows
+from fencepost.errors import FencepostError
 from fencepost.pipeline import run
+from fencepost.pipeline.file.document import read_pipeline
+from fencepost.published import VersionDirectory
+from fencepost.service.service import Service
+from fencepost.service.settings import Settings
 
 PIPELINE = """
 [source]
@@ -119,3 +128,69 @@ def test_a_rule_is_added_in_the_page_and_its_events_appear(spark: Any, tmp_path:
         assert event
         for path in ("/objects", "/versions/1", "/versions/diff?from=1&to=2", "/rules/new"):
             assert client.get(path).status_code == 200
+
+
+ROWS = [
+    {"symbol": symbol, "price": float(38 + (7 * step + 3 * place) % 9), "at": step}
+    for step in range(1, 60)
+    for place, symbol in enumerate(["IBM", "HP", "SAP"])
+    if (step + place) % 3
+]
+
+
+def test_conditions_are_tried_and_why_not_is_answered_as_a_service_does(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same rows through a pipeline and into a service: the same trials, and the same standing."""
+    monkeypatch.setattr("fencepost.console.stream_rows._FRESH", 0.0)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "pipeline.toml").write_text(PIPELINE)
+    rules: list[tuple[int, str, dict[str, Any]]] = [
+        (1, "price BETWEEN 40 AND 43", {}),
+        (2, "symbol = 'IBM' AND price > 44", {"for_": 3}),
+        (3, "price > 100", {}),
+    ]
+    with RuleBook(f"sqlite:///{tmp_path}/rules.db", author="ann") as book:
+        for id, condition, options in rules:
+            book.add(id, condition, detect="enter,exit", **options)
+    half = len(ROWS) // 2
+    put(tmp_path, "a", *ROWS[:half], {"symbol": "IBM"})  # without a time: no row
+    with (
+        running(tmp_path, spark) as client,
+        Service(Settings(data=tmp_path / "service", object="symbol", time="at", types={"price": "double"})) as service,
+    ):
+        wait_for(client, "/events", "HP")
+        put(tmp_path, "b", *ROWS[half:])
+        for id, condition, options in rules:
+            service.rules.add({"id": id, "condition": condition, "detect": "enter,exit",
+                               **{"for": value for value in options.values()}}, "ann")  # fmt: skip
+        service.settle()
+        service.observe(ROWS)
+        theirs = ServiceSource(service)
+        with RuleBook(f"sqlite:///{tmp_path}/rules.db", author="ann") as book:
+            versions = VersionDirectory(tmp_path / "checkpoint" / "fencepost" / "rules")
+            stream = StreamRows(read_pipeline(tmp_path / "pipeline.toml")[0], versions, book)
+            end = time.monotonic() + 90
+            while (kept := stream.kept()) != f"the last {len(ROWS)} rows of the source, since 1":
+                assert time.monotonic() < end, kept
+            monkeypatch.undo()
+            known = {"detect": "enter,exit"}
+            for old in (None, book[1], book[2]):
+                for condition, options in (("price > 41", {}), ("price < 45", {"for_": 1}), ("symbol = 'HP'", {})):
+                    own = stream.try_condition(old, condition, {**known, **options})
+                    assert own == theirs.rows.try_condition(old, condition, {**known, **options})
+                    assert own.new.total or condition.startswith("symbol")
+            with pytest.raises(FencepostError, match="colum"):
+                stream.try_condition(None, "price > AND", known)
+            for id, _, _ in rules:
+                for name in ("IBM", "HP", "SAP"):
+                    assert stream.why_not(book[id], name) == theirs.objects.why_not(id, name)
+        theirs.close()
+        tried = client.post("/rules/try", data={"condition": "price > 41", "detect": ["enter", "exit"]}).text
+        assert f"On the last {len(ROWS)} rows" in tried
+        answer = client.get("/object?name=SAP&rule=3").text
+        assert "Found in the last" in answer
+        assert service.why_not(3, "SAP").text in html.unescape(answer)
+        assert "No rule has the id or the name" in client.get("/object?name=SAP&rule=77").text
+        assert client.get("/object?name=nobody").status_code == 404
+        assert ">SAP</a>" in client.get("/objects?q=SAP").text

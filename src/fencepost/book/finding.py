@@ -19,11 +19,7 @@ _TRUTHS = {"true": True, "false": False}
 def conditions_for(labels: Mapping[str, str] | None, state: State | None, text: str | None) -> ColumnElement[bool]:
     """What the database can decide; it may let too much through, never too little."""
     asked: list[ColumnElement[bool]] = [UNREMOVED]
-    for name, value in (labels or {}).items():
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise FencepostError(f"labels={labels!r}", "names and values that are strings", "Write {'desk': '4'}.")
-        pair = f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}"
-        asked.append(RULES.c.labels.contains(pair, autoescape=True))
+    asked += [RULES.c.labels.contains(pair, autoescape=True) for pair in label_texts(labels)]
     if state is not None and state not in get_args(State):
         raise FencepostError(f"state={state!r}", f"one of {', '.join(get_args(State))}", "Correct it.")
     if state in ("enabled", "paused"):
@@ -33,6 +29,16 @@ def conditions_for(labels: Mapping[str, str] | None, state: State | None, text: 
     if text is not None and text.isascii():
         asked.append(RULES.c.condition.icontains(text, autoescape=True))
     return and_(*asked)
+
+
+def label_texts(labels: Mapping[str, str] | None) -> list[str]:
+    """Labels as the database has them."""
+    pairs = []
+    for name, value in (labels or {}).items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise FencepostError(f"labels={labels!r}", "names and values that are strings", "Write {'desk': '4'}.")
+        pairs.append(f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}")
+    return pairs
 
 
 def mentions(search: str | None) -> ColumnElement[bool]:

@@ -1,16 +1,20 @@
-"""Rules of a book, a page at a time: every query goes along an index and looks at so many rows at most."""
+"""Rules of a book, a page at a time: every query goes along an index and looks at so many rows at most.
 
-from collections.abc import Mapping, Sequence
+Where no index of the database finds what is asked for, `Texts` says which rules a page can pass over.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select
+from sqlalchemy import ColumnElement, Connection, and_, func, select, true
 
 from fencepost.book.changes import rule_of
 from fencepost.book.database import Database
-from fencepost.book.finding import conditions_for, is_asked_for, mentions
+from fencepost.book.finding import conditions_for, is_asked_for, label_texts, mentions
 from fencepost.book.storing import State
 from fencepost.book.tables import BOOK, PAST, REMOVED, RULES, UNREMOVED
+from fencepost.book.texts import Span, Texts, texts_wanted
 from fencepost.rules.rule import Rule
 
 _LOOKED_AT = 20_000
@@ -39,6 +43,7 @@ class RulePage:
 
 def search_page(
     connection: Connection,
+    texts: Texts,
     after: int | None,
     limit: int,
     *,
@@ -52,24 +57,60 @@ def search_page(
     if not labels and state is None and text is None and not search:
         found = _rules(connection, begin, limit + 1)
         return RulePage(tuple(found[:limit]), found[limit - 1].id if len(found) > limit else None)
-    wanted = and_(begin, conditions_for(labels, state, text), mentions(search))
-    # Where the next rules fill the page, nobody need count as far as it may look.
-    for most in sorted({min(_FIRST_LOOK, _LOOKED_AT), _LOOKED_AT}):
-        last = connection.execute(select(RULES.c.id).where(begin).order_by(RULES.c.id).offset(most - 1).limit(1))
-        end = last.scalar()
-        asked = wanted if end is None else and_(wanted, RULES.c.id <= end)
-        found, behind = [], asked
-        while True:
-            some = _rules(connection, behind, limit + 1)
-            found += [rule for rule in some if is_asked_for(rule, labels, text)]
-            if len(found) > limit:
+    asked = and_(UNREMOVED, conditions_for(labels, state, text), mentions(search))
+    left, found = _LOOKED_AT, list[Rule]()
+    for span in texts.spans(connection, after, texts_wanted(label_texts(labels), state, text, search)):
+        # Where the next rules fill the page, nobody need count as far as it may look.
+        for most in sorted({min(_FIRST_LOOK, left), left}):
+            end = _end_of_look(connection, span, most)
+            some = list(_look(connection, span, end, asked, limit + 1 - len(found), labels, text))
+            if len(found) + len(some) > limit:
+                found += some
                 return RulePage(tuple(found[:limit]), found[limit - 1].id)
-            if len(some) <= limit:
+            if end is None:
                 break
-            behind = and_(asked, RULES.c.id > some[-1].id)  # the database let too much through
-        if end is None:
-            break
-    return RulePage(tuple(found), end, None if end is None else _LOOKED_AT)
+        found += some
+        if end is not None:
+            texts.read_beside()
+            return RulePage(tuple(found), end, _LOOKED_AT)
+        left = max(1, left - (span.rules or 0))
+    return RulePage(tuple(found), None)
+
+
+def _within(span: Span, end: int | None = None) -> ColumnElement[bool]:
+    last = span.last if end is None else end
+    low = true() if span.after is None else RULES.c.id > span.after
+    return and_(low, true() if last is None else RULES.c.id <= last)
+
+
+def _end_of_look(connection: Connection, span: Span, most: int) -> int | None:
+    """The id after so many rules of a span; None where it ends before."""
+    if span.rules is not None and span.rules <= most // 2:  # about so many: rules may have come since
+        return None
+    ids = select(RULES.c.id).where(UNREMOVED, _within(span)).order_by(RULES.c.id)
+    end: int | None = connection.execute(ids.offset(most - 1).limit(1)).scalar()
+    return end
+
+
+def _look(
+    connection: Connection,
+    span: Span,
+    end: int | None,
+    asked: ColumnElement[bool],
+    limit: int,
+    labels: Mapping[str, str] | None,
+    text: str | None,
+) -> Iterator[Rule]:
+    """The first rules of a span that are asked for."""
+    behind = and_(asked, _within(span, end))
+    while limit > 0:
+        some = _rules(connection, behind, limit)
+        fit = [rule for rule in some if is_asked_for(rule, labels, text)]
+        yield from fit
+        if len(some) < limit:
+            return
+        limit -= len(fit)
+        behind = and_(asked, _within(Span(some[-1].id, span.last, None), end))  # the database let too much through
 
 
 def find_named(connection: Connection, beginning: str) -> list[Rule]:

@@ -65,6 +65,17 @@ class _Made(NamedTuple):
     revision: int
     """The last change of the book that is in it."""
     faulty: FaultyRules
+    since: "_Since | None"
+    """What it was made from; None where all rules were read."""
+
+
+class _Since(NamedTuple):
+    """A version that this book published, and what has changed since."""
+
+    version: int
+    snapshot: Snapshot
+    ids: frozenset[int]
+    """Of the rules that may differ from it."""
 
 
 class Publisher:
@@ -96,7 +107,7 @@ class Publisher:
 
         named = None if schema is None else read_schema(schema).as_texts()
         number = versions.publish(compile_version, named, shards)
-        snapshot, revision, faulty = made[-1]
+        snapshot, revision, faulty, _ = made[-1]
         self._kept = _Kept(versions.path.absolute(), versions.digest(number), snapshot)
         self._record(self._kept.digest, revision, keep, versions.schema() or {})
         _collect(versions, keep)
@@ -115,11 +126,13 @@ class Publisher:
         versions = VersionDirectory(directory)
         latest = versions.latest()
         made = self._compile(versions, schema, (latest or 0) + 1, progress, unusable, strict=False, infer=infer)
-        before = None if latest is None else versions.load(latest)
+        since = made.since if made.since is not None and made.since.version == latest else None
+        before = since.snapshot if since is not None else None if latest is None else versions.load(latest)
+        among = None if since is None else {*since.ids, *made.faulty.found}
         known = versions.schema() or {}
         named = {} if schema is None else read_schema(schema).as_texts()
         columns = {name: kind for name, kind in {**named, **made.snapshot.columns}.items() if name not in known}
-        found = compare_versions(before, made.snapshot, made.faulty.found, columns)
+        found = compare_versions(before, made.snapshot, made.faulty.found, columns, among)
         return replace(found, names=self.names(found.shown))
 
     def names(self, ids: Iterable[int]) -> dict[int, str]:
@@ -150,15 +163,15 @@ class Publisher:
             if base is None:
                 first = infer and versions.schema() is None
                 made = self._compiler.compile(connection, bound, progress, infer=first)
-                faulty, snapshot = made.faulty, made.snapshot.with_version(number)
+                faulty, snapshot, since = made.faulty, made.snapshot.with_version(number), None
             else:
-                snapshot = self._changed(connection, versions, base, bound, number, taken)
+                snapshot, since = self._changed(connection, versions, base, bound, number, taken)
         snapshot = faulty.leave_out(snapshot, unusable)
         if strict:
             faulty.refuse(len(snapshot) + len(faulty.found), REMEDY)
         if not len(snapshot) and base is None and not versions.is_published():
             faulty.refuse_nothing_left(len(snapshot))
-        return _Made(snapshot, revision, faulty)
+        return _Made(snapshot, revision, faulty, since)
 
     def _base(self, connection: Connection, versions: VersionDirectory) -> _Version | None:
         """The newest version of the directory that this book published."""
@@ -177,24 +190,25 @@ class Publisher:
         schema: Any,
         number: int,
         faulty: FaultyRules | None,
-    ) -> Snapshot:
+    ) -> tuple[Snapshot, _Since]:
         """A version with everything that changed since it, and another try of the rules that were faulty in it."""
         kept = self._kept
         if kept is not None and kept[:2] == (versions.path.absolute(), base.digest):
             before = kept.snapshot
         else:
             before = versions.load(base.number)
+            self._kept = _Kept(versions.path.absolute(), base.digest, before)
         ids = changed_ids(connection, base.revision)
         again = _enabled(connection, before.paused.keys() - {*ids.tolist()})
         if not len(ids) and not again:
-            return before.with_version(number)
+            return before.with_version(number), _Since(base.number, before, frozenset())
         ids = np.union1d(ids, np.array(again, np.int64))
         fields, conditions = read_columns(connection, since=base.revision, also=again)
         columns = StoredRules(fields, conditions, self._zone).compile(
             schema, faulty, beside=before.expressions_without(ids)
         )
         paused = without(before.paused, ids) | paused_of(fields, faulty)
-        return before.changed(ids, columns, paused, number)
+        return before.changed(ids, columns, paused, number), _Since(base.number, before, frozenset(ids.tolist()))
 
     def _record(self, digest: str, revision: int, keep: timedelta, columns: Mapping[str, str]) -> None:
         now = microseconds_of(datetime.now(UTC))

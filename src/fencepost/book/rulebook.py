@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from fencepost.book.compiling import BookCompiler
     from fencepost.book.paging import RuleCount, RulePage
     from fencepost.book.publishing import Publisher
+    from fencepost.book.texts import Texts
     from fencepost.language import ColumnKind
     from fencepost.published.difference import Difference
     from fencepost.rules import RuleFault, Rules
@@ -105,6 +106,7 @@ class RuleBook:
         self._publisher: Publisher | None = None
         self._compiler: BookCompiler | None = None
         self._counted: RuleCount | None = None
+        self._texts: Texts | None = None
         self._pauses = Pauses(self._database)
 
     # -- changing ------------------------------------------------------------------------------------------
@@ -401,10 +403,14 @@ class RuleBook:
 
         """
         from fencepost.book.paging import search_page
+        from fencepost.book.texts import Texts
 
         self._wake()
+        if self._texts is None:
+            self._texts = Texts(self._database)
         with self._database.reading() as connection:
-            return search_page(connection, after, limit, labels=labels, state=state, text=text, search=search)
+            asked: dict[str, Any] = {"labels": labels, "state": state, "text": text, "search": search}
+            return search_page(connection, self._texts, after, limit, **asked)
 
     def find(self, beginning: str) -> builtins.list[Rule]:
         """The rules whose name begins with a text, and the one whose id it is; twenty at most.
@@ -708,6 +714,8 @@ class RuleBook:
 
     def close(self) -> None:
         """Gives the connections to the database back; the book opens them again when it is used."""
+        if self._texts is not None:
+            self._texts.close()
         self._database.close()
 
     def __reduce__(self) -> Any:

@@ -21,7 +21,7 @@ class MonitorObjects:
     def __init__(self, monitor: Callable[[], Monitor], trail: Callable[[str, int], Trail | None]) -> None:
         self._monitor, self._trail = monitor, trail
 
-    about = ""
+    about = told_from = ""
 
     def count(self) -> int:
         """How many there are."""

@@ -16,13 +16,25 @@ from fencepost._text import count
 from fencepost.book import RuleBook
 from fencepost.console.book_rules import BookRules
 from fencepost.console.recorder import Recorder
-from fencepost.console.rows import RecentRows, RowObjects
+from fencepost.console.rows import RecentRows
 from fencepost.console.serving import ConsoleServer
-from fencepost.console.source import KINDS, EventsPart, Figure, Missing, ObjectsPart, Overview, RulesPart, VersionsPart
+from fencepost.console.source import (
+    KINDS,
+    EventsPart,
+    Figure,
+    Missing,
+    ObjectsPart,
+    Overview,
+    RowsPart,
+    RulesPart,
+    VersionsPart,
+)
+from fencepost.console.stream_rows import StreamObjects, StreamRows
 from fencepost.console.versions import BookVersions, rules_at
 from fencepost.errors import FencepostError
 from fencepost.pipeline.file.document import PipelineFile
 from fencepost.pipeline.runtime.identity import own_place
+from fencepost.pipeline.runtime.last_rows import why_none
 from fencepost.published import VersionDirectory
 
 _LOOK = 1.0
@@ -68,10 +80,14 @@ class PipelineSource:
             )
         self.objects: ObjectsPart | Missing = Missing("Objects are kept by the workers of Spark. Look at their events.")
         self._recent = RecentRows("object", "time", _ROWS)
-        self._objects = RowObjects(self._recent, lambda values: rules_at(self._versions, values), _BY_EVENTS, _ROWS)
+        reason = why_none(file)
+        stream = Missing(reason) if reason else StreamRows(file, self._versions, self._book)
+        self.rows: RowsPart | Missing = stream
+        self._objects = StreamObjects(
+            stream, self._book, self._recent, lambda values: rules_at(self._versions, values), _BY_EVENTS, _ROWS
+        )
         if self._sink is not None and file.section("operator")["kind"] == "watch":
             self.objects = self._objects
-        self.rows = Missing("a pipeline does not keep its rows; fencepost backtest FILE does the same on a file.")
 
     # -- following -----------------------------------------------------------------------------------------
 

@@ -247,3 +247,8 @@ class RowObjects:
     def why_not(self, rule: int, name: str) -> Missing:  # noqa: ARG002 (as in ObjectsPart)
         """Only the engine knows."""
         return Missing("What a rule waits for is known to the workers of Spark alone.")
+
+    @property
+    def told_from(self) -> str:
+        """Nothing is told."""
+        return ""

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost._text import count
-from fencepost.console.book_rules import BookRules, fields_given
+from fencepost.console.book_rules import BookRules
 from fencepost.console.engine import show_seconds
 from fencepost.console.objects import MonitorObjects
 from fencepost.console.recorder import Recorder
@@ -19,7 +19,6 @@ from fencepost.console.source import (
     KINDS,
     EventFilter,
     Figure,
-    Fired,
     Histogram,
     Missing,
     Overview,
@@ -29,6 +28,7 @@ from fencepost.console.source import (
     Trail,
     Trial,
 )
+from fencepost.console.tries import try_rules
 from fencepost.console.versions import BookVersions
 from fencepost.errors import FencepostError
 from fencepost.published.difference import Difference
@@ -44,7 +44,6 @@ _TRAIL, _TRAIL_CALLS = 100_000, 10_000
 """Rows and calls of the log in which the trail of an object is looked for."""
 _TRIED, _TRIED_CALLS = 100_000, 20_000
 """Rows and calls of the log on which a condition is tried while somebody types."""
-_BINS = 60
 _SECONDS, _STEP = 300, 5
 
 
@@ -271,21 +270,8 @@ class ServiceRows:
 
     def try_condition(self, old: Rule | None, condition: str, options: Mapping[str, Any]) -> Trial:
         """What a rule and its next condition would have reported on the last rows of the log."""
-        number = 0 if old is None or old.id != 0 else 1
-        given = {name: value for name, value in options.items() if name not in ("name", "expires")}
-        new = self._service.rules.check(fields_given(number, condition, given))
-        tried = self._service.backtest([new] if old is None else [old, new], last=_TRIED, calls=_TRIED_CALLS, shown=0)
-        if not tried.rows:
-            raise FencepostError("no rows", "rows to try the condition on", "Try again when rows have come.")
-        ends = [end for fired in tried.fired.values() for end in (fired.first, fired.last) if end is not None]
-        span = (min(ends), max(ends)) if ends else (None, None)
-        before = None if old is None else _fired(tried, old.id)
-        return Trial(tried.rows, span[0], span[1], before, _fired(tried, number), tried.unread)
 
+        def replay(rules: list[Rule]) -> Any:
+            return self._service.backtest(rules, last=_TRIED, calls=_TRIED_CALLS, shown=0)
 
-def _fired(tried: Any, id: int) -> Fired:
-    found = tried.fired.get(id)
-    if found is None:
-        return Fired({}, 0, (), [0] * _BINS)
-    events = {kind: number for kind, number in found.events.items() if number}
-    return Fired(events, found.objects, [(name, None) for name in found.most], tried.over_time.get(id, [0] * _BINS))
+        return try_rules(old, condition, options, self._service.rules.check, replay)

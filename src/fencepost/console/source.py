@@ -238,6 +238,10 @@ class ObjectsPart(Protocol):
     def held_back(self, rule: int, limit: int) -> "tuple[Sequence[Any], int]":
         """Some objects whose enter or exit of a rule waits, with `object`, `kind` and `since`, and how many do."""
 
+    @property
+    def told_from(self) -> str:
+        """What an answer to `why_not` rests on, as a sentence; empty where it is all that there was."""
+
     def why_not(self, rule: int, name: str) -> Any | Missing:
         """Where an object stands with a rule, a `Standing`."""
 

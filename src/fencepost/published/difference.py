@@ -1,6 +1,6 @@
 """What a version would change."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -69,12 +69,27 @@ class Difference:
 
 
 def compare_versions(
-    before: Snapshot | None, after: Snapshot, faulty: Mapping[int, str], columns: Mapping[str, str]
+    before: Snapshot | None,
+    after: Snapshot,
+    faulty: Mapping[int, str],
+    columns: Mapping[str, str],
+    among: Iterable[int] | None = None,
 ) -> Difference:
-    """What changes from one version, None for no version, to another."""
-    ids, versions = _in_force(after)
-    old_ids, old_versions = (np.zeros(0, np.int64), np.zeros(0, np.int64)) if before is None else _in_force(before)
+    """What changes from one version, None for no version, to another.
+
+    Args:
+        before: the one.
+        after: the other.
+        faulty: as in Difference.
+        columns: as in Difference.
+        among: the ids of all rules that may differ, where these are known; the others are not looked at.
+    """
+    only = None if among is None else np.array(sorted(among), np.int64)
+    ids, versions = _in_force(after, only)
+    old_ids, old_versions = _in_force(before, only)
     old_known = {} if before is None else before.paused
+    if only is not None:
+        old_known = {id: old_known[id] for id in only.tolist() if id in old_known}
     same, now, then = np.intersect1d(ids, old_ids, assume_unique=True, return_indices=True)
     is_edited = versions[now] != old_versions[then]
     is_new, is_gone = np.ones(len(ids), np.bool_), np.ones(len(old_ids), np.bool_)
@@ -84,17 +99,22 @@ def compare_versions(
     known = np.array([id for id in old_known if id not in after.paused], np.int64)
     removed = np.union1d(gone[~is_paused], known[~np.isin(known, ids)] if len(known) else known)
     return Difference(
-        tuple(ids[is_new].tolist()),
+        tuple(sorted(ids[is_new].tolist())),
         tuple(same[is_edited].tolist()),
         tuple(removed.tolist()),
-        tuple(gone[is_paused].tolist()),
+        tuple(sorted(gone[is_paused].tolist())),
         dict(sorted(faulty.items())),
         dict(columns),
-        int(np.count_nonzero(~is_edited)),
+        len(after) - int(np.count_nonzero(is_edited)) - int(np.count_nonzero(is_new)),
     )
 
 
-def _in_force(snapshot: Snapshot) -> tuple[Int64s, Int64s]:
-    """Ids and versions."""
-    rows = snapshot.in_force
-    return snapshot.rules.ids[rows], snapshot.rules.versions[rows]
+def _in_force(snapshot: Snapshot | None, only: Int64s | None) -> tuple[Int64s, Int64s]:
+    """Ids and versions of all rules, or of some."""
+    if snapshot is None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if only is None:
+        rows = snapshot.in_force
+        return snapshot.rules.ids[rows], snapshot.rules.versions[rows]
+    versions = snapshot.versions_of(only)
+    return only[versions >= 0], versions[versions >= 0]

@@ -82,21 +82,12 @@ def backtest(
 
     With `passes_over` calls whose rows the rules cannot read are left out and counted, and not refused.
     """
-    types: dict[str, Any] = dict(read_schema(columns).types)
-    lower = {name.lower() for name in types}
-    found = types_suggested_by((each for rule in rules for each in conditions_of(rule, zone)), types)
-    types |= {name: type_ for name, type_ in found.items() if name.lower() not in lower}
-    schema = {name: "string" if str(type_) == "key" else str(type_) for name, type_ in types.items()}
     alone = Rules(zone)
     for rule in rules:
         fields = {name: value for name, value in fields_of(rule).items() if name not in ("id", "condition", "version")}
         fields["for_"] = fields.pop("for")
         alone.add(rule.id, str(rule.condition), **{**fields, "enabled": True})
-    with without_warnings():
-        monitor = Monitor(alone, object=object, time=time, timeout=timeout, schema=schema or None, labels=True)
-    watcher = Watcher(monitor, {"columns": alone_columns(alone, schema)}, timeout)
-    for table in tables[:1]:  # a service would leave such rules out; here they are what was asked about
-        watcher.beyond_clock(monitor.rules.snapshot, table.schema.field(time).type).refuse()
+    watcher = _watch_alone(alone, tables, columns, object, time, timeout)
     tally, first, rows, kept, unread = Tally(), [], 0, 0, 0
     for number, events in _take_all(watcher, tables, passes_over):
         rows += number
@@ -111,7 +102,48 @@ def backtest(
             kept += first[-1].num_rows
     fired = {each.rule_id: each for each in tally.fired()}
     over_time = {id: tally.histogram(id, _BINS) for id in fired}
-    return Tried(rows, fired, over_time, join_events(first), int(monitor.counters["late"]), unread)
+    return Tried(rows, fired, over_time, join_events(first), int(watcher.monitor.counters["late"]), unread)
+
+
+def stand(
+    rule: Rule,
+    tables: Sequence[pa.Table],
+    name: Any,
+    columns: dict[str, str],
+    *,
+    object: str,
+    time: str,
+    timeout: timedelta | int | None,
+    zone: str,
+) -> Any:
+    """Where an object stands with a rule after some rows, which are all that is known of it."""
+    alone = Rules.from_dicts([{**fields_of(rule), "enabled": True}], zone=zone)
+    watcher = _watch_alone(alone, tables, columns, object, time, timeout)
+    for _ in _take_all(watcher, tables, passes_over=True):
+        pass
+    return watcher.monitor.why_not(rule.id, name)
+
+
+def _watch_alone(
+    rules: Rules,
+    tables: Sequence[pa.Table],
+    columns: dict[str, str],
+    object: str,
+    time: str,
+    timeout: timedelta | int | None,
+) -> Watcher:
+    """A Monitor of some rules alone, with the types of columns that are known, or else those that rules suggest."""
+    types: dict[str, Any] = dict(read_schema(columns).types)
+    lower = {name.lower() for name in types}
+    found = types_suggested_by((each for rule in rules for each in conditions_of(rule, rules.zone)), types)
+    types |= {name: type_ for name, type_ in found.items() if name.lower() not in lower}
+    schema = {name: "string" if str(type_) == "key" else str(type_) for name, type_ in types.items()}
+    with without_warnings():
+        monitor = Monitor(rules, object=object, time=time, timeout=timeout, schema=schema or None, labels=True)
+    watcher = Watcher(monitor, {"columns": alone_columns(rules, schema)}, timeout)
+    for table in tables[:1]:  # a service would leave such rules out; here they are what was asked about
+        watcher.beyond_clock(monitor.rules.snapshot, table.schema.field(time).type).refuse()
+    return watcher
 
 
 def alone_columns(rules: Rules, schema: dict[str, str]) -> dict[str, str]:

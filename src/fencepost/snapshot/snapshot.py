@@ -513,6 +513,15 @@ class Snapshot:
             found[shown] = start + rows[shown]
         return found
 
+    def versions_of(self, ids: Int64s) -> Int64s:
+        """The version of the rule in force with each id, or -1; without a look at any other rule."""
+        found = np.full(len(ids), -1, np.int64)
+        for layer, mask in zip(self.layers, self.hidden, strict=True):
+            rows = layer.rows_of(ids)
+            shown = rows >= 0 if mask is None else (rows >= 0) & ~mask[rows]
+            found[shown] = layer.rules.versions[rows[shown]]
+        return found
+
     def rows_named(self, names: Any) -> Int64s:
         """The row of the rule in force with each of these names, an Arrow array of strings, or -1."""
         found = np.full(len(names), -1, np.int64)

@@ -81,6 +81,7 @@ def _about(source: Source, seen: SeenObject, asked: str) -> dict[str, Any]:
         "drawings": [] if trail is None else _draw(trail, read, events),
         "plane": None if trail is None else _plane(trail, read),
         "standing": standing,
+        "told_from": source.objects.told_from if standing is not None else "",
         "refusal": refusal,
     }
 
@@ -126,7 +127,7 @@ def _ask_why_not(source: Source, name: str, asked: str, id: int | None) -> tuple
     """Where the object stands with a rule, or why that cannot be told."""
     if not asked or not source.objects:
         return None, ""
-    if id is None:
+    if id is None or (source.rules and source.rules.get(id) is None):
         return None, f"No rule has the id or the name {asked!r}."
     try:
         found = source.objects.why_not(id, name)
