@@ -11,11 +11,8 @@ from tests.spark.soak import SOAKS
 pytestmark = pytest.mark.system
 
 
-ON_THE_OLDEST = ("watch", "damped")
-
-
 @pytest.mark.parametrize(
-    "operator", [pytest.param(each, marks=[pytest.mark.oldest] * (each in ON_THE_OLDEST)) for each in SOAKS]
+    "operator", [pytest.param(each, marks=[pytest.mark.oldest] * (each == "watch")) for each in SOAKS]
 )
 def test_killed_again_and_again_each_fact_is_told_once(tmp_path: Path, operator: str) -> None:
     soak = SOAKS[operator](tmp_path, triggers=14, kills=2)
