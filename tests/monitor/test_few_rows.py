@@ -12,8 +12,8 @@ from fencepost.emitting.emitter import Emitter
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
-from fencepost.watching.engine import Watch
 from tests.effort import examples
+from tests.monitor.test_short_updates import count_short
 
 SCHEMA = {"x": "double", "y": "double", "n": "bigint", "k": "string", "l": "string", "at": "timestamp"}
 CONDITIONS = [
@@ -198,14 +198,7 @@ def test_what_the_short_way_cannot_do_goes_the_long_one(
     instants = pa.array([10**15 + step for step in range(3)], pa.timestamp("us", "UTC"))
     tables = [pa.table({"o": [7], "t": instants[at : at + 1], "x": [x]}) for at, x in enumerate([1.0, 5.0, 2.0])]
     monitor.update(tables[0])
-    taken: list[int] = []
-    settle = Watch.settle_few
-
-    def note(watch: Watch, store: Any, slots: Any) -> None:
-        taken.append(len(slots))
-        settle(watch, store, slots)
-
-    monkeypatch.setattr(Watch, "settle_few", note)
+    taken = count_short(monkeypatch)
     monitor.update(tables[1])
     monitor.update_one(7, tables[2]["t"][0].as_py(), x=2.0)
     assert taken == ([1, 1] if short else [])
@@ -216,9 +209,7 @@ def test_columns_may_be_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     rules.add(1, "x > 3 AND k = 'a'", detect="enter,exit")
     short, long = (Monitor(rules, object="o") for _ in range(2))
     long._watch.short_way = lambda: None  # type: ignore[method-assign]
-    taken: list[int] = []
-    settle = Watch.settle_few
-    monkeypatch.setattr(Watch, "settle_few", lambda watch, store, slots: (taken.append(1), settle(watch, store, slots)))
+    taken = count_short(monkeypatch)
     columns: list[dict[str, Any]] = [
         {"o": [1, 2], "x": [1.0, 2.0], "k": ["a", "a"]},
         {"o": [1, 2], "x": [5.0, 2.0], "k": ["a", "b"]},
@@ -232,7 +223,7 @@ def test_columns_may_be_lists(monkeypatch: pytest.MonkeyPatch) -> None:
         found, expected = make(short, ("update", each)), make(long, ("update", each))
         assert found == expected if isinstance(found, str) else found.equals(expected)
     assert short.state().equals(long.state())
-    assert len(taken) == 1
+    assert taken == [2]
 
 
 def test_a_change_of_rules_that_failed_leaves_no_column_behind(monkeypatch: pytest.MonkeyPatch) -> None:
