@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fencepost.emitting.emitter import Emitter
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
-from fencepost.watching.engine import Watch
 from tests.effort import examples
+from tests.monitor.test_short_updates import count_short
 
 SCHEMA = {"x": "double", "y": "double", "n": "bigint", "k": "string", "l": "string", "at": "timestamp"}
 CONDITIONS = [
@@ -197,17 +198,49 @@ def test_what_the_short_way_cannot_do_goes_the_long_one(
     instants = pa.array([10**15 + step for step in range(3)], pa.timestamp("us", "UTC"))
     tables = [pa.table({"o": [7], "t": instants[at : at + 1], "x": [x]}) for at, x in enumerate([1.0, 5.0, 2.0])]
     monitor.update(tables[0])
-    taken: list[int] = []
-    settle = Watch.settle_few
-
-    def note(watch: Watch, store: Any, slots: Any) -> None:
-        taken.append(len(slots))
-        settle(watch, store, slots)
-
-    monkeypatch.setattr(Watch, "settle_few", note)
+    taken = count_short(monkeypatch)
     monitor.update(tables[1])
     monitor.update_one(7, tables[2]["t"][0].as_py(), x=2.0)
     assert taken == ([1, 1] if short else [])
+
+
+def test_columns_may_be_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = Rules()
+    rules.add(1, "x > 3 AND k = 'a'", detect="enter,exit")
+    short, long = (Monitor(rules, object="o") for _ in range(2))
+    long._watch.short_way = lambda: None  # type: ignore[method-assign]
+    taken = count_short(monkeypatch)
+    columns: list[dict[str, Any]] = [
+        {"o": [1, 2], "x": [1.0, 2.0], "k": ["a", "a"]},
+        {"o": [1, 2], "x": [5.0, 2.0], "k": ["a", "b"]},
+        {"o": [1, 2], "x": [float("nan"), 9.0], "k": ["b", "a"]},
+        {"o": [1, None], "x": [7, 8], "k": ["a", None]},
+        {"o": [1], "x": [True], "k": ["a"]},
+        {"o": [1], "x": [{}], "k": ["a"]},
+        {"o": [1], "x": [1.0], "k": [3]},
+    ]
+    for each in columns:
+        found, expected = make(short, ("update", each)), make(long, ("update", each))
+        assert found == expected if isinstance(found, str) else found.equals(expected)
+    assert short.state().equals(long.state())
+    assert taken == [2]
+
+
+def test_a_change_of_rules_that_failed_leaves_no_column_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    rules = Rules()
+    rules.add(1, "x > 3", detect="enter,exit")
+    monitor = Monitor(rules, object="o")
+    monitor.update(pa.table({"o": [1], "x": [5.0]}))
+    with monkeypatch.context() as patched:
+        patched.setattr(Emitter, "emit", fail)
+        with pytest.raises(MemoryError), pytest.warns(UserWarning, match="Nothing is known yet"):
+            monitor.add(2, "k = 'a' AND y > 1", detect="enter,exit")
+    assert monitor.update_one(1, x=4.0) == []
+    assert monitor.update(pa.table({"o": [1], "x": [2.0]})).num_rows == 1
+    assert [event.detect for event in monitor.update_one(1, x=4.0, k="a", y=2.0)] == ["enter"]
 
 
 def test_more_changes_than_there_is_room_for_are_found_all_the_same() -> None:

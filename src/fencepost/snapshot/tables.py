@@ -106,6 +106,11 @@ class Table:
         column = None if own is None else self._get(own)
         if isinstance(column, pa.ChunkedArray):
             column = column.chunk(0) if column.num_chunks == 1 else None
+        elif isinstance(column, list):
+            try:
+                column = array_of(column)
+            except (pa.ArrowException, OverflowError, TypeError, ValueError):
+                return None  # who needs the column refuses it
         is_whole = isinstance(column, pa.Array) and column.type == type_ and not column.null_count
         return column if is_whole else None
 

@@ -136,7 +136,6 @@ class Watch:
 
     def update(self, tables: Sequence[Any], beside: Any = None, *, singly: bool = False) -> Step:
         """Take a batch of rows; `beside` as for `take`. Where `singly`, few events may be written one by one."""
-        self._take_back()
         step = take_few(self, tables[0], singly=singly)
         return self.detect(self.take(tables[0], beside)) if step is None else step
 
@@ -188,6 +187,7 @@ class Watch:
 
     def short_way(self) -> ShortWay | None:
         """What few rows need; None where they go the long way."""
+        self._take_back()
         if self.clock.type is None or not self.is_plain():
             return None
         if self._short is None or not self._short.is_current(self):
