@@ -55,7 +55,7 @@ _NO_MASK = np.zeros(0, np.bool_)
 _NO_GROUPS = np.zeros(0, np.int64)
 _NO_SLOTS = np.zeros(0, np.uint32)
 _NO_HOLES = Holes(*(np.zeros(0, kind) for kind in (np.uint64, np.uint64, np.uint32, np.uint32)))
-_NO_ROOM = Room(np.zeros(0, np.uint32), np.zeros(3, np.int64))
+_NO_ROOM = Room(np.zeros(0, np.uint32), np.zeros(5, np.int64))
 _SAVED = [name for name in Part._fields if name not in ("ends_first", "group_marks")]
 """What a part is saved as; the others say the same again where rules are packed."""
 
@@ -177,7 +177,8 @@ class AxisRules:
                 size = len(self.lists.mark_entries) + int(self._room.state[2])
                 self.lists = self.lists._replace(mark_entries=grow(self.lists.mark_entries, size + size // 8))
             else:
-                self._spread()
+                start, end = self._room.state[3:].tolist()
+                self._spread((start, end))
 
     def remove(self, slots: Int64s) -> None:
         """Take out the rules in these slots."""
@@ -210,10 +211,10 @@ class AxisRules:
         """The part of rules with a group, or of those without."""
         return next((part for part in self._parts if bool(part.meta[1]) is keyed), None)
 
-    def _spread(self) -> None:
-        """Have holes between all rules."""
+    def _spread(self, crowded: tuple[int, int] | None = None) -> None:
+        """Have holes between all rules, and many where it is crowded."""
         self.lists, self._holes, self._room, self._parts, self._slots.first_windows = spread(
-            self.lists, self._holes, self._parts, len(self._slots.owners)
+            self.lists, self._holes, self._parts, len(self._slots.owners), crowded
         )
 
     def _add_groups(self, groups: Int64s) -> None:

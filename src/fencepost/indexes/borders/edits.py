@@ -21,7 +21,7 @@ from fencepost.indexes.slice_list.window_kernels import bucket_of, decode
 
 FAR_HOLE, FULL_MARKS = 1, 2
 """Why a change waits: no hole is near, or the entries of marks have no room."""
-_FARTHEST_HOLE = 1 << 14
+_FARTHEST_HOLE = 1 << 12
 _EVERY_BIT = 2**64 - 1
 
 
@@ -150,6 +150,7 @@ def insert_rule(
     at_end = begin + count_below(lists.end_keys, begin, end - begin, last, True)
     end_hole = find_hole(holes.ends, begin, at_end, stop)
     if hole < 0 or end_hole < 0:
+        room.state[3], room.state[4] = at, at_end
         return FAR_HOLE
     # Marks behind the start, up to the end, will have it among their entries.
     marks, behind_marks = lists.marks, i64(part.group_marks[group + 1])
@@ -342,14 +343,28 @@ def remove_rules(lists: Lists, holes: Holes, owners: UInt8s, slot_starts: UInt32
         owners[slot] = 0
         start = i64(slot_starts[slot])
         leave_hole(holes.starts, holes.starts_before, start)
-        leave_hole(holes.ends, holes.ends_before, i64(lists.start_ends[start]))
+        end = i64(lists.start_ends[start])
+        last = lists.end_keys[end]
+        leave_hole(holes.ends, holes.ends_before, end)
         m = first_mark(lists, i64(0), start)
         while m < len(marks) - 1:
-            begin, behind = i64(marks[m, 1]), i64(marks[m, 2])
-            at = find_slot(entries, begin, behind, slot)
+            # Those of a mark are in the order of their ends; the first without the rule is behind all that have it.
+            at, behind = i64(marks[m, 1]), i64(marks[m, 2])
+            until = behind
+            while at < until:
+                middle = (at + until) >> 1
+                if lists.end_keys[lists.start_ends[slot_starts[entries[middle]]]] < last:
+                    at = middle + 1
+                else:
+                    until = middle
+            at = find_slot(entries, at, behind, slot)
             if at < 0:
                 break
-            for entry in range(at, behind - 1):
-                entries[entry] = entries[entry + 1]
+            # The order of those that end together, as all without an upper bound do, means nothing.
+            if lists.end_keys[lists.start_ends[slot_starts[entries[behind - 1]]]] == last:
+                entries[at] = entries[behind - 1]
+            else:
+                for entry in range(at, behind - 1):
+                    entries[entry] = entries[entry + 1]
             marks[m, 2] = behind - 1
             m += 1

@@ -52,7 +52,7 @@ class Borders(OrdinalIndex, BorderIndex):
         values: ``"int64"`` or ``"float64"``; if not given, the first insert or update decides.
 
     Costs: a move is two lookups and what it reports; insert and remove move what lies between a border and the nearest
-    hole; about 40 bytes per rule, 46 once rules have come or gone, and 28 per object.
+    hole; about 40 bytes per rule, 44 once rules have come or gone, and 28 per object.
 
     >>> borders = Borders()
     >>> borders.insert_many([1, 2, 5], [10.0, 10.0, 70.0], [20.0, 50.0, 80.0])

@@ -39,6 +39,9 @@ RULES_PER_HOLE = 63
 COUNTED_WORDS = 256
 _SHARE_BEHIND = 16
 """Room behind the rules of a part, for more of the last groups: that part of them."""
+_LEAST_MORE, _SHARE_MORE = 1024, 64
+"""Holes where it is crowded: so many, and that part of all rules."""
+_RULES_PER_MORE = 4
 _RULES_PER_BUCKET = 2
 _APART = 2
 _NEAREST = 32
@@ -107,7 +110,8 @@ class Room(NamedTuple):
     marks: UInt32s
     """Where the room of each mark's entries ends."""
     state: Int64s
-    """[entries of marks that are used, why the last change waits, entries that it lacked]"""
+    """[entries of marks that are used, why the last change waits, entries that it lacked, or where no hole was near its
+    start and its end]"""
 
 
 def empty_lists() -> Lists:
@@ -195,8 +199,13 @@ def bools_of(bits: UInt64s) -> Bools:
     return np.unpackbits(bits.view(np.uint8), bitorder="little").view(np.bool_)
 
 
-def spread(lists: Lists, holes: Holes, parts: list[Part], slots: int) -> tuple[Lists, Holes, Room, list[Part], UInt32s]:
-    """The same rules with holes between them, in new arrays; also the start of each of so many slots."""
+def spread(
+    lists: Lists, holes: Holes, parts: list[Part], slots: int, crowded: tuple[int, int] | None = None
+) -> tuple[Lists, Holes, Room, list[Part], UInt32s]:
+    """The same rules with holes between them, in new arrays; also the start of each of so many slots.
+
+    Where a position of the starts and one of the ends are `crowded`, there are many holes: where rules came, more will.
+    """
     starts_gone, ends_gone = (bools_of(bits) for bits in holes[:2])
     made: list[Part] = []
     marks, slot_starts = lists.marks.copy(), np.zeros(slots, np.uint32)
@@ -207,9 +216,16 @@ def spread(lists: Lists, holes: Holes, parts: list[Part], slots: int) -> tuple[L
         here = slice(first, first + count)
         live_starts = ~starts_gone[here] if len(starts_gone) else np.ones(count, np.bool_)
         live_ends = ~ends_gone[first : first + int(part.ends_first[-1])] if len(ends_gone) else live_starts
-        starts, ends = _spread_out(live_starts, at), _spread_out(live_ends, at)
         live = int(np.count_nonzero(live_starts))
-        size = -(-(live + live // RULES_PER_HOLE + live // _SHARE_BEHIND + ALIGNED) // ALIGNED) * ALIGNED
+        more = 0
+        if crowded is not None and 0 <= crowded[0] - first <= int(part.meta[3]):
+            more = _LEAST_MORE + live // _SHARE_MORE
+        starts, ends = (
+            _spread_out(mask, at, min(crowded[side] - first, len(mask)) if crowded and more else 0, more)
+            for side, mask in enumerate((live_starts, live_ends))
+        )
+        size = live + more + live // RULES_PER_HOLE + live // _SHARE_BEHIND + ALIGNED
+        size = -(-size // ALIGNED) * ALIGNED
         own = (
             slice(*np.searchsorted(marks[:-1, 0], [first, first + max(count, 1)]))
             if not len(part.group_marks)
@@ -248,8 +264,9 @@ def spread(lists: Lists, holes: Holes, parts: list[Part], slots: int) -> tuple[L
         full[0][starts] = full[1][ends] = True
         empty[starts] = words[2][starts]
         for own_keys, places, end in ((keys[0], starts, behind_starts), (keys[1], ends, moved[-1])):
-            behind = places[np.diff(np.append(places, end)) > 1] + 1
-            own_keys[behind] = own_keys[behind - 1]  # a hole has the key before it
+            gaps = np.diff(np.append(places, end)) - 1
+            within = np.arange(gaps.sum()) - np.repeat(np.cumsum(gaps) - gaps, gaps)
+            own_keys[np.repeat(places + 1, gaps) + within] = np.repeat(own_keys[places], gaps)  # the key before it
     least = empty.reshape(-1, BLOCK_STARTS).min(axis=1)
     least = np.minimum.accumulate(least[::-1])[::-1].copy()
     table = np.searchsorted(marks[:-1, 0], np.arange(at // TABLE_STARTS + 1) * TABLE_STARTS, "right") - 1
@@ -267,7 +284,7 @@ def spread(lists: Lists, holes: Holes, parts: list[Part], slots: int) -> tuple[L
     new_lists = Lists(keys[0], words[0], words[2], keys[1], words[1], least, marks, entries, table.astype(np.uint32))
     bits = [np.packbits(~side, bitorder="little").view(np.uint64) for side in full]
     before = [_count_holes(side) for side in bits]
-    state = np.array([int(ends_of_rooms[-1]), 0, 0])
+    state = np.array([int(ends_of_rooms[-1]), 0, 0, 0, 0])
     return new_lists, Holes(*bits, *before), Room(ends_of_rooms.astype(np.uint32), state), made, slot_starts
 
 
@@ -280,10 +297,16 @@ def _count_holes(bits: UInt64s) -> UInt32s:
     return np.concatenate([own, blocks]).astype(np.uint32)
 
 
-def _spread_out(live: Bools, first: int) -> Int64s:
-    """Where each position of a part goes, and the one behind all, if holes lie between those that have a rule."""
+def _spread_out(live: Bools, first: int, crowded: int, more: int) -> Int64s:
+    """Where each position of a part goes, and the one behind all, if holes lie between those that have a rule.
+
+    So many more lie around a crowded position, most of them behind it: rules often come in the order of their groups.
+    """
     ranks = np.concatenate([[0], np.cumsum(live)])
     moved: Int64s = first + ranks + ranks // RULES_PER_HOLE
+    if more:
+        denser = np.clip((ranks - ranks[crowded] + more) // _RULES_PER_MORE, 0, more)
+        moved += denser - denser[0]  # a part begins with its first group
     return moved
 
 
@@ -312,6 +335,7 @@ def check_lists(part: Part, lists: Lists, holes: Holes, slot_starts: UInt32s) ->
         later = ends[starts[starts >= block * BLOCK_STARTS]]
         least = int(lists.least_ends[block])
         assert len(later) == 0 or least == later.min() or (spread_out and least < later.min()), "the least end"
+    assert part.groups_first[0] == part.ends_first[0] == 0, "a part begins with its first group"
     groups = len(part.groups_first) - 1
     mark = int(part.group_marks[0]) if spread_out else int(np.searchsorted(lists.marks[:, 0], first))
     for group in range(groups):
@@ -332,7 +356,9 @@ def check_lists(part: Part, lists: Lists, holes: Holes, slot_starts: UInt32s) ->
             assert (held < at).all(), "what a mark has starts before it"
             assert (held >= begin).all(), "in its group"
             assert not no_start[held].any(), "and is there"
-            assert (ends[held][1:] > ends[held][:-1]).all(), "a mark's rules are by end"
+            by_end = lists.end_keys[ends[held]]
+            assert (by_end[1:] >= by_end[:-1]).all(), "a mark's rules are by end"
+            assert len(np.unique(held)) == len(held), "each once"
             before = starts[(starts >= begin) & (starts < at)]
             if spread_out:
                 must = before[lists.end_keys[ends[before]] >= lists.start_keys[at]] if at < end else before[:0]
