@@ -8,6 +8,7 @@ shape, sql      a condition without its constants, and what it becomes
 operands        what sqlglot makes of a condition: columns and constants
 expression      constant expressions; computing has those over columns
 parse, forms    from one text, or from many alike, to a Condition (condition) or a Band (band)
+sides           what of a band concerns one side alone
 bind, bind_band boxes and bands in ordinals
 """
 

@@ -31,6 +31,17 @@ class Keys(NamedTuple):
         return self.texts.text(code) or ""
 
 
+class Combined(NamedTuple):
+    """Several keys of rows together."""
+
+    texts: list[tuple[str, ...] | None]
+    """The distinct combinations; None where one of the keys is not known."""
+    where: Int64s
+    """Of each row, which of them it has."""
+    known: Bools
+    """Which rows have all keys."""
+
+
 class Texts:
     """Strings by their codes."""
 
@@ -114,6 +125,7 @@ class SideValues:
         self.positions, self._strings, self._conditions = positions, strings, conditions
         self._given = Given(positions.rows, positions.ordinals, positions.known, self._strings_of)
         self._keys: dict[str, Keys] = {}
+        self._combined: dict[tuple[str, ...], Combined] = {}
         self._met: Bools | None = None
 
     def _strings_of(self, name: str) -> pa.Array:
@@ -133,6 +145,21 @@ class SideValues:
         if name not in self._keys:
             self._keys[name] = self._computed_keys(computed)
         return self._keys[name]
+
+    def combined(self, names: tuple[str, ...], computed: Mapping[str, Computed]) -> Combined:
+        """Several keys together, at least one; found once for all indexes that compare them."""
+        found = self._combined.get(names)
+        if found is None:
+            keys = [self.keys(name, computed.get(name)) for name in names]
+            codes = np.stack([key.codes for key in keys], axis=1)
+            known = (codes != NO_KEY).all(axis=1)
+            distinct, where = np.unique(codes, axis=0, return_inverse=True)
+            texts = [
+                None if NO_KEY in each else tuple(key.text(code) for key, code in zip(keys, each, strict=True))
+                for each in distinct.tolist()
+            ]
+            found = self._combined[names] = Combined(texts, where.reshape(-1), known)
+        return found
 
     def _computed_keys(self, computed: Computed) -> Keys:
         if computed.term.type == KEY:

@@ -8,11 +8,10 @@ import numpy as np
 from fencepost import indexes
 from fencepost.indexes.arrays import Bools, Int64s
 from fencepost.ordinals import DOUBLE
-from fencepost.pairing.conditions import Keys, SideValues
+from fencepost.pairing.conditions import SideValues
 from fencepost.pairing.rules import SIDES, BandRule, Shape
 from fencepost.snapshot import DETECTS
 from fencepost.snapshot.sides import BandSides
-from fencepost.watching.positions import NO_KEY
 
 if TYPE_CHECKING:  # most monitors have no bands
     from fencepost.indexes import SSI
@@ -134,19 +133,12 @@ class BandJoin:
         if self.shape.where[side]:
             usable = usable & given.met(self.shape.where[side])
         groups = np.zeros(positions.rows, np.int64)
-        keys = [given.keys(pair[side], computed.get(pair[side])) for pair in self.shape.same]
-        if keys and positions.rows:
-            codes = np.stack([key.codes for key in keys], axis=1)
-            usable = usable & (codes != NO_KEY).all(axis=1)
-            distinct, where = np.unique(codes, axis=0, return_inverse=True)
-            numbers = [self._group(keys, combination) for combination in distinct.tolist()]
-            groups = np.array(numbers, np.int64)[where.reshape(-1)]
+        if self.shape.same and positions.rows:
+            keys = given.combined(tuple(pair[side] for pair in self.shape.same), computed)
+            usable = usable & keys.known
+            numbers = [0 if texts is None else self._number(texts) for texts in keys.texts]
+            groups = np.array(numbers, np.int64)[keys.where]
         return Places(values, groups, usable)
-
-    def _group(self, keys: Sequence[Keys], codes: Sequence[int]) -> int:
-        if NO_KEY in codes:
-            return 0
-        return self._number(tuple(key.text(code) for key, code in zip(keys, codes, strict=True)))
 
     def _number(self, texts: tuple[str, ...]) -> int:
         return self._groups.setdefault(texts, len(self._groups))

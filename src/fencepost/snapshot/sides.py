@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fencepost.computed import Computed
 from fencepost.computed.attributes import computed_id, expressions_of, from_json, to_json
@@ -21,6 +21,9 @@ class BandSides(NamedTuple):
     """The conditions on left and on right rows, as JSON that is the same for equal ones; empty where all rows count."""
     uses: tuple[dict[str, ColumnType], dict[str, ColumnType]]
     """The columns of either side that expressions and conditions use, with their types."""
+
+    def __deepcopy__(self, memo: Any) -> "BandSides":
+        return self  # nothing changes it
 
     @property
     def columns(self) -> dict[str, ColumnType]:
