@@ -13,10 +13,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own name for it)
 from typer.testing import CliRunner
 
 from fencepost.cli.app import app
 from fencepost.deliveries.sender import Delivered
+from fencepost.deliveries.spool import Spool, stream_batch
 from fencepost.errors import FencepostError, UnreachableError
 from fencepost.pipeline import PipelineFaultsError, run
 from fencepost.pipeline.runtime import running
@@ -24,6 +26,8 @@ from fencepost.pipeline.runtime.log import Log
 from fencepost.pipeline.runtime.metrics import PipelineMetrics
 from fencepost.pipeline.runtime.operators import operate
 from fencepost.pipeline.runtime.progress import Progress
+from fencepost.pipeline.runtime.webhook import spool_function
+from fencepost.spark.plan.abilities import abilities_of
 from tests._files.test_whole import recorded
 from tests.deliveries.receivers import receiver
 from tests.pipeline.test_run import BAD, JSON, WATCH, expected, json_lines, line, rules, ticks
@@ -140,6 +144,31 @@ def test_no_note_of_a_sink_outlives_the_files_it_is_about(
     folder = max(number for number, each in enumerate(record) if each == ("sync", home / "all"))
     assert len(drafts) == len(parts)
     assert max(drafts) < min(renamed) < max(renamed) < folder < noted
+
+
+@pytest.mark.parametrize("arrow", [True, False])
+def test_tasks_write_what_is_meant_for_a_webhook_and_pass_every_row_on(spark: Any, tmp_path: Path, arrow: bool) -> None:
+    if arrow and not abilities_of(spark).arrow_functions:
+        pytest.skip("this Spark has no functions of Arrow arrays")
+    context, name, spool = spark.sparkContext, stream_batch(3), Spool(tmp_path)
+    properties = {"streaming.sql.batchId": "3", "sql.streaming.queryId": "a query"}
+    before = {key: context.getLocalProperty(key) for key in properties}
+    spool.start_parts()
+    write = spool_function(tmp_path, "run", arrow)
+    rows = spark.range(0, 1000, 1, 3).selectExpr("id", "IF(id % 4 = 0, concat('{', id, '}'), NULL) AS body")
+    keyed = write(F.col("body"), F.when(F.col("id") < 500, F.col("id").cast("string")), F.lit(None).cast("string"))
+    try:
+        for key, value in properties.items():
+            context.setLocalProperty(key, value)
+        assert sorted(row.id for row in rows.where(keyed).where("id > 9").select("id").collect()) == [*range(10, 1000)]
+    finally:
+        for key, value in before.items():
+            context.setLocalProperty(key, value)
+    spool.commit(name, spool.take_parts(f"run-{name}", name))
+    told = [delivery.event for delivery in spool.read(name)]
+    assert sorted(int(event.body.strip("{}")) for event in told) == [*range(0, 1000, 4)]
+    assert {event.key for event in told} >= {str(id) for id in range(0, 500, 4)}
+    assert {len(event.key) for event in told if int(event.body.strip("{}")) >= 500} == {32}
 
 
 def test_a_running_pipeline_serves_its_figures_and_its_status(spark: Any, home: Path) -> None:
