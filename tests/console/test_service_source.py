@@ -320,3 +320,13 @@ def test_an_axis_names_the_bounds_that_somebody_wrote(pages: Pages) -> None:
     ):
         rule = pages.service.rules.add({"name": name, "condition": condition, "detect": "enter"}, "ann")
         assert f"<b>price</b> {words}</figcaption>" in pages(f"/rules/{rule.id}").text, name
+
+
+def test_a_page_that_cannot_be_shown_says_so_and_leads_back(pages: Pages) -> None:
+    for path in ("/versions/99", "/versions/diff?from=1&to=99"):
+        missing = pages(path)
+        assert (missing.status_code, "There is no version 99, or it is no longer kept." in missing.text) == (404, True)
+    refused = pages("/events?rule=nope")
+    assert (refused.status_code, "Not done" in refused.text) == (400, False)
+    for part in ("<h1>This cannot be shown</h1>", "Rule &#39;nope&#39;", 'Go back to the <a href="/">'):
+        assert part in refused.text

@@ -167,7 +167,9 @@ def _refuse(paper: Paper) -> Any:
         status = 503 if isinstance(error, UnreachableError) else 400
         if asks_for_fragment(request):
             return HTMLResponse(paper.render("fragments/refusal.html", request, error=error), status)
-        return HTMLResponse(paper.render("refused.html", request, error=error, place=""), status)
+        return HTMLResponse(
+            paper.render("refused.html", request, error=error, place="", is_look=request.method == "GET"), status
+        )
 
     return handle
 

@@ -191,7 +191,7 @@ def _plane(boxes: Sequence[ReadBox], names: Sequence[str], values: Mapping[str, 
         f'<figure class="plane"><svg viewBox="0 0 {side:.0f} {side:.0f}" role="img" '
         f'aria-label="{escape(f"A plane of {words}")}"><rect class="sheet" width="{side:.0f}" height="{side:.0f}"/>'
         f"{''.join(shapes)}</svg>"
-        f"<figcaption><b>{escape(names[0])}</b> {escape(across.first)} to {escape(across.last)}, "
+        f"<figcaption><b>{escape(names[0])}</b> {escape(across.first)} to {escape(across.last)} from left to right, "
         f"<b>{escape(names[1])}</b> {escape(up.first)} to {escape(up.last)} upward</figcaption></figure>"
     )
 

@@ -70,7 +70,7 @@ class _Guarded:
                 return
             if not caller.may(scope_for(request.method, path)):
                 page = self._paper.page(
-                    "refused.html", request, 403, place="",
+                    "refused.html", request, 403, place="", is_look=False,
                     error=f"The token of {caller.name} allows {', '.join(sorted(caller.scopes))}. "
                     f"This needs the scope {scope_for(request.method, path)}.",
                 )  # fmt: skip

@@ -190,7 +190,8 @@ class ServiceEvents:
     def kept(self) -> str:
         """How many events can be looked at."""
         first, last = self._service.first_event, self._service.last_event
-        return f"{count(max(0, last - first + 1), 'event')} in the log; the picture has the last {_REMEMBERED:,}."
+        kept = max(0, last - first + 1)
+        return f"{count(kept, 'event')} in the log{'; the picture has the last 100,000' if kept > _REMEMBERED else ''}."
 
     def last(self, limit: int, chosen: EventFilter, before: int | None = None) -> list[SeenEvent]:
         """The newest events before a position, the last first."""

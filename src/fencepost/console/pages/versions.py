@@ -99,8 +99,9 @@ def _refuse_missing(work: Any) -> Any:
     try:
         return work()
     except FencepostError as error:
-        if "version" in error.got and "no " in error.got:
-            raise NotFoundPageError(str(error)) from None
+        if error.got.startswith("version ") and error.expected.startswith("a published version"):
+            number = error.got.split()[1]
+            raise NotFoundPageError(f"There is no version {number}, or it is no longer kept.") from None
         raise
     except FileNotFoundError:
         raise NotFoundPageError("This version is no longer kept.") from None
