@@ -10,6 +10,7 @@ import uvicorn
 
 from fencepost.service.service import Service
 from fencepost.service.web.app import make_app
+from fencepost.service.web.protocol import Protocol
 from fencepost.service.web.serving import open_socket, url_of
 
 
@@ -17,7 +18,8 @@ from fencepost.service.web.serving import open_socket, url_of
 def listening(service: Service, **given: Any) -> Iterator[str]:
     """The address of a server over a service."""
     opened = open_socket("127.0.0.1", 0)
-    config = uvicorn.Config(make_app(service, **given), log_level="critical", timeout_graceful_shutdown=1)
+    app = make_app(service, **given)
+    config = uvicorn.Config(app, http=Protocol, log_level="critical", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})
     thread.start()

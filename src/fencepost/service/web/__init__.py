@@ -6,5 +6,5 @@ rules, rows, events, state      the other routes; stream for those who follow ev
 doors           who may do what; bodies are read only then
 answers         JSON of rules and events; refusals as JSON; headers of every answer
 measures        figures for Prometheus
-serving         where it listens; standing is all of the web that `fencepost serve` imports
+serving         where it listens, by protocol; standing is all of the web that `fencepost serve` imports
 """

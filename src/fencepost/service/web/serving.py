@@ -11,6 +11,7 @@ from typing import Any
 import uvicorn
 
 from fencepost.errors import FencepostError
+from fencepost.service.web.protocol import Protocol
 
 DEFAULT_ADDRESS = "127.0.0.1:8480"
 _LONG_BODY = 60
@@ -85,6 +86,7 @@ def serve(
     """Serve until a signal comes."""
     config = uvicorn.Config(
         app,
+        http=Protocol,
         log_level="warning",
         access_log=False,
         lifespan="on",
