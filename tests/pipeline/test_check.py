@@ -555,3 +555,28 @@ def test_rules_that_the_clock_cannot_do_with_are_listed(
 def test_a_timeout_that_times_cannot_do_with(home: Path) -> None:
     [fault] = faults(home, changed(('time = "ts"', 'time = "ts"\ntimeout = 5')))
     assert fault.startswith("operator.timeout (line 12): timeout=5 and ts as timestamp; expected a timedelta")
+
+
+def test_columns_that_bands_need_of_each_side(tmp_path: Path) -> None:
+    rules = fp.Rules()
+    rules.add(1, "left.price * 1.1 - right.price < 1 AND left.k = right.k AND left.size > 5 AND right.sku LIKE 'AB%'")
+    rules.publish(tmp_path / "published", {"price": "double", "size": "bigint", "sku": "string", "k": "string"})
+    text = changed(
+        ('[source]\nformat = "json"\npath = "events/"', '[source.left]\nformat = "json"\npath = "events/"'),
+        ("[rules]", '[source.right]\nformat = "json"\npath = "events/"\nschema = { @ }\n[rules]'),
+        ('"watch"', '"bands"'),
+    )
+    (tmp_path / "events").mkdir()
+    right = 'symbol = "string", price = "double", ts = "timestamp", sku = "string", k = "string"'
+    lacks = [each for each in faults(tmp_path, text.replace("@", right)) if ".schema" in each]
+    assert [each.split(";")[0] for each in lacks] == [
+        "source.left.schema (line 5): a source without the column k",
+        "source.left.schema (line 5): a source without the column size",
+    ]
+    assert "expected that column, since rule 1 needs it. Add it; the source has symbol, price, ts." in lacks[1]
+    wrong = right.replace('sku = "string"', 'sku = "double"').replace(', k = "string"', "")
+    found = [each for each in faults(tmp_path, text.replace("@", wrong)) if "right.schema" in each]
+    assert [each.split(";")[0] for each in found] == [
+        "source.right.schema (line 9): a source without the column k",
+        "source.right.schema (line 9): a source whose column sku is double",
+    ]

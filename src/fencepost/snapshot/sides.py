@@ -90,6 +90,17 @@ def band_attributes(bands: BandColumns) -> set[str]:
     return subtracted - {name for each in sides for name in each.computed} | used
 
 
+def band_with(bands: BandColumns, column: str) -> int | None:
+    """The row of the first rule whose band needs a column."""
+    for place, row in enumerate(bands.rules.tolist()):
+        sides = read_sides(bands.sides[place].as_py())
+        keys = [pair[0] for texts in (bands.left_keys, bands.right_keys) for pair in key_pairs(texts[place].as_py())]
+        same = [name for pair in key_pairs(bands.same[place].as_py()) for name in pair]
+        if column in {bands.left[place].as_py(), bands.right[place].as_py(), *keys, *same, *sides.columns}:
+            return int(row)
+    return None
+
+
 def computed_of(sides: BandSides, side: int, names: Iterable[str]) -> list[Computed]:
     """The expressions that a band computes of one side; `names` are what it subtracts and compares of it."""
     found = {name: sides.computed[name] for name in names if name in sides.computed}

@@ -30,6 +30,7 @@ from fencepost.pipeline.file.document import PipelineFile, listed, sink_name
 from fencepost.pipeline.file.faults import Fault, meant
 from fencepost.pipeline.file.formats import AT_PATHS, OF_SPARK, package_of
 from fencepost.pipeline.file.keys import FORMATS, SINKS
+from fencepost.pipeline.file.rule_columns import rule_column_faults
 from fencepost.pipeline.file.secrets import Resolved
 from fencepost.pipeline.file.session import package_faults, session_settings
 from fencepost.pipeline.file.ticks import check_ticking
@@ -327,7 +328,6 @@ def _each_rule_faults(
 
 def _rules_faults(file: PipelineFile, columns: Mapping[str, Columns | None]) -> Iterator[Fault]:
     rules = file.section("rules")
-    known = [each for each in columns.values() if each is not None]
     if rules.get("book"):
         try:
             check_book(rules["book"], file)
@@ -355,25 +355,8 @@ def _rules_faults(file: PipelineFile, columns: Mapping[str, Columns | None]) -> 
     except FencepostError as error:
         yield file.refusal("rules.directory", error)
         return
-    if file.section("operator").get("kind") == "bands" or len(known) != 1 or find_spec("pyspark") is None:
-        return
-    from fencepost.spark.plan.columns import bind_columns, needed_columns
-
-    types = [(name, type_) for name, type_ in known[0].types.items() if type_ is not None]
-    untyped = {name.lower() for name in known[0].types} - {name.lower() for name, _ in types}
-    added = versions.added_columns()
-    for name, kind in (versions.schema() or needed_columns(snapshot)).items():
-        if name.lower() in untyped or name in added:  # without an added one, a stream leaves some rules out
-            continue
-        try:
-            bind_columns(types, {name: kind}, snapshot)
-        except FencepostError as error:
-            place = f"{next(iter(columns))}.schema"
-            yield file.fault(place, error.got.replace("a frame", "a source"), error.expected, _in_file(error.remedy))
-
-
-def _in_file(remedy: str) -> str:
-    return remedy.replace("the frame has", "the source has").replace("Cast the column", "Cast it in source.columns")
+    if find_spec("pyspark") is not None:
+        yield from rule_column_faults(file, columns, versions, snapshot)
 
 
 def _sink_faults(file: PipelineFile) -> Iterator[Fault]:

@@ -13,6 +13,7 @@ from fencepost.ordinals.schema import read_schema
 from fencepost.ordinals.spellings import TYPES
 from fencepost.snapshot import Snapshot, Table
 from fencepost.snapshot.labels import LABELS
+from fencepost.snapshot.sides import band_with
 
 KEY = "key"
 _INTEGER_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10}
@@ -112,6 +113,8 @@ def quoted(name: str) -> Any:
 def _need(snapshot: Snapshot, column: str) -> str:
     """Says why a column is needed: for a rule of this version, or for the schema of the directory."""
     user = snapshot.user_of(column)
+    if user is None and snapshot.bands is not None and (row := band_with(snapshot.bands, column)) is not None:
+        user = int(snapshot.rules.ids[row])
     return "since the schema of the published rules has it" if user is None else f"since rule {user} needs it"
 
 
