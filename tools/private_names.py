@@ -15,6 +15,7 @@ _OF_TUPLES = {"_replace", "_asdict", "_fields", "_make"}
 _FOREIGN = {
     "compiled.py": "Numba has no public way to keep machine code under a digest of all sources",
     "indexes/kernels/addresses.py": "Numba has no public name for the value of an array that an intrinsic makes",
+    "pipeline/runtime/sinks.py": "Spark for Python has no public way to the plan that it made of a frame",
 }
 """Modules that need private names of a library, and why."""
 

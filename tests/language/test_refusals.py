@@ -329,9 +329,9 @@ BOUND_BANDS: list[tuple[str, dict[str, ColumnType], dict[str, ColumnType], str]]
         "left.x < right.x",
         {"x": KEY},
         {"x": KEY},
-        "`left.x < right.x` compares left.x, which is key, with right.x, which is key; expected two columns of one "
-        "type. "
-        "Cast one of the two columns to the type of the other.",
+        "`left.x < right.x` compares left.x with right.x, which are strings; expected numbers or times, which have a "
+        "difference. Write left.name = right.name for strings that are to be equal; strings of two sides have no order "
+        "here.",
     ),
     (
         "left.x < right.x AND left.s = right.s",
@@ -354,7 +354,7 @@ BOUND_BANDS: list[tuple[str, dict[str, ColumnType], dict[str, ColumnType], str]]
         {"x": DOUBLE, "s": BIGINT},
         {"x": DOUBLE},
         "`left.x < right.x AND left.s = 'A'` compares s, which is bigint, with a string; expected a key. "
-        "Compare strings with string columns; filter the stream for other constants.",
+        "Write a number without quotes, a time as DATE '2024-12-31', or give the column another type.",
     ),
     (
         "left.x - right.x > 2.1 AND left.x - right.x < 2.9",

@@ -212,3 +212,14 @@ def test_why_and_explain_show_expressions_and_their_values() -> None:
     assert "LOWER(left.venue): x" in told
     assert "the left row is not 4 <= left.size or left.note = 'a'" in told
     assert "left.price * 2 - right.price is 11.0, not < 9.0" in told
+
+
+def test_why_not_tells_that_infinite_values_make_no_pairs() -> None:
+    monitor = monitor_of("left.price - right.price > 0", "left.price * 2 - right.price > 0")
+    monitor.update(left=row(1, 1, price=INF), right=row(2, 1, price=1.0))
+    assert monitor.inside(1) == monitor.inside(2) == []
+    assert "is outside rule 1: left.price is infinite, which makes no pairs" in str(monitor.why_not(1, 1, 2))
+    monitor.update(left=row(1, 2, price=1e308))
+    assert monitor.inside(1) == [(1, 2)]
+    assert "is inside rule 1" in str(monitor.why_not(1, 1, 2))
+    assert "left.price * 2 is infinite" in str(monitor.why_not(2, 1, 2))

@@ -301,3 +301,21 @@ def test_the_dashboard_and_the_page_name_only_figures_that_exist() -> None:
     page = set(re.findall(r"`(fencepost_\w+)", (root / "docs" / "production.md").read_text()))
     assert page <= {*known, *(name.removesuffix("_bucket") for name in known)}
     assert {name for name in known if not name.endswith(("_created", "_bucket", "_sum", "_count"))} <= page
+
+
+@pytest.mark.parametrize(
+    "beside", ['format = "console"', 'format = "parquet"\npath = "none"\nwhere = "false"'], ids=["shown", "never"]
+)
+def test_a_webhook_has_all_events_beside_a_sink_that_does_not_ask_for_all(spark: Any, home: Path, beside: str) -> None:
+    first = ticks()[0]["ts"]
+    (home / "in" / "a.json").write_text(
+        "".join(f"{line({'symbol': f's{number}', 'price': 199.0, 'ts': first})}\n" for number in range(300))
+    )
+    with receiver() as heard:
+        sinks = f"[[sink]]\n{beside}\ncheckpoint = 'checkpoint'\n[[sink]]\nformat = 'webhook'\nurl = '{heard.url}'\n"
+        watch = WATCH.replace("buckets = 2", "buckets = 16")
+        operator = f"[source]\n{JSON}\n[rules]\ndirectory = 'published'\n[operator]\n{watch}\n"
+        (home / "pipeline.toml").write_text(f"{operator}{sinks}[trigger]\nonce = true\n")
+        done = run(home / "pipeline.toml", spark, out=StringIO())
+    assert sorted(body["object"] for body in heard.bodies) == sorted(f"s{number}" for number in range(300))
+    assert done.posted == 300

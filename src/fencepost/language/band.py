@@ -289,8 +289,10 @@ class _BandBuilder:
             self._compare("<=", node.this, node.args["high"], node)
         elif isinstance(node, exp.In) and len(node.expressions) == 1:
             self._compare("<>" if negate else "=", node.this, node.expressions[0], node)
-        elif isinstance(node, (exp.In, exp.Column)):
+        elif isinstance(node, exp.In):
             raise self._several_ranges(node)
+        elif isinstance(node, exp.Column):
+            raise RefusalError([self.operands.place_of(node)], "is no condition on a row", EXPECTED, "Leave it out.")
         elif isinstance(node, (exp.Like, exp.ILike, exp.StartsWith)):
             raise refusals.pattern(self.operands.place_of(node))
         else:

@@ -262,12 +262,19 @@ def _key_column(binder: Binder, column: str) -> str:
             [],
             f"compares {name}, which is {type_}, with a string",
             "a key",
-            "Compare strings with string columns; filter the stream for other constants.",
+            "Write a number without quotes, a time as DATE '2024-12-31', or give the column another type.",
         )
     return name
 
 
 def _different_types(places: list[Place], one: _Attribute, other: _Attribute) -> RefusalError:
+    if places and one.type == other.type:
+        return RefusalError(
+            places,
+            f"compares {one.shown} with {other.shown}, which are strings",
+            "numbers or times, which have a difference",
+            "Write left.name = right.name for strings that are to be equal; strings of two sides have no order here.",
+        )
     what = "columns" if one.term is None and other.term is None else "expressions"
     return RefusalError(
         places,

@@ -1,5 +1,6 @@
 """Why a pair of two streams is not reported: where its rows stand with a band, and what the rule waits for."""
 
+import math
 from functools import cached_property
 from typing import Any
 
@@ -47,6 +48,11 @@ class _Row:
         ordinal = self.ordinal(rule, name)
         type_ = rule.sides.computed[name].type if name in rule.sides.computed else self._types[name]
         return None if ordinal is None else type_.decode(np.array([ordinal]))[0].as_py()
+
+    def is_infinite(self, rule: BandRule, name: str) -> bool:
+        """Whether a column or an expression of doubles is known and has no difference to anything."""
+        value = self.value(rule, name)
+        return value is not None and math.isinf(value)
 
     def text(self, rule: BandRule, name: str) -> str | None:
         """The text of a key."""
@@ -125,8 +131,17 @@ def _compare(pairs: Pairwise, rule: BandRule, rows: tuple[_Row, _Row]) -> Standi
     own, others = rule.shape.columns
     difference = show_difference(rule)
     ordinals = left.ordinal(rule, own), right.ordinal(rule, others)
+    infinite = [
+        show_value(rule, row.side, name)
+        for row, name in zip(rows, rule.shape.columns, strict=True)
+        if rule.shape.is_float and row.is_infinite(rule, name)
+    ]
     if None in ordinals:
         missed.append(f"{difference} is not known")
+    elif infinite:
+        missed.append(
+            f"{' and '.join(infinite)} {'is' if len(infinite) == 1 else 'are'} infinite, which makes no pairs"
+        )
     else:
         found: Any = ordinals[LEFT] - ordinals[RIGHT]  # type: ignore[operator]
         if rule.shape.is_float:

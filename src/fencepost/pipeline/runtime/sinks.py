@@ -78,12 +78,13 @@ class SeveralSinks:
         lacking = [sink for sink in self._sinks if not sink.has_batch(batch)]
         for webhook, where in webhooks:
             frame = webhook.spooled(frame, where)
-        if not lacking:
-            consume(frame)
-        is_kept = sum(1 + sink.looks_first for sink in lacking) > 1
+        is_whole = any(sink.takes_all(frame) for sink in lacking)
+        is_kept = sum(1 + sink.looks_first for sink in lacking) + (not is_whole) > 1
         if is_kept:
             frame.persist()
         try:
+            if not is_whole:  # operators must remember, and webhooks have, what no sink asks for
+                consume(frame)
             for sink in lacking:
                 sink.take(frame, batch)
         finally:
@@ -109,6 +110,17 @@ class _SinkOfSeveral:
         self._writes_files = self._sink["format"] in {*SINKS, *_FILES} and bool(self._sink.get("path"))
         self.looks_first = not self._writes_files and self._sink["format"] != "kafka"
         """Whether a micro-batch without answers would leave something, so that it asks for them before it writes."""
+        self._never_holds: bool | None = None
+        """Whether Spark knows without a look at answers that the condition holds for none; None before the first."""
+
+    def takes_all(self, frame: Any) -> bool:
+        """Whether Spark computes all of a micro-batch where it goes to this sink."""
+        if self._sink["format"] == "console":  # shows the first rows and asks for no others
+            return False
+        if self._never_holds is None:
+            plan = _chosen(frame, self._sink)._jdf.queryExecution().optimizedPlan() if self._sink.get("where") else None
+            self._never_holds = plan is not None and plan.nodeName() == "LocalRelation"
+        return not self._never_holds
 
     def has_batch(self, batch: int) -> bool:
         """Whether it was written, now or before a restart."""
