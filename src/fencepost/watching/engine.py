@@ -188,6 +188,7 @@ class Watch:
 
     def short_way(self) -> ShortWay | None:
         """What few rows need; None where they go the long way."""
+        self._take_back()
         if self.clock.type is None or not self.is_plain():
             return None
         if self._short is None or not self._short.is_current(self):
