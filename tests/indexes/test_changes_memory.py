@@ -183,3 +183,24 @@ def test_borders_are_saved_whole_after_a_change_for_which_there_was_no_memory(id
         assert saved.stab([4.0]).sets() == [set(new)]
     assert memory.left >= 0
     assert allocation > 0
+
+
+def test_an_interrupted_rebuild_leaves_no_part_of_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    index = SliceList("float64", budget=48)
+    lows = rng.integers(0, DOMAIN, 3000) / 2
+    index.insert_many(np.arange(3000), lows, lows + rng.integers(1, 60, 3000) / 2)
+    index.insert(3000, 5.0, 9.0)  # windows have room from now on
+    new = np.arange(10_000, 10_040)
+    lows = rng.integers(0, DOMAIN, 40) / 2
+    highs = lows + np.where(rng.random(40) < 0.5, 1, 900.0)  # short ones fit into windows, long ones do not
+
+    def interrupt(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(SliceList, "_balance", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            index.insert_many(new, lows, highs)
+    index.check()
+    assert np.isin(new, index.contents().ids).sum() in (0, 40)
