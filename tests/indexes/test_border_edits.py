@@ -48,7 +48,7 @@ class Edits(RuleBasedStateMachine):
     def insert(self, low: int, width: int, key: int, far: bool) -> None:
         id = int(self.ids(1)[0]) + (FAR if far else 0)
         self.add(np.array([id]), np.array([low]), np.array([low + width]), np.array([key]))
-        with pytest.raises(FencepostError, match=f"Id {id}, which is in the index already"):
+        with pytest.raises(FencepostError, match=f"Id {id} is in the index already"):
             self.index.insert(id, low, low + width)
 
     @rule(low=st.integers(0, DOMAIN), count=st.integers(1, 60), width=st.integers(1, 20), key=st.integers(0, 9))

@@ -160,3 +160,47 @@ def test_a_first_insert_that_fails_does_not_decide_the_type_of_values() -> None:
         low, high = (0.5, 2.5) if d == 1 else ((0.5, 0.5), (2.5, 2.5))
         index.insert(1, low, high)
         index.check()
+
+
+@pytest.mark.parametrize("ids", [[1, 2, 3], [10, 10**6, 10**12]])
+@pytest.mark.parametrize("new", [[10**13], [-(10**13)], [5, 10**11]])
+def test_borders_are_saved_whole_after_a_change_for_which_there_was_no_memory(ids: list[int], new: list[int]) -> None:
+    for allocation in range(100):
+        index = Borders(values="float64")
+        index.insert_many(ids, [1.0, 2.0, 3.0], [5.0, 6.0, 7.0])
+        with failing_at(MODULES, allocation) as memory:
+            try:
+                index.insert_many(new, [2.0] * len(new), [9.0] * len(new))
+            except MemoryError:
+                pass
+            else:
+                break
+        saved = Borders.from_arrays(index.to_arrays())
+        saved.check()
+        assert saved.stab([4.0]).sets() == index.stab([4.0]).sets() == [set(ids)], allocation
+        saved.insert_many(new, [2.0] * len(new), [9.0] * len(new))
+        saved.remove_many(ids)
+        assert saved.stab([4.0]).sets() == [set(new)]
+    assert memory.left >= 0
+    assert allocation > 0
+
+
+def test_an_interrupted_rebuild_leaves_no_part_of_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    index = SliceList("float64", budget=48)
+    lows = rng.integers(0, DOMAIN, 3000) / 2
+    index.insert_many(np.arange(3000), lows, lows + rng.integers(1, 60, 3000) / 2)
+    index.insert(3000, 5.0, 9.0)  # windows have room from now on
+    new = np.arange(10_000, 10_040)
+    lows = rng.integers(0, DOMAIN, 40) / 2
+    highs = lows + np.where(rng.random(40) < 0.5, 1, 900.0)  # short ones fit into windows, long ones do not
+
+    def interrupt(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(SliceList, "_balance", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            index.insert_many(new, lows, highs)
+    index.check()
+    assert np.isin(new, index.contents().ids).sum() in (0, 40)

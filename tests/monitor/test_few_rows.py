@@ -12,6 +12,8 @@ from fencepost.emitting.emitter import Emitter
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
+from fencepost.watching.engine import Watch
+from fencepost.watching.state import Journal
 from tests.effort import examples
 from tests.monitor.test_short_updates import count_short
 
@@ -261,3 +263,69 @@ def test_more_rules_than_the_short_way_looks_through_go_the_long_one(monkeypatch
     monkeypatch.setattr("fencepost.snapshot.few_moves.find_changes", lambda *_: -2)
     assert monitor.update_one(1, x=60.0) == []
     assert monitor.update(pa.table({"o": [1], "x": [-1.0]})).num_rows == 40
+
+
+def test_a_short_way_goes_on_where_a_change_of_rules_was_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules, more = Rules(), Rules()
+    rules.add(1, "x > 3", detect="enter,exit")
+    more.add(2, "other = 'a'", detect="enter,exit")
+    monitor = Monitor(rules, object="o")
+    rows = [pa.table({"o": [1], "x": [x]}) for x in (1.0, 2.0)]
+    monitor.update(rows[0])
+
+    def fail(*_: Any) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as short_of_memory:
+        short_of_memory.setattr(monitor._emitter, "emit", fail)
+        with pytest.warns(UserWarning, match="Nothing is known yet"), pytest.raises(MemoryError):
+            monitor.change(more)
+    assert [event.detect for event in monitor.update_one(1, x=5.0)] == ["enter"]
+    assert monitor.update(rows[1])["detect"].to_pylist() == ["exit"]
+    assert [event.detect for event in monitor.update_one(1, x=6.0)] == ["enter"]
+
+
+@pytest.mark.parametrize("options", [{}, {"labels": True}])
+def test_objects_that_get_other_numbers_before_few_rows_keep_their_names(options: dict[str, Any]) -> None:
+    def refuse(_: Any) -> None:
+        raise ZeroDivisionError
+
+    def rows_of(objects: list[int], times: list[int], x: float) -> Any:
+        return pa.table({"o": objects, "t": times, "x": [x] * len(objects)})
+
+    rules = Rules()
+    rules.add(1, "x > 3", detect="enter,exit")
+    monitor = Monitor(rules, object="o", time="t", late=refuse, **options)
+    monitor.update(rows_of([0], [100], 1.0))
+    for first, is_first in ((1000, True), (3000, False)):
+        with pytest.raises(ZeroDivisionError):  # what is refused leaves numbers that no object has
+            monitor.update(rows_of([*range(first, first + 900), 0], [200] * 900 + [1], 1.0))
+        if is_first:
+            monitor.update(rows_of([7], [100], 1.0))
+            monitor.update(rows_of([7], [101], 1.0))
+    monitor._watch._until_tidy = 0
+    events = monitor.update(rows_of([7, 0], [300, 300], 5.0))
+    assert len(monitor._watch.state.objects) == 2
+    assert events["object"].to_pylist() == [7, 0]
+
+
+def test_times_that_python_has_no_values_for_are_written_by_the_short_way() -> None:
+    rules, instants = Rules(), pa.timestamp("us", "UTC")
+    rules.add(1, "x > 3 OR at < TIMESTAMP '2020-01-01 00:00:00Z'", detect="enter,exit")
+    short, long = (Monitor(rules, object="o", time="t") for _ in range(2))
+    long._watch.short_way = lambda: None  # type: ignore[method-assign]
+    for number, x in enumerate([1.0, 5.0, 2.0]):
+        times = pa.array([4 * 10**17 + number], instants)
+        row = pa.table({"o": [1], "t": times, "x": [x], "at": times})
+        assert short.update(row).equals(long.update(row))
+    assert short.counters == long.counters
+
+
+def test_the_rows_of_one_row_after_the_other_are_all_touched() -> None:
+    journal, slots = Journal(), np.zeros(1, np.int64)
+    for slot in (3, 5):
+        slots[0] = slot
+        journal.touch(slots)
+    touched = journal.take_touched()
+    assert touched is not None
+    assert touched.tolist() == [3, 5]

@@ -219,11 +219,13 @@ class FewRows:
 def take_few(watch: "Watch", table: Table, *, singly: bool) -> Step | None:
     """What a table of few rows does; None where they go the long way."""
     columns, state = watch.columns, watch.state
-    way = watch.short_way() if 0 < table.rows <= MOST_ROWS else None
+    if not 0 < table.rows <= MOST_ROWS:
+        return None
+    watch.tidy_few(table.rows)  # before all else: objects may get other numbers
+    way = watch.short_way()
     objects = None if way is None else table.whole(columns.object, state.objects.type)
     if way is None or objects is None or (columns.sequence and columns.time is None and table.rows > 1):
         return None
-    watch.tidy_few(table.rows)
     slots = state.objects.slots(objects, add=False)
     held = [slots]  # whose items compiled code reads
     instants = 0
@@ -287,7 +289,7 @@ def _write_singly(
         ends = rows.work[2 * move : 2 * move + 2].tolist()
         sequence = [each[move].as_py() for each in sequences]
         moved = Moved(list(changes), ends, int(rows.times[move]), int(slots[move]), objects[move].as_py(), sequence)
-        events += write_move(watch, emitter, way, moved, {})
+        events += write_move(watch, emitter, way, moved, {}, for_arrow=True)
     return events
 
 

@@ -36,9 +36,19 @@ class Moved(NamedTuple):
 
 
 def write_move(
-    watch: "Watch", emitter: Emitter, way: "ShortWay", move: Moved, given: Mapping[str, Any]
+    watch: "Watch",
+    emitter: Emitter,
+    way: "ShortWay",
+    move: Moved,
+    given: Mapping[str, Any],
+    *,
+    for_arrow: bool = False,
 ) -> list[tuple[Any, ...]]:
-    """The events of one row, as tuples; `given` are its values, for what events carry."""
+    """The events of one row, as tuples; `given` are its values, for what events carry.
+
+    Where it is `for_arrow`, they have numbers for times: Arrow takes them, and Python has no values for the farthest.
+    """
+    show = _item if for_arrow else _value
     rules, type_ = watch.rules, watch.clock.type
     assert type_ is not None, "the object was seen before"
     before, after = move.ends
@@ -47,10 +57,10 @@ def write_move(
     for attribute, own, known in way.shown:
         was, now = before[own] if before[known] else None, after[own] if after[known] else None
         moved.append((was, now))
-        shown += (_value(attribute, now), _value(attribute, was))
+        shown += (show(attribute, now), show(attribute, was))
     facts = [(int(rules.ids[row]), int(rules.versions[row]), bit) for _, row, bit in move.changes]
     further = _further(watch, emitter, way, move, given)
-    identity, instant = watch.state.objects.identity(move.slot), (type_, move.at, _value(type_, move.at))
+    identity, instant = watch.state.objects.identity(move.slot), (type_, move.at, show(type_, move.at))
     return emitter.emit_row(facts, move.object, identity, instant, move.sequence, moved, shown, rules.version, further)
 
 
@@ -84,6 +94,11 @@ def values_of(column: Any) -> list[Any]:
         column.to_pylist(maps_as_pydicts="strict") if pa.types.is_map(column.type) else column.to_pylist()
     )
     return values
+
+
+def _item(type: AttributeType, ordinal: int | None) -> Any:
+    """What Arrow makes the value of an ordinal from."""
+    return ordinal if type.kind in ("timestamp", "timestamp_ntz") else _value(type, ordinal)
 
 
 def _value(type: AttributeType, ordinal: int | None) -> Any:

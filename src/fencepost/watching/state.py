@@ -179,7 +179,7 @@ class Journal(State):
     def touch(self, slots: Int64s) -> None:
         """Remember that something about these objects has changed."""
         if self._touched is not None and len(slots):
-            self._touched.append(slots)
+            self._touched.append(slots.copy())  # a row by itself has its slot where the next one has its own
 
     def tidy(self, lefts: State | None = None) -> None:
         """As any state does; where objects are numbered anew, all count as touched."""

@@ -114,6 +114,8 @@ class AxisRules:
             self._rebuild(rows)
             return
         self._slots.own()
+        if not len(self._holes.starts):
+            self._spread()  # before ids have slots: packed lists are saved as they are, and only with ids that ascend
         if not self._slots.reaches(int(ids.min()), int(ids.max()), self._live + len(ids)):
             self._slots.mix()
         try:
@@ -158,8 +160,6 @@ class AxisRules:
 
     def _insert_few(self, rows: Intervals) -> None:
         """Insert rows where they belong."""
-        if not len(self._holes.starts):
-            self._spread()
         keyed, at = len(rows.groups) > 0, 0
         if keyed:
             self._add_groups(rows.groups)

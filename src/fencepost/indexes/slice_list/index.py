@@ -271,10 +271,11 @@ class SliceList(OrdinalIndex, IntervalIndex):
                 for rows in left:
                     self._add_run(rows)
             self._asked = 0
-            self._balance()
         except BaseException:
             self._forget(ids)
             raise
+        else:
+            self._balance()  # the change is made, whether or not this is interrupted
         finally:
             self._publish()
 
