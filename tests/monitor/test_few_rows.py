@@ -12,7 +12,6 @@ from fencepost.emitting.emitter import Emitter
 from fencepost.errors import FencepostError
 from fencepost.monitor import Monitor
 from fencepost.rules import Rules
-from fencepost.watching.engine import Watch
 from fencepost.watching.state import Journal
 from tests.effort import examples
 from tests.monitor.test_short_updates import count_short
