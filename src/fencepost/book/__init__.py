@@ -5,7 +5,8 @@ editing         changes of single rules; reading is what a book says of its rule
 database        opened or made, read in one view, written by one at a time; tables and settings are what it has
 storing         statements that write; changes are rows of the history
 importing       files and tables of rules go in whole; incoming checks them, syncing mirrors a table
-finding         rules by label, state, text or values; paging reads them a page at a time
+finding         rules by label, state, text or values; paging reads them a page at a time;
+                texts says which of them can have a text
 pauses          pauses that end by themselves
 tokens          who may call a service that has the book
 compiling       all rules as a snapshot, kept for the next command of this user

@@ -6,7 +6,7 @@ one_row   update_one, without tables: single rows the short way of few (watching
 aside     aupdate and aupdate_one, beside an event loop
 files     save, restore and load
 rules_view  the rules in force, to look at
-reasons   why an event happened; pair_reasons for bands
+reasons   why an event happened; pair_reasons for bands, with what pair_sides computes of either row
 explaining  the same of rules alone; expressions of one row
 pieces    a batch whose events have no room at once
 tally     how often each rule fired

@@ -5,7 +5,7 @@ rule, options   one rule, and what it takes beside id and condition
 checked         rules as text, checked; faults collects what is wrong with many
 table_rules     rules as a table, checked; table_blocks keeps its columns, bounds are exact, row_digests compares rows
 table_arguments the columns of a table, as people write them
-box_groups      boxes on their way into a snapshot
+box_groups      boxes on their way into a snapshot; form_boxes are those of many texts at once, band_columns bands
 damping         what keeps a rule from flapping; durations are lengths of time, stays the damping of many rules
 texts           the condition that boxes stand for
 compile         from rules to the columns of a snapshot: types are what they are bound to, builder keeps their boxes

@@ -4,7 +4,8 @@ snapshot        Snapshot: all rules of one version; asks every group and joins t
 columns         rules as arrays, which is how a snapshot takes them
 layer           rules that were compiled together, shared by every version that has them
 group           boxes over the same columns; structures says what answers for them, keys numbers their strings
-jumps           which boxes a move jumps over
+sides           what of bands is computed, or concerns one side
+jumps           which boxes a move jumps over; few_moves what few moves do to all rules, in one call
 bounds, damping the ordered strings of several layers, and their damped rules, joined
 tables, records batches as callers have them
 labels, names   what rules are called

@@ -1,5 +1,6 @@
 """Compiled pieces that several structures share.
 
+addresses       arrays by their addresses: one table stands for many
 vectors, lanes  wide copies; 16-bit keys compared many at once
 radix           positions sorted by a key
 id_map, strings from int64 keys and from strings to small numbers
