@@ -7,6 +7,8 @@ A plugin of pytest, for a process in which Numba compiles nothing:
 What is written in LLVM for Numba has no body that Python could run. It is written here a second time, in NumPy.
 """
 
+import ctypes
+import math
 import pkgutil
 import sys
 from collections.abc import Callable
@@ -121,6 +123,19 @@ def mix_lanes(work: Any) -> None:
                 v[b] = turned(v[b] ^ v[c], second)
 
 
+def array_at(dtype: Any) -> Callable[..., Any]:
+    """Makes an array of the items at an address."""
+
+    def items_at(address: int, *shape: int) -> Any:
+        count = math.prod(map(int, shape))
+        if not count:
+            return np.zeros(shape, dtype)
+        room = (ctypes.c_char * (count * np.dtype(dtype).itemsize)).from_address(int(address))
+        return np.frombuffer(room, dtype, count).reshape(shape)
+
+    return items_at
+
+
 PLAIN: dict[str, Callable[..., Any]] = {
     form.__name__: form
     for form in (
@@ -129,6 +144,18 @@ PLAIN: dict[str, Callable[..., Any]] = {
         bit_count, bit_length, load_word, compare_32, between_32, compress_32, lowest_bit, first_lanes, mix_lanes,
     )
 } | {"stream_run": copy_run}  # fmt: skip
+PLAIN |= {
+    f"{items}_at": array_at(dtype)
+    for items, dtype in {
+        "int64s": np.int64,
+        "int64_rows": np.int64,
+        "int16s": np.int16,
+        "uint32s": np.uint32,
+        "float64_rows": np.float64,
+        "bytes": np.uint8,
+        "bools": np.bool_,
+    }.items()
+}
 
 
 def plain_intrinsic(written_in_llvm: Callable[..., Any]) -> Callable[..., Any]:
