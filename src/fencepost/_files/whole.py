@@ -131,14 +131,15 @@ def _make_draft(path: Path, mode: int) -> tuple[Path, int]:
         os.close(opened)
 
 
-def delete_dead_drafts(folder: Path, name: str | None = None) -> None:
+def delete_dead_drafts(folder: Path, name: str | None = None, *, anew: bool = False) -> None:
     """Delete the drafts of a file, or of all files in a folder of ours, whose writers were killed.
 
-    A large folder is listed once in a while only, since many small files are written beside many others.
+    A large folder is listed once in a while only, since many small files are written beside many others; `anew` lists
+    it now.
     """
     key, now = _named(folder), time.monotonic()
     due, drafts = _listed.get(key, (now, {}))
-    if now >= due:
+    if now >= due or anew:
         drafts = {}
         try:
             found = os.listdir(folder)

@@ -198,7 +198,7 @@ class Spool:
     def open(self) -> None:
         """Make the directory, and delete what a crash left of batches that were sent; before anything is sent."""
         make_folder(self._batches)
-        delete_dead_drafts(self._batches)
+        delete_dead_drafts(self._batches, anew=True)
         if self._elsewhere is not None:
             write_note(self.directory / "undelivered.json", self._elsewhere)
         names, self._newest = set(self.names()), self._find_newest()

@@ -39,7 +39,7 @@ class Saves:
         self._needs: dict[int, tuple[int, int]] = {}
         """Of the saves that this process wrote or loaded, the last event in each and the version in force."""
         make_folder(directory)
-        delete_dead_drafts(directory)
+        delete_dead_drafts(directory, anew=True)
 
     def positions(self) -> list[int]:
         """Of all saves, ascending."""
